@@ -1,0 +1,63 @@
+# Firn. `make help` lists the targets; each does the set-up it needs.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+export AWS_EC2_METADATA_DISABLED := true
+export SAM_CLI_TELEMETRY := 0
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-sam demo up test test-unit test-property test-stack test-spark test-e2e check sam bench lock clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup:  ## install everything into .venv and .cache (a no-op the second time)
+	@$(PYTHON) infra/setup/setup.py
+
+setup-sam:
+	@$(PYTHON) infra/setup/setup.py --sam
+
+demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
+	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep,)
+
+up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)
+	@$(BIN)/firn up
+
+test: setup  ## all tests
+	@$(BIN)/python -m pytest tests
+
+test-unit: setup  ## pure and fast: no network, no JVM
+	@$(BIN)/python -m pytest tests/unit
+
+test-property: setup  ## hypothesis against the executable specification
+	@$(BIN)/python -m pytest tests/property
+
+test-stack: setup  ## the embedded stack over real HTTP
+	@$(BIN)/python -m pytest tests/integration/stack
+
+test-spark: setup  ## the commit job with real Spark and Iceberg
+	@$(BIN)/python -m pytest tests/integration/spark
+
+test-e2e: setup  ## through every part: HTTP and SQS in, tables out
+	@$(BIN)/python -m pytest tests/e2e
+
+check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory sam
+
+sam: setup-sam  ## sam validate --lint and sam build
+	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
+	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
+
+bench: setup  ## the ingest benchmark
+	@$(BIN)/python benchmarks/ingest.py
+
+lock: setup  ## pin anew what pyproject.toml asks for
+	@$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	  --all-extras --strip-extras --allow-unsafe --no-header --output-file requirements.lock pyproject.toml
+
+clean:  ## remove what was built, keep the environment
+	@rm -rf build dist .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis

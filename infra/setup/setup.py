@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Set Firn up for development: a virtual environment from the lock file, and Iceberg's jars in .cache/jars.
+
+Standard library only, because nothing is installed yet. Says everything that is missing before it downloads anything,
+and does nothing when all is in place. Run it by `make setup`.
+
+    setup.py          the environment and the jars
+    setup.py --sam    also the SAM command line, in an environment of its own (it pins boto3)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+VENV = ROOT / ".venv"
+SAM_VENV = ROOT / ".venv-sam"
+JARS = ROOT / ".cache" / "jars"
+JAVA_RELEASES = (17, 21)
+
+
+def missing() -> list[str]:
+    """What this machine lacks, each with the command that installs it (Debian and macOS)."""
+    lacks = []
+    if sys.version_info < (3, 11):
+        lacks.append(
+            f"Python 3.11 or later (this is {sys.version.split()[0]})\n"
+            "    Debian, Ubuntu: apt-get install python3.11 python3.11-venv    macOS: brew install python@3.11\n"
+            "    then: make setup PYTHON=python3.11"
+        )
+    else:
+        try:
+            import ensurepip  # noqa: F401
+        except ImportError:
+            lacks.append("Python's venv module\n    Debian, Ubuntu: apt-get install python3-venv")
+    for tool in ("git", "make"):
+        if shutil.which(tool) is None:
+            lacks.append(f"{tool}\n    Debian, Ubuntu: apt-get install {tool}    macOS: xcode-select --install")
+    release = java_release()
+    if release not in JAVA_RELEASES:
+        found = "none was found" if release is None else f"this is Java {release}"
+        lacks.append(
+            f"a Java 17 or 21 runtime, for Spark ({found})\n"
+            "    Debian, Ubuntu: apt-get install openjdk-17-jre-headless    macOS: brew install openjdk@17\n"
+            "    or point JAVA_HOME at one that is already there"
+        )
+    return lacks
+
+
+def java() -> str | None:
+    """The java that Spark will run: JAVA_HOME's, else the first on the PATH."""
+    home = os.environ.get("JAVA_HOME")
+    if home and (Path(home) / "bin" / "java").exists():
+        return str(Path(home) / "bin" / "java")
+    return shutil.which("java")
+
+
+def java_release() -> int | None:
+    """Its feature release (17, 21, …), or None where there is no working java."""
+    command = java()
+    if command is None:
+        return None
+    answer = subprocess.run([command, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    return int(found.group(1)) if found else None
+
+
+def stamp_of(*files: Path) -> str:
+    """One hash over the files that decide what gets installed, and the Python that it is for."""
+    digest = hashlib.sha256(sys.version.encode())
+    for file in files:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def run(step: str, *command: str) -> None:
+    """Run one step quietly; show its output only if it fails."""
+    began = time.monotonic()
+    print(f"  {step} …", flush=True)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stdout[-4000:] + done.stderr[-4000:])
+        sys.exit(f"setup: '{step}' failed (exit {done.returncode}); the lines above say why. `make setup` tries again.")
+    print(f"  {step}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def environment(folder: Path, lock: Path, *, project: bool) -> bool:
+    """Make `folder` hold exactly what `lock` says. True if there was something to do."""
+    stamp_file = folder / ".firn-setup"
+    stamp = stamp_of(lock, ROOT / "pyproject.toml")
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
+        return False
+    if not (folder / "bin" / "python").exists():
+        venv.create(folder, with_pip=True, clear=folder.exists())
+    pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    hashed = ("--require-hashes",) if "--hash=" in lock.read_text() else ()
+    run(f"install {lock.name} into {folder.name}", *pip, *hashed, "-r", str(lock))
+    if project:
+        run("install firn itself (editable)", *pip, "--no-deps", "--no-build-isolation", "-e", ".")
+    stamp_file.write_text(stamp)
+    return True
+
+
+def jars() -> bool:
+    """Fetch the jars of infra/setup/jars.lock into .cache/jars with the Ivy that PySpark ships; check each one's hash."""
+    did = False
+    wanted = [line.split() for line in (ROOT / "infra/setup/jars.lock").read_text().splitlines() if line[:1] not in "#"]
+    JARS.mkdir(parents=True, exist_ok=True)
+    for group, name, version, sha256 in (line for line in wanted if line):
+        jar = JARS / f"{name}-{version}.jar"
+        if jar.exists():
+            continue
+        ivy = next((VENV / "lib").glob("python3*/site-packages/pyspark/jars/ivy-*.jar"))
+        arriving = ROOT / ".cache" / "arriving"
+        run(
+            f"fetch {jar.name}",
+            *(java() or "java", "-jar", str(ivy), "-cache", str(ROOT / ".cache" / "ivy"), "-notransitive"),
+            *("-types", "jar", "bundle", "-dependency", group, name, version),
+            *("-retrieve", f"{arriving}/[artifact]-[revision].[ext]"),
+        )
+        got = arriving / jar.name
+        if hashlib.sha256(got.read_bytes()).hexdigest() != sha256:
+            sys.exit(f"setup: {jar.name} is not the file that infra/setup/jars.lock names. Nothing was installed from it.")
+        got.replace(jar)
+        did = True
+    for stale in set(JARS.glob("*.jar")) - {JARS / f"{line[1]}-{line[2]}.jar" for line in wanted if line}:
+        stale.unlink()
+    return did
+
+
+def main() -> None:
+    """Check, then install what is not there yet."""
+    if lacks := missing():
+        sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
+    did = environment(VENV, ROOT / "requirements.lock", project=True)
+    did = jars() or did
+    if "--sam" in sys.argv[1:]:
+        did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock", project=False) or did
+    if did:
+        print("setup: done. `make help` lists what there is.")
+
+
+if __name__ == "__main__":
+    main()
