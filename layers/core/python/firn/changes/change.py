@@ -1,0 +1,70 @@
+"""A change: the only thing that crosses from the envelopes into the rest of Firn. Row images stay raw JSON."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import msgspec
+
+# create, update, delete, snapshot read, truncate: Debezium's `op`.
+OPS = frozenset("cudrt")
+
+# What the staged batch can hold: ts and tx_order are int64 columns.
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One change of one row (or, for a truncate, of one table), in the source's own words."""
+
+    op: str  # one of OPS
+    table: str  # "schema.table"; "database.table" where the source knows no schemas; "table" where it names neither
+    ts: int | None  # the source's time, ms since the epoch
+    connector: str  # Debezium's name of the source: postgresql, mysql, …; "" if the event does not say
+    order: str | None  # the order fields as text, for positions.position; None: the event has no position
+    tx_order: int | None  # place in its transaction, when the source sends transaction metadata
+    flat: bool  # the image carries `__op`, `__lsn`, … among its columns
+    key: bytes | None  # the record's key, a JSON object, when the transport sent it
+    before: bytes | None  # the row before, a JSON object
+    after: bytes | None  # the row after, a JSON object
+    schema: bytes | None  # the inline Connect schema of the value
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """An event that changes no row: tombstone, heartbeat, transaction, message or schema_change."""
+
+    reason: str
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """An event that can't be taken: a dead letter. `index` is its place in the request, from 0."""
+
+    index: int
+    code: str
+    message: str
+    original: bytes
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """What one request held. The columns have equal length and are sorted by `index`, the place in the request."""
+
+    index: list[int]
+    op: list[str]
+    table: list[str]
+    ts: list[int | None]
+    connector: list[str]
+    order: list[str | None]
+    tx_order: list[int | None]
+    flat: list[bool]
+    key: list[bytes | None]
+    before: list[bytes | None]
+    after: list[bytes | None]
+    schema: list[bytes | None]  # equal schemas are one object
+    ignored: dict[str, int]
+    rejected: list[Rejected]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def changes(self) -> Iterator[Change]:
+        """The rows as `Change`: for tests and small batches, staging takes the columns."""
+        named: list[list[Any]] = [getattr(self, name) for name in Change.__struct_fields__]
+        return (Change(*row) for row in zip(*named, strict=True))

@@ -1,0 +1,226 @@
+"""Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from firn.changes.converters import convert_exactly, converter, reads_text
+from firn.changes.declared import (
+    BinaryMode,
+    DecimalMode,
+    DecodeSettings,
+    IntervalMode,
+    OutOfRange,
+    TimeMode,
+    declared_column,
+    encoding_of,
+)
+from firn.changes.types import Column, Encoding, Type
+from firn.changes.unavailable import Placeholder
+from firn.changes.values import Refused
+from firn.errors import EventError
+
+__all__ = [
+    "BinaryMode",
+    "DecimalMode",
+    "DecodeSettings",
+    "Decoded",
+    "IntervalMode",
+    "OutOfRange",
+    "RowCodec",
+    "TimeMode",
+    "declared_column",
+    "encoding_of",
+]
+
+
+class Decoded(msgspec.Struct, frozen=True, gc=False):
+    """One row: `values` aligned with the codec's target (None: null, absent or unavailable).
+
+    `unavailable` are the indexes of columns that hold the placeholder, in rising order, and `literals` what each would
+    be if the source meant it literally (None where the column's type can't hold it). Whether it is meant literally
+    depends on the op: an insert or a snapshot read never holds unavailable values.
+    """
+
+    values: list[Any]
+    unavailable: tuple[int, ...] = ()
+    literals: tuple[Any, ...] = ()
+
+    def as_literal(self) -> list[Any]:
+        """The values, with the placeholders taken at their word: what an insert or a snapshot read says."""
+        row = list(self.values)
+        for index, literal in zip(self.unavailable, self.literals, strict=True):
+            row[index] = literal
+        return row
+
+
+# Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
+# strings, decimals in `double` mode as doubles, and the inline schema does not name them.
+_UNNAMED: Final[dict[tuple[str, str], str]] = {
+    ("string", "decimal"): "decimal_text",
+    ("string", "date"): "date_text",
+    ("string", "time"): "time_text",
+    ("string", "timestamp"): "timestamp_text",
+    ("string", "timestamptz"): "timestamp_text",
+    ("float64", "decimal"): "decimal_number",
+}
+
+
+def _understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
+    if kind.name == "binary" and source.kind == "string":
+        return encoding_of(kind, None, settings)
+    if named := _UNNAMED.get((source.kind, kind.name)):
+        return Encoding(named, zoned=kind.name == "timestamptz")
+    if source.kind == "array" and kind.element is not None and source.element is not None:
+        return Encoding("array", element=_understood(kind.element, source.element, settings))
+    return source
+
+
+class RowCodec:
+    """Decodes the row images of one table that share one schema.
+
+    target    the table's columns: the types to produce. A column's `source`, if set, is how an image without schema
+              writes it (see declared.declared_column); otherwise `settings` and its type tell.
+    source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
+    flat      whether images are flattened. Their `__op`, `__lsn`, … are no target columns, so nothing changes.
+
+    Thread-safe once made.
+    """
+
+    def __init__(
+        self, target: Sequence[Column], source: Sequence[Column] | None, settings: DecodeSettings, *, flat: bool = False
+    ) -> None:
+        self.target = tuple(target)
+        self.settings = settings
+        self.flat = flat
+        self._nulls = settings.out_of_range == "null"
+        written = {column.name: column.source for column in source or ()}
+        placeholder = Placeholder(settings.unavailable_value, settings.binary)
+        self._sources: list[Encoding] = []
+        known: list[bool] = []
+        for column in self.target:
+            encoding = written.get(column.name)
+            known.append(encoding is not None)
+            encoding = _understood(column.type, encoding, settings) if encoding else column.source
+            self._sources.append(encoding or encoding_of(column.type, None, settings))
+        pairs = list(zip(self.target, self._sources, strict=True))
+        self._unavailable = [placeholder.test(s, k) for s, k in zip(self._sources, known, strict=True)]
+        self._traces = placeholder.traces(list(zip(self._sources, known, strict=True)))
+        self._converters = [self._step(column.type, encoding, placeholder) for column, encoding in pairs]
+        texts = [reads_text(column.type, encoding) for column, encoding in pairs]
+        names = [column.name for column in self.target]
+        if any(c in '"\\' or c < " " for name in names for c in name):  # msgspec's structs have no such field names
+            self._traces = None
+            self._cells = _odd_cells(names)
+        else:
+            self._fast = _decoder(names, texts)
+            exact = _decoder(names, [True] * len(names))
+            self._cells = lambda image: msgspec.structs.astuple(exact(image))
+
+    def decode(self, image: bytes) -> Decoded:
+        """One row image (a JSON object, or a JSON string that holds one) -> its values.
+
+        EventError: bad_image (not a JSON object in UTF-8), type_mismatch (a value that the column can't hold exactly),
+        out_of_range (only if settings.out_of_range is dead_letter). The message names the column, never the value.
+        """
+        traces = self._traces
+        if traces is not None:
+            for trace in traces:
+                if trace in image:
+                    return self._decode_exactly(image)
+            try:
+                row = msgspec.structs.astuple(self._fast(image))
+                return Decoded(
+                    [None if v is None or v is UNSET else f(v) for f, v in zip(self._converters, row, strict=True)]
+                )
+            except (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError):
+                pass
+        return self._decode_exactly(image)
+
+    @staticmethod
+    def _step(kind: Type, source: Encoding, placeholder: Placeholder) -> Callable[[Any], Any]:
+        convert = converter(kind, source)
+        if reads_text(kind, source):
+
+            def of_text(raw: Any) -> Any:
+                text = bytes(raw)
+                return None if text == b"null" else convert(text)
+
+            return of_text
+        integers = placeholder.integers_of(source)
+        if integers is None:
+            return convert
+
+        def unless_placeholder(value: Any) -> Any:
+            if value == integers:
+                raise _LooksUnavailable
+            return convert(value)
+
+        return unless_placeholder
+
+    def _decode_exactly(self, image: bytes) -> Decoded:
+        """The slow way: one value after the other from its JSON text, with unavailable values and errors told apart."""
+        try:
+            if image[:1] == b'"':
+                image = msgspec.json.decode(image, type=str).encode()
+            row = self._cells(image)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
+        values: list[Any] = []
+        unavailable: list[int] = []
+        literals: list[Any] = []
+        for index, raw in enumerate(row):
+            text = b"null" if raw is UNSET else bytes(raw)
+            if text == b"null":
+                values.append(None)
+            elif text[0] in b'"[{' and self._is_unavailable(index, text):
+                values.append(None)
+                unavailable.append(index)
+                literals.append(self._literal(index, text))
+            else:
+                values.append(self._convert(index, text))
+        return Decoded(values, tuple(unavailable), tuple(literals))
+
+    def _is_unavailable(self, index: int, text: bytes) -> bool:
+        try:
+            return self._unavailable[index](msgspec.json.decode(text))
+        except (msgspec.MsgspecError, UnicodeError):  # a number beyond a double, a lone surrogate: no placeholder
+            return False
+
+    def _literal(self, index: int, text: bytes) -> Any:
+        try:
+            return convert_exactly(self.target[index].type, self._sources[index], text, nulls=True)
+        except Refused:
+            return None
+
+    def _convert(self, index: int, text: bytes) -> Any:
+        column = self.target[index]
+        try:
+            return convert_exactly(column.type, self._sources[index], text, nulls=self._nulls)
+        except Refused as refused:
+            raise EventError(refused.code, f"column {column.name}: {refused.reason}") from refused
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise EventError("bad_image", f"column {column.name}: not valid JSON in UTF-8: {error}") from error
+
+
+class _LooksUnavailable(Exception):
+    """A turn to the exact way, not an error."""
+
+
+def _odd_cells(names: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:
+    decode = msgspec.json.Decoder(dict[str, Raw]).decode
+
+    def cells(image: bytes) -> tuple[Any, ...]:
+        row = decode(image)
+        return tuple(row.get(name, UNSET) for name in names)
+
+    return cells
+
+
+def _decoder(names: Sequence[str], texts: Sequence[bool]) -> Callable[[bytes], Any]:
+    """A decoder to a struct with one field a column, in order: Raw where `texts` says so, any JSON value elsewhere."""
+    fields = [(f"c{i}", Raw if text else Any, UNSET) for i, text in enumerate(texts)]
+    row = msgspec.defstruct("Row", fields, rename={f"c{i}": name for i, name in enumerate(names)}, gc=False)
+    return msgspec.json.Decoder(row).decode

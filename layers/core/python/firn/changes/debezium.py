@@ -1,0 +1,108 @@
+"""Debezium's own envelope: `{before, after, source, op, ts_ms, transaction}`.
+
+Rules from Debezium's documentation ("Data change events" of each connector) and the recordings in tests/data/corpus.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from firn.changes.change import Change, Ignored, Int64
+from firn.changes.columns import Columns, images, irregular, single
+from firn.changes.reading import Value, decode, required_op
+from firn.changes.sources import Sequenced, Source, frequent_type, source_type
+from firn.errors import EventError
+
+# Members that a flattened row has and no envelope: their presence fails the decode, so that a flattened row with
+# columns named `op` and `source` is read on its own, as what it is.
+MARKERS = frozenset({"__op", "__deleted"})
+_NULL = Raw(b"null")
+_Never = Annotated[str, msgspec.Meta(min_length=1, max_length=0)]
+
+
+class Transaction(Struct, frozen=True, gc=False):
+    """`transaction`, there when the connector runs with provide.transaction.metadata."""
+
+    total_order: Int64 | None = None
+
+
+@cache
+def event_type(source: type[Source]) -> Any:
+    """The envelope with this connector's source. Members that Firn doesn't need are skipped undecoded.
+
+    Everything has a default, so that a heartbeat among events does not fail the decode of them all: its op is "".
+    """
+    return msgspec.defstruct(
+        "Event",
+        [
+            ("before", Raw, _NULL),
+            ("after", Raw, _NULL),
+            ("source", source, source()),
+            ("transaction", Transaction | None, None),
+            ("op", str, ""),
+            ("flat_op", _Never, ""),
+            ("flat_deleted", _Never, ""),
+        ],
+        rename={"flat_op": "__op", "flat_deleted": "__deleted"},
+        frozen=True,
+        gc=False,
+    )
+
+
+def value_type(connector: str) -> Any:
+    """What the fast path decodes a value into."""
+    return event_type(frequent_type(connector)) | None
+
+
+def connector_of(value: Value) -> str:
+    """Which connector's source to expect. Raises EventError bad_event."""
+    source = value.raw("source")
+    connector: str = "" if source is None else decode(source, Source, within="source").connector
+    return connector
+
+
+def columns(events: Sequence[Any], _destinations: Sequence[str | None], connector: str) -> Columns:
+    """The columns of many events, read with this connector's fields."""
+    sources = [event.source for event in events]
+    kind = type(sources[0]) if sources else Source  # the frequent fields for many events, all fields for one
+    connectors = [source.connector for source in sources]
+    op = [event.op for event in events]
+    table = kind.tables(sources)
+    order = kind.orders(sources)
+    before, before_plain = images([event.before for event in events], sparse=True)
+    after, after_plain = images([event.after for event in events])
+    plain = before_plain and after_plain
+    # What else orders a source of frequent fields was not decoded.
+    others = [] if kind is not Sequenced or all(order) else [i for i, text in enumerate(order) if text is None]
+    return Columns(
+        op=op,
+        table=table,
+        ts=[source.ts_ms for source in sources],
+        connector=connectors,
+        order=order,
+        tx_order=[event.transaction.total_order if event.transaction else None for event in events],
+        before=before,
+        after=after,
+        irregular=irregular(
+            op, table, before, after, objects=plain, connectors=connectors, connector=connector, others=others
+        ),
+    )
+
+
+def read(value: Value) -> Change | Ignored:
+    """One event, with a reason if it can't be taken. Raises EventError."""
+    if not MARKERS.isdisjoint(value.fields):
+        raise EventError("missing_op", "the event is flattened: write `envelope: flat` (or auto) for this stream")
+    if "specversion" in value.fields:
+        raise EventError("missing_op", "this is a CloudEvent: write `envelope: cloudevents` (or auto) for this stream")
+    op = required_op(value, "op", " (a flattened row needs `__op`: add `op` to ExtractNewRecordState's add.fields)")
+    if op == "m":
+        return Ignored("message")
+    if value.raw("source") is None:
+        raise EventError("missing_table", "the event has no `source`, which names its table")
+    connector = connector_of(value)
+    event = decode(value.text, event_type(source_type(connector)))
+    return single(columns([event], [None], connector), value, flat=False)

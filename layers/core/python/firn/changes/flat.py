@@ -1,0 +1,152 @@
+"""Rows flattened by Debezium's ExtractNewRecordState: the columns, and metadata among them as `__op`, `__table`, ….
+
+Firn needs `delete.tombstone.handling.mode=rewrite` and `add.fields=op,table,lsn,source.ts_ms` (or more, below). With
+the default prefix `__` these are read:
+
+| member | for |
+|---|---|
+| `__op` | the op; `__deleted` = "true" makes a delete even without it |
+| `__table`, `__schema`, `__db`, `__collection` | the table |
+| `__lsn`, `__sequence`, `__file`, `__pos`, `__row`, … | the order, by the rules of sources.py |
+| `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
+| `__source_ts_ms`, else `__ts_ms` | the time |
+| `__transaction_total_order` | the place in the transaction |
+
+The table is `__schema`.`__table`; without `__schema` the schema comes from the record's destination
+`prefix.schema.table` (if it ends in this very table); without a record it is just `__table`. For MySQL `__db` counts as
+the schema.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from firn.changes.change import Change, Ignored, Int64
+from firn.changes.columns import Columns, irregular, single
+from firn.changes.reading import Value, decode, required_op
+from firn.changes.sources import MongoDb, MySql, Source, source_type
+from firn.errors import EventError
+
+# Which connector a row comes from when it does not say: by the order field that only this one has.
+_TELLTALE = {
+    "__lsn": "postgresql",
+    "__file": "mysql",
+    "__commit_lsn": "sqlserver",
+    "__scn": "oracle",
+    "__ord": "mongodb",
+}
+
+
+@cache
+def row_type(source: type[Source]) -> Any:
+    """The metadata of a row, with this connector's source fields: sources.py reads it like a source."""
+    fields = [field for field in msgspec.structs.fields(source) if field.name != "ts_ms"]
+    own = [
+        ("op", str | None, None, "__op"),
+        ("deleted", str | bool | None, None, "__deleted"),
+        ("ts_ms", Int64 | None, None, "__source_ts_ms"),
+        ("event_ts_ms", Int64 | None, None, "__ts_ms"),
+        ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
+    ]
+    return msgspec.defstruct(
+        "FlatRow",
+        [(field.name, field.type, field.default) for field in fields] + [member[:3] for member in own],
+        rename={
+            **{field.name: f"__{field.name}" for field in fields},
+            **{name: renamed for name, _, _, renamed in own},
+        },
+        frozen=True,
+        gc=False,
+    )
+
+
+def value_type(connector: str) -> Any:  # noqa: ARG001
+    """What the fast path decodes a value into: the row itself is the image."""
+    return Raw
+
+
+def connector_of(value: Value) -> str:
+    """`__connector`, or told from the order's fields; "" if nothing tells. Raises EventError bad_event."""
+    raw = value.raw("__connector")
+    if raw is not None:
+        connector: str = decode(raw, str, within="__connector")
+        return connector
+    return next((name for field, name in _TELLTALE.items() if field in value.fields), "")
+
+
+@cache
+def _decoder(kind: Any) -> Callable[[Raw], Any]:
+    return msgspec.json.Decoder(kind).decode
+
+
+def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: str) -> Columns:
+    """The columns of many rows, read with this connector's fields."""
+    kind = source_type(connector)
+    decode_row = _decoder(row_type(kind) | None)
+    nothing = row_type(kind)()  # for a null: it has no op, so it is read on its own
+    rows = [decode_row(raw) or nothing for raw in raws]
+    op = ["d" if row.deleted in ("true", True) else row.op or "" for row in rows]
+    connectors = [row.connector or connector for row in rows]
+    table = _tables(rows, destinations, connector)
+    texts: list[bytes | None] = list(map(bytes, raws))
+    before = [text if o == "d" else None for text, o in zip(texts, op, strict=True)]
+    after = [None if o in "dt" else text for text, o in zip(texts, op, strict=True)]
+    return Columns(
+        op=op,
+        table=table,
+        ts=[row.event_ts_ms if row.ts_ms is None else row.ts_ms for row in rows],
+        connector=connectors,
+        order=kind.orders(rows),
+        tx_order=[row.tx_total_order for row in rows],
+        before=before,
+        after=after,
+        irregular=irregular(op, table, before, after, objects=True, connectors=connectors, connector=connector),
+    )
+
+
+def read(value: Value) -> Change | Ignored:
+    """One row, with a reason if it can't be taken. Raises EventError."""
+    if value.raw("__op") is None and value.raw("__deleted") not in (b'"true"', b"true"):
+        hint = ": add `op` to ExtractNewRecordState's add.fields"
+        if "op" in value.fields and "source" in value.fields:
+            hint = "; if it is Debezium's own envelope, write `envelope: debezium` (or auto) for this stream"
+        required_op(value, "__op", hint)
+    connector = connector_of(value)
+    kind = row_type(source_type(connector))
+    row = decode(value.text, kind)
+    if row.op is not None:
+        required_op(value, "__op")
+    if not (row.collection if connector == "mongodb" else row.table):
+        raise EventError("missing_table", "the row has no `__table`: add `table` to ExtractNewRecordState's add.fields")
+    return single(columns([Raw(value.text)], [value.destination], connector), value, flat=True)
+
+
+def _tables(rows: Sequence[Any], destinations: Sequence[str | None], connector: str) -> list[str]:
+    kind = source_type(connector)
+    if kind is MongoDb:
+        return kind.tables(rows)
+    # MySQL's databases are its schemas; elsewhere `__db` says nothing about the schema.
+    by_database = kind is MySql
+    return [
+        _table(row.table, row.schema or (by_database and row.db) or None, destination) if row.table else ""
+        for row, destination in zip(rows, destinations, strict=True)
+    ]
+
+
+def _table(table: str, schema: str | None, destination: str | None) -> str:
+    schema = schema or _schema_in(destination, table)
+    return f"{schema}.{table}" if schema else table
+
+
+def _schema_in(destination: str | None, table: str) -> str | None:
+    """`s` for the destination `prefix.s.orders` of the table `orders`. Debezium writes _ for what Kafka forbids."""
+    if destination is None:
+        return None
+    suffix = "." + re.sub(r"[^a-zA-Z0-9._-]", "_", table)
+    before = destination.removesuffix(suffix)
+    _, dot, schema = before.rpartition(".")
+    return schema if before != destination and dot and schema else None

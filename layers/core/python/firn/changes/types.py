@@ -1,0 +1,226 @@
+"""Iceberg's types as values: parse, print, widen, promote. The vocabulary in which tables, schemas and codecs talk.
+
+Names and promotions follow the Iceberg table specification (format 2, "Schemas and Data Types", "Schema Evolution").
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
+
+MAX_PRECISION: Final = 38
+
+
+@dataclass(frozen=True)
+class Type:
+    """One Iceberg type: `precision` and `scale` belong to decimals, `element` to lists; `str()` is Iceberg's text."""
+
+    name: str
+    precision: int | None = None
+    scale: int | None = None
+    element: "Type | None" = None
+
+    def __str__(self) -> str:
+        if self.name == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.name == "list":
+            return f"list<{self.element}>"
+        return self.name
+
+
+BOOLEAN: Final = Type("boolean")
+INT: Final = Type("int")
+LONG: Final = Type("long")
+FLOAT: Final = Type("float")
+DOUBLE: Final = Type("double")
+DATE: Final = Type("date")
+TIME: Final = Type("time")
+TIMESTAMP: Final = Type("timestamp")
+TIMESTAMPTZ: Final = Type("timestamptz")
+STRING: Final = Type("string")
+UUID: Final = Type("uuid")
+BINARY: Final = Type("binary")
+
+_SIMPLE: Final[Mapping[str, Type]] = MappingProxyType(
+    {
+        t.name: t
+        for t in (
+            BOOLEAN, INT, LONG, FLOAT, DOUBLE, DATE, TIME, TIMESTAMP, TIMESTAMPTZ, STRING, UUID, BINARY
+        )
+    }
+)  # fmt: skip
+
+# What people write from habit, and what Iceberg calls it: for the error's advice, never accepted silently.
+_MEANT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bool": "boolean", "integer": "int", "smallint": "int", "tinyint": "int", "serial": "int", "bigint": "long",
+        "bigserial": "long", "real": "float", "number": "decimal(p,s)", "numeric": "decimal(p,s)", "text": "string",
+        "varchar": "string", "char": "string", "json": "string", "jsonb": "string", "enum": "string",
+        "bytea": "binary", "bytes": "binary", "blob": "binary", "datetime": "timestamp", "array": "list<type>",
+    }
+)  # fmt: skip
+
+_DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
+_LIST: Final = re.compile(r"list\s*<(.+)>")
+_TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
+
+
+def decimal(precision: int, scale: int) -> Type:
+    """decimal(precision, scale), 1 <= precision <= 38 and 0 <= scale <= precision, else ValueError."""
+    if not 1 <= precision <= MAX_PRECISION or not 0 <= scale <= precision:
+        raise ValueError(
+            f"decimal({precision},{scale}) does not exist: the precision is 1 to {MAX_PRECISION}, "
+            "the scale 0 to the precision"
+        )
+    return Type("decimal", precision, scale)
+
+
+def list_of(element: Type) -> Type:
+    """list<element>."""
+    return Type("list", element=element)
+
+
+def parse(text: str) -> Type:
+    """The type that `text` names, in Iceberg's words: `decimal(12,2)`, `list<long>`. ValueError says what to write."""
+    word = text.strip()
+    if simple := _SIMPLE.get(word):
+        return simple
+    if match := _DECIMAL.fullmatch(word):
+        return decimal(int(match[1]), int(match[2]))
+    if match := _LIST.fullmatch(word):
+        return list_of(parse(match[1]))
+    if match := _TIMED.fullmatch(word):
+        raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
+    known = ", ".join(_SIMPLE) + ", decimal(p,s) or list<type>"
+    meant = _MEANT.get(re.split(r"[\s(<]", word.lower(), maxsplit=1)[0])
+    if word.lower() in _SIMPLE:
+        meant = word.lower()
+    raise ValueError(f"'{word}' is not a type; " + (f"write {meant}" if meant else f"write one of {known}"))
+
+
+def parse_declared(text: str) -> tuple[Type, int | None]:
+    """A type as firn.yaml declares it: like `parse`, and `timestamp(3)`, `timestamptz(3)`, `time(3)` with the source's
+    own precision (digits after the second, 0 to 9), on which Debezium's adaptive encodings depend.
+
+    -> (type, precision or None). ValueError says what to write.
+    """
+    if match := _TIMED.fullmatch(text.strip()):
+        return _SIMPLE[match[1]], int(match[2])
+    return parse(text), None
+
+
+def storable(kind: Type) -> Type:
+    """The type that a table column gets for `kind`: `time` is stored as string 'HH:MM:SS.ffffff', because Spark 4.0
+    can't write Iceberg's time; everything else as itself. Works inside lists."""
+    if kind.element is not None:
+        return replace(kind, element=storable(kind.element))
+    return STRING if kind == TIME else kind
+
+
+def _as_decimal(kind: Type) -> tuple[int, int] | None:
+    """(integer digits, scale) that hold every value of `kind`."""
+    if kind.precision is not None and kind.scale is not None:
+        return kind.precision - kind.scale, kind.scale
+    return {"int": (10, 0), "long": (19, 0)}.get(kind.name)
+
+
+_RANK: Final[Mapping[str, int]] = MappingProxyType({"int": 0, "long": 1, "float": 0, "double": 1})
+
+
+def widen(a: Type, b: Type) -> Type:
+    """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
+
+    int < long, float < double, int < decimal, int < double; decimals by integer digits and scale. A long does not fit
+    a double exactly, nor a double a decimal: those become string, which keeps the text of both.
+    """
+    if a == b:
+        return a
+    if a.element is not None and b.element is not None:
+        return list_of(widen(a.element, b.element))
+    names = {a.name, b.name}
+    if names in ({"int", "long"}, {"float", "double"}):
+        return a if _RANK[a.name] > _RANK[b.name] else b
+    if names in ({"int", "double"}, {"int", "float"}):
+        return DOUBLE
+    left, right = _as_decimal(a), _as_decimal(b)
+    if left and right:
+        whole, scale = max(left[0], right[0]), max(left[1], right[1])
+        return decimal(whole + scale, scale) if whole + scale <= MAX_PRECISION else STRING
+    return STRING
+
+
+def promotable(a: Type, b: Type) -> bool:
+    """Whether Iceberg lets an existing column of type `a` become `b` (format 2): int -> long, float -> double, a
+    decimal of the same scale and more precision; in lists, by their element. A type promotes to itself."""
+    if a == b:
+        return True
+    if a.element is not None and b.element is not None:
+        return promotable(a.element, b.element)
+    if (a.name, b.name) in {("int", "long"), ("float", "double")}:
+        return True
+    if a.name == b.name == "decimal":
+        return a.scale == b.scale and (a.precision or 0) <= (b.precision or 0)
+    return False
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How a source writes one column's values in JSON.
+
+    `kind` is one of KINDS. `scale` belongs to decimal_base64 (digits after the point), `bits` to bits (its declared
+    length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array.
+    """
+
+    kind: str
+    scale: int = 0
+    bits: int = 0
+    zoned: bool | None = False
+    element: "Encoding | None" = None
+
+
+KINDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "any": "no schema and no declaration: the JSON value tells",
+        "boolean": "true or false",
+        "integer": "a JSON integer",
+        "float32": "a JSON number, the shortest that gives the 32-bit float; or NaN, Infinity, -Infinity as strings",
+        "float64": "a JSON number; or NaN, Infinity, -Infinity as strings",
+        "string": "a JSON string",
+        "uuid": "a JSON string of 36 characters",
+        "decimal_base64": "base64 of the unscaled value, big-endian two's complement (Connect's Decimal)",
+        "decimal_variable": "an object {scale, value: base64} (Debezium's VariableScaleDecimal)",
+        "decimal_text": "decimal digits in a string, or a word for NaN or infinity",
+        "decimal_number": "a JSON number, read by its digits and not as a double",
+        "binary_base64": "base64 in a string, padded or not",
+        "binary_base64url": "URL-safe base64 in a string, padded or not",
+        "binary_hex": "hexadecimal digits in a string",
+        "bits": "base64 of the bits, little-endian (Debezium's Bits)",
+        "date_days": "days since 1970-01-01",
+        "date_text": "ISO 8601 date in a string, with or without a trailing Z",
+        "time_ms": "milliseconds since midnight",
+        "time_us": "microseconds since midnight",
+        "time_ns": "nanoseconds since midnight",
+        "time_text": "ISO 8601 time in a string",
+        "timestamp_ms": "milliseconds since 1970-01-01T00:00:00",
+        "timestamp_us": "microseconds since 1970-01-01T00:00:00",
+        "timestamp_ns": "nanoseconds since 1970-01-01T00:00:00",
+        "timestamp_text": "ISO 8601 timestamp in a string",
+        "json": "any JSON value, kept as its text",
+        "geometry": "an object with wkb in base64 (Debezium's Point, Geometry, Geography), kept as its text",
+        "array": "a JSON array of the element's encoding",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: of a table (`type` is what to produce) or of an event (`type` is what the source's values become).
+
+    `source` is how the source writes it; None where nobody has said.
+    """
+
+    name: str
+    type: Type
+    required: bool = False
+    source: Encoding | None = None

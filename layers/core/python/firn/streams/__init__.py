@@ -1,0 +1,1 @@
+"""What the user configures: streams, tables and their checks. No I/O."""

@@ -1,0 +1,218 @@
+"""`firn.yaml` as types. `parse` reads it, with every problem named by line; docs/configuration.md is the reference.
+
+Pure: text in, frozen dataclasses out. PyYAML and the checks are imported when `parse` is called, because the ingest
+function imports this module on every cold start.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from firn.errors import EventError
+from firn.streams.names import TableName
+from firn.streams.partitions import Partition
+
+if TYPE_CHECKING:
+    from firn.changes.declared import BinaryMode, DecimalMode, DecodeSettings, IntervalMode, OutOfRange, TimeMode
+    from firn.changes.types import Type
+
+Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
+Mode = Literal["mirror", "append"]
+SnapshotReads = Literal["upsert", "ignore"]
+CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
+
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class ColumnDeclaration:
+    """What `columns:` says of a column. `source_precision` is the digits of a second that the source keeps (0 to 9):
+    Debezium's adaptive modes send timestamp(0..3) as milliseconds, timestamp(4..6) as microseconds. None: not said.
+    """
+
+    type: "Type"
+    source_precision: int | None = None
+
+
+@dataclass(frozen=True)
+class CommitPolicy:
+    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged)."""
+
+    every_seconds: int = 60
+    size_bytes: int = 100_000_000
+
+
+@dataclass(frozen=True)
+class TableRule:
+    """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}."""
+
+    source: str
+    to: str
+    key: tuple[str, ...] | None = None
+    mode: Mode = "mirror"
+    snapshot_reads: SnapshotReads = "upsert"
+    partition_by: tuple[Partition, ...] = ()
+    columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
+    ignore: bool = False
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `source` holds a `*`."""
+        return "*" in self.source
+
+    def target(self, table: str) -> TableName:
+        """The Iceberg table for the source table `table`. A `table` without schema takes the rule's own schema.
+
+        Raises EventError("bad_table") if the names give no table name, as when {schema} is asked for and unknown.
+        """
+        schema, dot, name = table.partition(".")
+        if not dot:
+            schema, name = self._schema, table
+        namespace, _, target = self.to.partition(".")
+        try:
+            return TableName(_fill(namespace, schema, name), _fill(target, schema, name))
+        except ValueError as error:
+            raise EventError("bad_table", f"source table {table!r} gives no target by {self.to!r}: {error}") from error
+
+    @property
+    def _schema(self) -> str:
+        schema, dot, _ = self.source.partition(".")
+        return schema if dot and "*" not in schema else ""
+
+
+def _fill(template: str, schema: str, table: str) -> str:
+    # In one pass, so that a table that is really named "{schema}" stays itself.
+    return re.sub(r"\{(schema|table)\}", lambda word: schema if word.group(1) == "schema" else table, template)
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """A named ingress: how its events are written and where its tables go."""
+
+    name: str
+    tables: tuple[TableRule, ...]
+    envelope: Envelope = "debezium"
+    unavailable_value: str = UNAVAILABLE
+    commit: CommitPolicy = CommitPolicy()
+    decimal: "DecimalMode" = "precise"
+    time: "TimeMode" = "adaptive"
+    binary: "BinaryMode" = "bytes"
+    interval: "IntervalMode" = "numeric"
+    out_of_range: "OutOfRange" = "null"
+    generation: int = 0
+    order_by: str | None = None
+
+    @property
+    def settings(self) -> "DecodeSettings":
+        """How this stream's values are written, for `firn.changes.codec.RowCodec`."""
+        from firn.changes.declared import DecodeSettings
+
+        return DecodeSettings(
+            unavailable_value=self.unavailable_value,
+            decimal=self.decimal,
+            time=self.time,
+            binary=self.binary,
+            interval=self.interval,
+            out_of_range=self.out_of_range,
+        )
+
+    def rule_for(self, table: str) -> TableRule | None:
+        """The rule for a source table, or None: filtered (no rule matches, or the one that does says `ignore: true`).
+
+        An exact rule wins; then the pattern with the most literal characters (the first in the file among equals).
+        A `table` without schema, as flattened events name it, is compared with the part after each rule's first dot.
+        Raises EventError("ambiguous_table") if that fits exact rules of several schemas: to guess would mix tables.
+        """
+        rule = self._exact.get(table)
+        if rule is None and "." not in table:
+            same_name = self._by_bare_name.get(table, ())
+            if len(same_name) > 1:
+                names = ", ".join(sorted(rule.source for rule in same_name))
+                raise EventError(
+                    "ambiguous_table",
+                    f"the event says table {table!r} without its schema, which fits {names}; "
+                    "have the source send the schema (Debezium: transforms.unwrap.add.fields=op,lsn,schema,table)",
+                )
+            rule = same_name[0] if same_name else None
+        if rule is None:
+            rule = next((rule for pattern, rule in self._patterns if pattern(table)), None)
+        return None if rule is None or rule.ignore else rule
+
+    def target(self, table: str) -> TableName:
+        """The Iceberg table that a source table's changes go to.
+
+        Raises EventError: "filtered_table" if no rule takes the table, else as `rule_for` and `TableRule.target`.
+        """
+        rule = self.rule_for(table)
+        if rule is None:
+            raise EventError("filtered_table", f"stream {self.name} has no rule for the source table {table!r}")
+        return rule.target(table)
+
+    @cached_property
+    def _exact(self) -> dict[str, TableRule]:
+        return {rule.source: rule for rule in self.tables if not rule.is_pattern}
+
+    @cached_property
+    def _by_bare_name(self) -> dict[str, list[TableRule]]:
+        found: dict[str, list[TableRule]] = {}
+        for rule in self._exact.values():
+            _, dot, name = rule.source.partition(".")
+            if dot:
+                found.setdefault(name, []).append(rule)
+        return found
+
+    @cached_property
+    def _patterns(self) -> "list[tuple[_Matches, TableRule]]":
+        rules = sorted((r for r in self.tables if r.is_pattern), key=lambda r: -len(r.source.replace("*", "")))
+        return [(_Matches(rule.source), rule) for rule in rules]
+
+
+class _Matches:
+    """A pattern in which `*` stands for any run of characters, dots included."""
+
+    def __init__(self, pattern: str) -> None:
+        self._whole = _as_regex(pattern)
+        self._bare = _as_regex(pattern.partition(".")[2] or pattern)
+
+    def __call__(self, table: str) -> bool:
+        return (self._whole if "." in table else self._bare).fullmatch(table) is not None
+
+
+def _as_regex(pattern: str) -> re.Pattern[str]:
+    # Runs of stars are one star: `a**b` must not make the matching quadratic twice over.
+    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """Which Iceberg catalog holds the tables. `uri` None: the deployment's own (FIRN_CATALOG_URI)."""
+
+    type: CatalogType = "sql"
+    uri: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of `firn.yaml`. `warehouse` "" means the deployment's own (FIRN_WAREHOUSE). `sha` is the SHA-256 of `text`,
+    in hex: the name under which the text is stored and which each epoch carries.
+    """
+
+    catalog: CatalogConfig
+    warehouse: str
+    streams: Mapping[str, StreamConfig]
+    sha: str
+    text: str
+
+
+def parse(text: str, filename: str = "firn.yaml") -> Config:
+    """Reads `firn.yaml`. `filename` is only for the messages.
+
+    Raises ConfigError that names all problems at once, a line each:
+    `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.
+    """
+    from firn.streams.reading import read_config
+
+    return read_config(text, filename)

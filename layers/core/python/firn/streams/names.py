@@ -1,0 +1,75 @@
+"""Names of Iceberg tables: parsed, quoted and turned into paths here and nowhere else."""
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+# What may stand in a path as it is. Lower case only: some file systems can't tell `Orders` from `orders`.
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,62}")
+# A plain name that looks like a slug with its hash is hashed too, so that no two names share a slug.
+_HASHED = re.compile(r".*-[0-9a-f]{10}")
+_NOT_SAFE = re.compile(r"[^a-z0-9_]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def quoted(identifier: str) -> str:
+    """One identifier for Spark SQL, in backquotes; a backquote inside is doubled."""
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def slug(name: str) -> str:
+    """`name` as one path segment of at most 63 characters of `a-z 0-9 _ -`.
+
+    Plain names stay as they are; all others get their plain characters and the first 10 hex digits of their SHA-256,
+    so that different names never share a path: `orders` -> `orders`, `Mixed Case` -> `mixed_case-68a1f14a24`.
+    """
+    if _PLAIN.fullmatch(name) and not _HASHED.fullmatch(name):
+        return name
+    words = _NOT_SAFE.sub("_", name.lower()).strip("_")[:50] or "t"
+    return f"{words}-{hashlib.sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:10]}"
+
+
+@dataclass(frozen=True, order=True)
+class TableName:
+    """An Iceberg table: one namespace level, and a table whose name may hold any printable character, dots included."""
+
+    namespace: str
+    table: str
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a part that is empty or holds control characters, or a namespace that holds a dot."""
+        if not self.namespace or not self.table:
+            raise ValueError(f"{self.namespace}.{self.table} is no table name: write namespace.table")
+        if "." in self.namespace:
+            raise ValueError(f"the namespace {self.namespace!r} holds a dot; namespaces have one level")
+        if _CONTROL.search(self.namespace + self.table):
+            raise ValueError(f"the table name {str(self)!r} holds control characters")
+
+    @classmethod
+    def parse(cls, text: str) -> "TableName":
+        """`shop.orders` -> TableName("shop", "orders"). The first dot parts them, so `shop.a.b` is table `a.b`.
+
+        The inverse of `str()`. Raises ValueError if there is no dot or a part is empty.
+        """
+        namespace, dot, table = text.partition(".")
+        if not dot:
+            raise ValueError(f"{text!r} names no namespace: write namespace.table")
+        return cls(namespace, table)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.table}"
+
+    @property
+    def quoted(self) -> str:
+        """For Spark SQL, without the catalog: `` `shop`.`orders` ``."""
+        return f"{quoted(self.namespace)}.{quoted(self.table)}"
+
+    @property
+    def identifier(self) -> tuple[str, str]:
+        """For PyIceberg: ("shop", "orders")."""
+        return self.namespace, self.table
+
+    @property
+    def slug(self) -> str:
+        """The table's place below the warehouse: `shop/orders`. Different tables never share one."""
+        return f"{slug(self.namespace)}/{slug(self.table)}"

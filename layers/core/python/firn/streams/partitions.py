@@ -1,0 +1,84 @@
+"""`partition_by` entries: Iceberg's partition transforms by the names that its specification gives them."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from firn.streams.names import quoted
+
+Transform = Literal["identity", "bucket", "truncate", "year", "month", "day", "hour"]
+
+_PLAIN: dict[str, Transform] = {
+    "identity": "identity", "year": "year", "month": "month", "day": "day", "hour": "hour",
+    # Spark's own spelling of the same.
+    "years": "year", "months": "month", "days": "day", "hours": "hour",
+}  # fmt: skip
+_SIZED: dict[str, Transform] = {"bucket": "bucket", "truncate": "truncate"}
+_CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
+_SIZE = re.compile(r"(\d{1,9})\s*,\s*(.+)", re.DOTALL)
+_MAX_SIZE = 2**31 - 1
+_HOW = "write a column, identity(col), bucket(16, col), truncate(8, col), year(col), month(col), day(col) or hour(col)"
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One field of a table's partition spec. `size` is the number of buckets or the width of truncate, else None."""
+
+    transform: Transform
+    column: str
+    size: int | None = None
+
+    def __str__(self) -> str:
+        if self.transform == "identity":
+            return self.column
+        return (
+            f"{self.transform}({self.column})" if self.size is None else f"{self.transform}({self.size}, {self.column})"
+        )
+
+    @property
+    def sql(self) -> str:
+        """As Spark's `PARTITIONED BY` wants it: ``days(`created_at`)``, ``bucket(16, `customer_id`)``."""
+        column = quoted(self.column)
+        if self.transform == "identity":
+            return column
+        if self.size is not None:
+            return f"{self.transform}({self.size}, {column})"
+        return f"{self.transform}s({column})"
+
+
+def parse(text: str) -> Partition:
+    """`day(created_at)` -> Partition("day", "created_at"). Names with odd characters: bare, or in backquotes or quotes.
+
+    Raises ValueError, whose text says what to write instead.
+    """
+    call = _CALL.fullmatch(text)
+    if call is None:
+        if "(" in text and not _is_quoted(text.strip()):
+            raise ValueError(f"{text!r} is no partition; {_HOW}")
+        return Partition("identity", _column(text))
+    name, inside = call.group(1).lower(), call.group(2)
+    if name in _PLAIN:
+        return Partition(_PLAIN[name], _column(inside))
+    if name in _SIZED:
+        sized = _SIZE.fullmatch(inside)
+        if sized is None or not 0 < int(sized.group(1)) <= _MAX_SIZE:
+            raise ValueError(f"{text!r} needs a number above 0 and a column; write {name}(16, {_guess_column(inside)})")
+        return Partition(_SIZED[name], _column(sized.group(2)), int(sized.group(1)))
+    raise ValueError(f"{text!r}: {name} is no partition transform; {_HOW}")
+
+
+def _is_quoted(text: str) -> bool:
+    return len(text) > 2 and text[0] == text[-1] and text[0] in "`\"'"
+
+
+def _column(text: str) -> str:
+    text = text.strip()
+    name = text[1:-1] if _is_quoted(text) else text
+    if not name:
+        raise ValueError(f"a partition needs a column; {_HOW}")
+    return name
+
+
+def _guess_column(inside: str) -> str:
+    words = [word.strip() for word in inside.split(",") if not word.strip().lstrip("-").isdigit()]
+    return words[0] if words and words[0] else "col"

@@ -1,0 +1,41 @@
+"""Sizes and durations as people write them: `100MB`, `60s`."""
+
+import re
+from typing import Final
+
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_BYTES: Final = {
+    "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
+    "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
+}  # fmt: skip
+_QUANTITY: Final = re.compile(r"\s*(\d{1,12})\s*([A-Za-z]*)\s*")
+
+
+def seconds(text: str) -> int:
+    """`60s`, `5m`, `1h` -> seconds, from 1 s to 1 day. Raises ValueError, whose text says what to write."""
+    number, unit = _parts(text)
+    if number is None or unit not in _SECONDS:
+        raise ValueError(f"{text!r} is not a duration; write {number or 60}s, or use m for minutes, h for hours")
+    value = number * _SECONDS[unit]
+    if not 1 <= value <= 86_400:
+        raise ValueError(f"{text!r} is not from 1s to 24h; write 60s")
+    return value
+
+
+def size(text: str) -> int:
+    """`100MB` -> bytes, from 1 kB to 1 TB. KB, MB and GB count in thousands, KiB, MiB and GiB in 1,024s.
+
+    Raises ValueError, whose text says what to write.
+    """
+    number, unit = _parts(text)
+    if number is None or unit not in _BYTES:
+        raise ValueError(f"{text!r} is not a size; write {number or 100}MB, or use KB or GB")
+    value = number * _BYTES[unit]
+    if not 10**3 <= value <= 10**12:
+        raise ValueError(f"{text!r} is not from 1KB to 1TB; write 100MB")
+    return value
+
+
+def _parts(text: str) -> tuple[int | None, str]:
+    found = _QUANTITY.fullmatch(text)
+    return (int(found.group(1)), found.group(2).lower()) if found else (None, "")

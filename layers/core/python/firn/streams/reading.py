@@ -1,0 +1,245 @@
+"""From the YAML tree to `Config`: one function a section of the file. Reached through `config.parse`."""
+
+import hashlib
+import re
+from typing import Final
+
+from firn.changes import types
+from firn.changes.declared import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
+from firn.errors import EventError
+from firn.streams import partitions, quantities
+from firn.streams.config import (
+    UNAVAILABLE,
+    CatalogConfig,
+    CatalogType,
+    ColumnDeclaration,
+    CommitPolicy,
+    Config,
+    Envelope,
+    Mode,
+    SnapshotReads,
+    StreamConfig,
+    TableRule,
+)
+from firn.streams.partitions import Partition
+from firn.streams.problems import Problems, Section, shown
+from firn.streams.storage import read_catalog_uri, read_warehouse
+from firn.streams.targets import check_targets
+from firn.streams.yaml_lines import YamlProblem, read
+
+_STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
+_RESERVED: Final = "_firn_"
+_LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
+_SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
+
+_STREAM_KEYS: Final = (
+    "envelope", "unavailable_value", "commit", "debezium", "out_of_range", "generation", "order_by", "tables",
+)  # fmt: skip
+_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "partition_by", "columns", "ignore")
+_DEBEZIUM: Final = (
+    "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
+)  # fmt: skip
+_MOVED_STREAM: Final = {key: f"belongs under `debezium:`; write debezium: {{{key}: …}}" for key in _DEBEZIUM}
+_MOVED_DEBEZIUM: Final = {
+    "unavailable.value.placeholder": "belongs to the stream itself; write unavailable_value: … beside `debezium:`"
+}
+_MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
+
+_Placed = list[tuple[str, TableRule, int, str]]
+
+
+def read_config(text: str, filename: str) -> Config:
+    """See `config.parse`."""
+    problems = Problems(filename)
+    try:
+        tree = read(text)
+    except YamlProblem as problem:
+        problems.add(problem.line, "", problem.text)
+        problems.raise_any()
+        raise AssertionError("unreachable") from problem
+    if tree is None:
+        problems.add(1, "", "the file is empty; write streams: and their tables, or run `firn init` for a first one")
+        problems.raise_any()
+    top = Section(tree, "", problems)
+    if not top.is_missing:
+        top.allow_only(("catalog", "warehouse", "streams"))
+    catalog = _catalog(top.section("catalog"))
+    warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
+    streams = _streams(top)
+    problems.raise_any()
+    sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Config(catalog, warehouse, streams, sha, text)
+
+
+def _catalog(section: Section) -> CatalogConfig:
+    section.allow_only(("type", "uri", "properties"))
+    kind: CatalogType = section.choice("type", CatalogType, "catalog type", "sql")
+    uri = section.parsed("uri", read_catalog_uri, None, "the catalog's address, or leave the line out")
+    if kind in ("rest", "hive", "nessie") and not section.has("uri"):
+        example = "thrift://metastore:9083" if kind == "hive" else "https://catalog.example.org/"
+        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {example}")
+    below = section.section("properties")
+    properties = {}
+    for name in below.names:
+        value = below.text(name, "a text")
+        if _SECRET.search(name):
+            below.note(
+                name,
+                "is a secret, and this file is stored beside the data; take it out and set it in the environment "
+                f"(PYICEBERG_CATALOG__FIRN__{re.sub('[^A-Z0-9]+', '_', name.upper())})",
+            )
+        elif value is not None:
+            properties[name] = value
+    return CatalogConfig(kind, uri, properties)
+
+
+def _streams(top: Section) -> dict[str, StreamConfig]:
+    section = top.section("streams")
+    if section.is_missing:
+        top.note("streams", "is missing; write streams: {shop: {tables: {'*': {to: shop.{table}}}}}")
+    placed: _Placed = []
+    streams = {}
+    for name in section.names:
+        if not _STREAM_NAME.fullmatch(name):
+            section.note(name, f"is no stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example")
+        streams[name] = _stream(name, section.section(name), placed)
+    check_targets(placed, top.problems)
+    return streams
+
+
+def _as_stream_name(text: str) -> str:
+    return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:63] or "shop"
+
+
+def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
+    section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
+    commit = section.section("commit")
+    commit.allow_only(("every", "size"))
+    debezium = section.section("debezium")
+    debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
+    out_of_range: OutOfRange = "null"
+    # `out_of_range: null` is the word here, though YAML reads it as nothing.
+    if section.node("out_of_range") is not None:
+        out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
+    return StreamConfig(
+        name=name,
+        tables=_tables(name, section, placed),
+        envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
+        unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
+        commit=CommitPolicy(
+            commit.parsed("every", quantities.seconds, CommitPolicy.every_seconds, "60s"),
+            commit.parsed("size", quantities.size, CommitPolicy.size_bytes, "100MB"),
+        ),
+        decimal=debezium.choice("decimal.handling.mode", DecimalMode, "decimal mode", "precise"),
+        time=debezium.choice("time.precision.mode", TimeMode, "time mode", "adaptive"),
+        binary=debezium.choice("binary.handling.mode", BinaryMode, "binary mode", "bytes"),
+        interval=debezium.choice("interval.handling.mode", IntervalMode, "interval mode", "numeric"),
+        out_of_range=out_of_range,
+        generation=section.integer("generation", 0, _MAX_GENERATION, 0),
+        order_by=section.text("order_by", "the name of the field that orders the changes"),
+    )
+
+
+def _tables(stream: str, section: Section, placed: _Placed) -> tuple[TableRule, ...]:
+    tables = section.section("tables")
+    if tables.is_missing:
+        section.note("tables", f"is missing; write tables: {{'*': {{to: {stream}.{{table}}}}}}")
+    rules = []
+    for source in tables.names:
+        rule = _rule(source, tables.section(source), stream)
+        if not source.strip() or source.startswith(".") or source.endswith("."):
+            tables.note(source, "is no source table; write schema.table, or a pattern such as 'public.*'")
+        rules.append(rule)
+        placed.append((stream, rule, tables.line_of(source), tables.below(source)))
+    return tuple(rules)
+
+
+def _rule(source: str, section: Section, stream: str) -> TableRule:
+    section.allow_only(_RULE_KEYS, _MOVED_RULE)
+    ignore = section.flag("ignore", False)
+    mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    return TableRule(
+        source=source,
+        to="" if ignore else _to(source, section, stream, mode),
+        key=_key(section),
+        mode=mode,
+        snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
+        partition_by=_partition_by(section),
+        columns=_columns(section.section("columns")),
+        ignore=ignore,
+    )
+
+
+def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
+    table = "{table}" if "*" in source else source.partition(".")[2] or source
+    example = f"{stream}.{table}"
+    to = section.text("to", example)
+    if to is None:
+        if not section.has("to"):
+            section.note("to", f"is missing; write to: {example}")
+        return ""
+    left = re.sub(r"\{(schema|table)\}", "x", to)
+    if "{" in left or "}" in left:
+        section.note("to", f"{shown(to)} holds an unknown placeholder; write {{schema}} or {{table}}")
+        return ""
+    if left.count(".") != 1:
+        dotted = "names no namespace" if "." not in left else "has more than one dot"
+        section.note("to", f"{shown(to)} {dotted}; write namespace.table, {example} for example")
+        return ""
+    rule = TableRule(source, to)
+    if source.strip("*.") == "" and mode == "mirror" and "{table}" not in to:
+        section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
+    elif not rule.is_pattern:
+        try:
+            rule.target(source)
+        except EventError:
+            section.note("to", f"{shown(to)} gives no table name for {shown(source)}; write to: {example}")
+    return to
+
+
+def _key(section: Section) -> tuple[str, ...] | None:
+    if not section.has("key"):
+        return None
+    names = [item.text for item in section.texts("key", "key: [id], or leave it out")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note("key", f"names {', '.join(twice)} twice; write each column once")
+    return tuple(dict.fromkeys(names)) or None
+
+
+def _partition_by(section: Section) -> tuple[Partition, ...]:
+    found: list[Partition] = []
+    for item in section.texts("partition_by", "partition_by: [day(created_at), bucket(16, customer_id)]"):
+        path = section.below("partition_by")
+        try:
+            partition = partitions.parse(item.text)
+        except ValueError as error:
+            section.problems.add(item.line, path, str(error))
+            continue
+        if partition in found:
+            section.problems.add(item.line, path, f"{shown(item.text)} is there twice; write it once")
+        else:
+            found.append(partition)
+    return tuple(found)
+
+
+def _columns(section: Section) -> dict[str, ColumnDeclaration]:
+    columns = {}
+    for name in section.names:
+        if name.startswith(_RESERVED):
+            section.note(name, f"begins with {_RESERVED}, which Firn keeps for itself; leave the line out")
+        declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
+        if declared is not None:
+            columns[name] = ColumnDeclaration(*declared)
+    return columns
+
+
+def _declared(text: str) -> tuple[types.Type, int | None]:
+    try:
+        return types.parse_declared(text)
+    except ValueError as error:
+        # What PostgreSQL calls it, with the numbers that were meant.
+        if meant := re.fullmatch(r"(?:numeric|dec|number)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text, re.IGNORECASE):
+            raise ValueError(f"{text!r} is not a type; write decimal({meant[1]},{meant[2] or 0})") from error
+        raise

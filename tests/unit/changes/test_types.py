@@ -1,0 +1,104 @@
+import pytest
+
+from firn.changes import types
+from firn.changes.types import decimal, list_of, parse, parse_declared, promotable, storable, widen
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["boolean", "int", "long", "float", "double", "decimal(12,2)", "date", "time", "timestamp", "timestamptz", "string",
+     "uuid", "binary", "list<long>", "list<decimal(38,0)>", "list<list<string>>"],
+)  # fmt: skip
+def test_a_type_reads_back_what_it_prints(text: str) -> None:
+    assert str(parse(text)) == text
+
+
+def test_blanks_in_a_type_do_not_matter() -> None:
+    assert parse(" decimal( 12 , 2 ) ") == decimal(12, 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("bigint", "'bigint' is not a type; write long"),
+        ("varchar(20)", "write string"),
+        ("numeric(12,2)", r"write decimal\(p,s\)"),
+        ("String", "write string"),
+        ("decimal(39,2)", "the precision is 1 to 38"),
+        ("decimal(5,6)", "the scale 0 to the precision"),
+        ("timestamp(3)", "has no precision; write timestamp"),
+        ("colour", "write one of boolean, int"),
+        ("list<bigint>", "write long"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_what_to_write(text: str, advice: str) -> None:
+    with pytest.raises(ValueError, match=advice):
+        parse(text)
+
+
+def test_a_declaration_may_name_the_precision_of_the_source() -> None:
+    assert parse_declared("timestamp(3)") == (types.TIMESTAMP, 3)
+    assert parse_declared("time(0)") == (types.TIME, 0)
+    assert parse_declared("timestamptz") == (types.TIMESTAMPTZ, None)
+    assert parse_declared("decimal(12,2)") == (decimal(12, 2), None)
+
+
+def test_a_time_is_stored_as_a_string_even_in_lists() -> None:
+    assert storable(types.TIME) == types.STRING
+    assert storable(list_of(types.TIME)) == list_of(types.STRING)
+    assert storable(types.DATE) == types.DATE
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "both"),
+    [
+        ("int", "long", "long"),
+        ("float", "double", "double"),
+        ("int", "double", "double"),
+        ("int", "float", "double"),
+        ("long", "double", "string"),
+        ("decimal(5,2)", "decimal(6,4)", "decimal(7,4)"),
+        ("decimal(38,0)", "decimal(2,1)", "string"),
+        ("int", "decimal(5,2)", "decimal(12,2)"),
+        ("long", "decimal(5,2)", "decimal(21,2)"),
+        ("double", "decimal(5,2)", "string"),
+        ("date", "timestamp", "string"),
+        ("boolean", "int", "string"),
+        ("list<int>", "list<long>", "list<long>"),
+        ("list<int>", "int", "string"),
+    ],
+)
+def test_widening_finds_the_smallest_type_that_holds_both_exactly(a: str, b: str, both: str) -> None:
+    assert str(widen(parse(a), parse(b))) == both
+    assert str(widen(parse(b), parse(a))) == both
+
+
+def test_widening_does_not_depend_on_the_order_of_types() -> None:
+    kinds = [
+        parse(t) for t in ("int", "long", "float", "double", "decimal(9,2)", "decimal(38,38)", "date", "list<int>")
+    ]
+    kinds += [parse(t) for t in ("list<double>", "decimal(20,0)", "string", "boolean")]
+    for a in kinds:
+        assert widen(a, a) == a
+        for b in kinds:
+            for c in kinds:
+                assert widen(widen(a, b), c) == widen(a, widen(b, c)), (a, b, c)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "allowed"),
+    [
+        ("int", "long", True),
+        ("long", "int", False),
+        ("float", "double", True),
+        ("int", "double", False),
+        ("decimal(8,2)", "decimal(14,2)", True),
+        ("decimal(8,2)", "decimal(14,4)", False),
+        ("decimal(8,2)", "decimal(7,2)", False),
+        ("date", "timestamp", False),
+        ("list<int>", "list<long>", True),
+        ("int", "string", False),
+    ],
+)
+def test_only_icebergs_own_promotions_are_allowed(a: str, b: str, allowed: bool) -> None:
+    assert promotable(parse(a), parse(b)) is allowed
