@@ -1,0 +1,71 @@
+"""The embedded stack as a process of its own, as `firn up` runs it."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from firn.cli.stack import Stack, find_stack
+from firn.client import Retry, StreamClient
+from firn.errors import FirnError
+
+
+class StackDidNotStart(FirnError):
+    """The stack ended, or did not answer in time; the text holds what it said."""
+
+
+@contextmanager
+def running_stack(folder: Path, config: Path, *, keep: bool = False, seconds: float = 60.0) -> Iterator[Stack]:
+    """A stack with `--s3` in `folder` on a free port; stopped at the end, and `folder` removed, unless `keep`.
+
+    Nothing runs by schedule: what is committed, and when, is the caller's to say. Raises StackDidNotStart.
+    """
+    said = folder / "stack.log"
+    command = [sys.executable, "-m", "firn_local", "--s3", "--port", "0", "--no-schedules"]
+    with said.open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603
+            [*command, "--dir", str(folder), "--config", str(config)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # Ctrl-C is ours to handle: the stack is stopped below, in order
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+    try:
+        yield _answering(process, folder, said, seconds)
+    except BaseException:
+        keep = False
+        raise
+    finally:
+        if not keep:
+            _stop(process)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _answering(process: "subprocess.Popen[bytes]", folder: Path, said: Path, seconds: float) -> Stack:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise StackDidNotStart(f"the stack ended with exit code {process.returncode}:\n{said.read_text()}")
+        try:
+            stack = find_stack(folder)
+            with StreamClient(stack.url, retry=Retry(tries=1)) as client:
+                client.request("GET", "/v1/health")
+            return stack
+        except FirnError:  # not written yet, or not answering yet
+            time.sleep(0.1)
+    raise StackDidNotStart(f"the stack did not answer within {seconds:.0f} s:\n{said.read_text()}")
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(20)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,127 @@
+"""POST /v1/streams/{stream} and what a sender may ask about it. REST API v1 events or a function URL's.
+
+The routes are a short table of our own: Powertools' resolver alone would cost more of a cold start than all of Firn
+(docs/adr/0002-staging-format.md). No log line holds a payload.
+"""
+
+import binascii
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from aws_lambda_powertools import Logger, Metrics
+from aws_lambda_powertools.metrics import MetricUnit
+
+from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
+from firn.staging.bodies import content_of, read_body
+from firn.staging.ingest import accept, stream_config
+from firn.staging.status import batch_status
+from firn.staging.wiring import staging
+
+logger = Logger(service="ingest_http")
+metrics = Metrics(namespace="Firn", service="ingest_http")
+RETRY = {"Retry-After": "1"}
+
+
+def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
+    """Stage the body's events."""
+    settings, store, config = staging()
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    current = config()
+    stream_config(current, stream)  # an unknown stream is a 404 whatever the body is
+    content = content_of(headers.get("content-type"))
+    raw = _raw_body(event)
+    body = read_body(raw, headers.get("content-encoding"), settings.limits)
+    key = headers.get("idempotency-key")
+    done = accept(store, current, stream, body, now=datetime.now(UTC), content=content, key=key)
+    counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+    if not done.duplicate:
+        metrics.add_dimension("stream", stream)
+        for name, value in counts.items():
+            metrics.add_metric(name, MetricUnit.Count, value)
+        metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
+        metrics.flush_metrics()
+    logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
+    return 202, done
+
+
+def get_batch(_event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
+    """What became of a batch."""
+    status = batch_status(staging().store, batch)
+    if status is None:
+        raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; an id stands in the answer to a POST")
+    return 200, status
+
+
+def get_streams(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
+    """The streams and the rules of their tables."""
+    streams = [
+        {
+            "name": stream.name,
+            "envelope": stream.envelope,
+            "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
+        }
+        for stream in staging().config().streams.values()
+    ]
+    return 200, {"streams": streams}
+
+
+def get_health(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
+    """200 when a POST would find storage and a configuration."""
+    return 200, {"status": "ok", "config": staging().config().sha}
+
+
+ROUTES: dict[tuple[str, bool], dict[str, Callable[[Mapping[str, Any], str], tuple[int, Any]]]] = {
+    ("streams", True): {"POST": post_stream},
+    ("streams", False): {"GET": get_streams},
+    ("batches", True): {"GET": get_batch},
+    ("health", False): {"GET": get_health},
+}  # (collection, is one member named) -> method -> handler
+
+
+def route(event: Mapping[str, Any]) -> tuple[int, Any]:
+    """Call the handler of the event's path, as (status, value to answer). Raises RequestError 404, 405."""
+    http = event.get("requestContext", {}).get("http", {})  # a function URL's
+    method = event.get("httpMethod") or http.get("method", "")
+    collection, _, member = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].partition("/")
+    methods = ROUTES.get((collection, bool(member)))
+    if methods is None or "/" in member:
+        raise RequestError(404, "no_such_path", "there is nothing here; events go to POST /v1/streams/{stream}")
+    if method not in methods:
+        raise RequestError(405, "method_not_allowed", f"only {', '.join(methods)} works here")
+    return methods[method](event, unquote(member))
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point. Every error has its status here; none is a false 2xx."""
+    logger.append_keys(request_id=getattr(context, "aws_request_id", None))
+    headers: Mapping[str, str] = {}
+    try:
+        status, answer = route(event)
+    except RequestError as error:
+        status, answer = error.status, {"error": error.code, "message": str(error)}
+        logger.warning("refused", extra={"status": status, "code": error.code})
+    except (TransientError, UnknownOutcome) as error:
+        status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY
+        logger.error("storage is away", extra={"reason": str(error)})
+    except ConfigError as error:
+        status, answer, headers = 503, {"error": "not_configured", "message": str(error)}, RETRY
+        logger.error("configuration", extra={"reason": str(error)})
+    return {
+        "statusCode": status,
+        "headers": {"Content-Type": "application/json", **headers},
+        "body": msgspec.json.encode(answer).decode(),
+        "isBase64Encoded": False,
+    }
+
+
+def _raw_body(event: Mapping[str, Any]) -> bytes:
+    body: str = event.get("body") or ""
+    if not event.get("isBase64Encoded"):
+        return body.encode("utf-8", "surrogatepass")
+    try:
+        return binascii.a2b_base64(body, strict_mode=True)
+    except binascii.Error as error:
+        raise RequestError(400, "unreadable_body", "the body is marked as base64 and is none") from error

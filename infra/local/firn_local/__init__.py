@@ -1,0 +1,23 @@
+"""The embedded stack: AWS endpoints, EMR Serverless and a function host, on loopback only.
+
+`firn_local.up(Options(...))` runs it in the foreground; `Stack` is the same for tests. Both load on first use, because
+each function's process imports this package too.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from firn_local.stack import Options as Options
+    from firn_local.stack import Stack as Stack
+    from firn_local.stack import up as up
+
+__all__ = ["Options", "Stack", "up"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the stack's parts when they are asked for."""
+    if name in __all__:
+        from firn_local import stack
+
+        return getattr(stack, name)
+    raise AttributeError(f"module 'firn_local' has no attribute {name!r}")

@@ -1,0 +1,41 @@
+"""`python -m firn_local`: the embedded stack in the foreground."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from firn_local.stack import Options, up
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Parse the command line and run the stack; returns its exit code."""
+    parser = argparse.ArgumentParser(prog="python -m firn_local", description=__doc__)
+    parser.add_argument(
+        "--dir", type=Path, default=Path(".firn"), help="where data, logs and addresses are (default .firn)"
+    )
+    parser.add_argument("--s3", action="store_true", help="storage in the S3 endpoint, in memory, instead of files")
+    parser.add_argument("--port", type=int, default=8181, help="HTTP port, 0 for a free one (default 8181)")
+    parser.add_argument("--config", type=Path, default=Path("firn.yaml"), help="the streams (default firn.yaml)")
+    parser.add_argument("--no-schedules", action="store_true", help="run no scheduled function by itself")
+    parser.add_argument(
+        "--schedule-seconds",
+        type=float,
+        default=os.environ.get("FIRN_LOCAL_SCHEDULE_SECONDS"),
+        help="period of every schedule, instead of the template's (also FIRN_LOCAL_SCHEDULE_SECONDS)",
+    )
+    given = parser.parse_args(arguments)
+    return up(
+        Options(
+            dir=given.dir,
+            s3=given.s3,
+            port=given.port,
+            config=given.config,
+            schedules=not given.no_schedules,
+            schedule_seconds=given.schedule_seconds,
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The stack's AWS endpoint: moto's S3 and SQS, made safe for concurrent clients, and EMR Serverless beside them.
+
+moto is written for tests of one thread. Its S3 checks `If-None-Match` and then writes; its SQS deletes by building the
+list of messages anew, so that a message sent at that moment is lost; its listings fail when a key is put meanwhile. So
+one lock goes around each call to moto: every request is then atomic, and conditional puts have exactly one winner.
+Long polls wait outside of the lock (`_receive`).
+
+One port serves all: the service is read from the signature's scope, as AWS's own front ends do.
+"""
+
+import io
+import json
+import re
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+from firn_local.serving import Server, read_body
+
+ACCOUNT = "123456789012"  # moto's default account
+REGION = "us-east-1"
+ACCESS_KEY = SECRET_KEY = "test"  # noqa: S105
+
+_SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/]+/(?P<service>[^/]+)/aws4_request")
+_POLL_SECONDS = 0.1
+
+
+def service_of(environ: WSGIEnvironment) -> str | None:
+    """The service a request was signed for (`s3`, `sqs`, `emr-serverless`), or None if it is not signed."""
+    found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
+    return found["service"] if found else None
+
+
+class AwsApplication:
+    """Routes requests by their signature to moto or to one of `others` (service name to application)."""
+
+    def __init__(self, others: dict[str, WSGIApplication] | None = None) -> None:
+        # Imported here: moto costs 45 MB and half a second, and only the process that serves needs it.
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self._moto: WSGIApplication = DomainDispatcherApplication(create_backend_app)
+        self._lock = threading.Lock()
+        self._others = dict(others or {})
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (WSGI)."""
+        service = service_of(environ)
+        other = self._others.get(service or "")
+        if other is not None:
+            return other(environ, start_response)
+        if service == "sqs" and (poll := _long_poll(environ)) is not None:
+            return self._receive(environ, start_response, *poll)
+        with self._lock:
+            return _whole(self._moto(environ, start_response))
+
+    def _receive(
+        self, environ: WSGIEnvironment, start_response: StartResponse, body: bytes, seconds: float
+    ) -> Iterable[bytes]:
+        """ReceiveMessage with its wait outside of the lock: ask moto again, until there is a message or time is up."""
+        deadline = time.monotonic() + min(20.0, seconds)
+        while True:
+            answer = _Held()
+            attempt = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+            with self._lock:
+                payload = b"".join(_whole(self._moto(attempt, answer)))
+            empty = answer.status.startswith("200") and b"MessageId" not in payload
+            if not empty or time.monotonic() >= deadline:
+                start_response(answer.status, answer.headers)
+                return [payload]
+            time.sleep(_POLL_SECONDS)
+
+
+def _long_poll(environ: WSGIEnvironment) -> tuple[bytes, float] | None:
+    """For a ReceiveMessage: its body with no wait, and the seconds it would wait. None for anything else.
+
+    Both of SQS's protocols: JSON with the operation in a header, and the older form fields.
+    """
+    if environ.get("HTTP_X_AMZ_TARGET", "").endswith(".ReceiveMessage"):
+        request: dict[str, Any] = json.loads(read_body(environ) or b"{}")
+        seconds = float(request.get("WaitTimeSeconds") or 0)
+        return json.dumps({**request, "WaitTimeSeconds": 0}).encode(), seconds
+    if "HTTP_X_AMZ_TARGET" in environ:
+        return None
+    body = read_body(environ)
+    environ["wsgi.input"] = io.BytesIO(body)
+    form = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
+    if form.get("Action") != "ReceiveMessage":
+        return None
+    seconds = float(form.get("WaitTimeSeconds") or 0)
+    return urlencode({**form, "WaitTimeSeconds": 0}, encoding="latin-1").encode(), seconds
+
+
+class _Held:
+    """A start_response that keeps the status line, so that an answer can be thrown away."""
+
+    status = ""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[str, str]] = []
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /) -> Any:  # noqa: ARG002
+        self.status, self.headers = status, headers
+        return lambda _data: None
+
+
+def _whole(body: Iterable[bytes]) -> list[bytes]:
+    """Draw the body while the lock is held, and close it as WSGI asks for."""
+    try:
+        return list(body)
+    finally:
+        close = getattr(body, "close", None)
+        if close is not None:
+            close()
+
+
+class AwsEndpoint(Server):
+    """S3, SQS and the `others` on one loopback port. What they hold lives in this process's memory."""
+
+    def __init__(self, port: int = 0, others: dict[str, WSGIApplication] | None = None) -> None:
+        # Each long poll holds a thread, so there are more than the machine has use for otherwise.
+        super().__init__(AwsApplication(others), port, threads=24)
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """What any AWS client needs in its environment to talk to this endpoint and to nothing else."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": ACCESS_KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_REGION": REGION,
+            "AWS_DEFAULT_REGION": REGION,
+            # No look at the instance metadata service, and no profile of the person at the keyboard.
+            "AWS_EC2_METADATA_DISABLED": "true",
+        }

@@ -1,0 +1,8 @@
+"""Where the parts of the repository are on this machine."""
+
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+"""The checkout that this package runs from: template.yaml, functions/, layers/ and spark_emr/ are below it."""
+
+TEMPLATE = REPOSITORY / "template.yaml"

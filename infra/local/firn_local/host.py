@@ -1,0 +1,199 @@
+"""The function host: drives each function of a template by its events there: REST API requests, SQS batches, schedules.
+
+Of its own it answers only GET /_firn/health and POST /_firn/invoke/{function}; everything else is API Gateway's part.
+"""
+
+import base64
+import json
+import logging
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from wsgiref.types import StartResponse, WSGIEnvironment
+
+from firn_local.events import HttpRequest, api_event, path_parameters, schedule_event
+from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
+from firn_local.queues import QueuePoller
+from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers
+from firn_local.template import ApiEvent, ScheduleEvent, Template
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+MAX_BODY = 10 << 20
+"""Bytes of a request that API Gateway takes (its quotas, "Payload size": 10 MB)."""
+
+_IDLE_SECONDS = 180.0
+_log = logging.getLogger("firn.local")
+
+
+class FunctionHost:
+    """Serves a template's functions. `environment` is added to what the template declares for each.
+
+    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none.
+    """
+
+    def __init__(
+        self,
+        template: Template,
+        environment: Mapping[str, str],
+        logs: Path,
+        *,
+        port: int = 0,
+        sqs: "SQSClient | None" = None,
+        queue_urls: Mapping[str, str] | None = None,
+        schedules: bool = True,
+        schedule_seconds: float | None = None,
+        environments: int = 1,
+    ) -> None:
+        self._template = template
+        self.functions = {
+            spec.name: FunctionRunner(spec, environment, logs, environments=environments) for spec in template.functions
+        }
+        self._routes = [(route, self.functions[spec.name]) for spec in template.functions for route in spec.api]
+        urls = {queue.arn: (queue_urls or {})[queue.logical_id] for queue in template.queues} if sqs is not None else {}
+        self._pollers = [
+            QueuePoller(source, self.functions[spec.name], sqs, urls[source.queue_arn])
+            for spec in template.functions
+            for source in spec.queues
+            if sqs is not None
+        ]
+        self._stopping = threading.Event()
+        self._threads = [
+            threading.Thread(
+                target=self._tick,
+                args=(schedule, self.functions[spec.name], schedule_seconds or schedule.seconds),
+                name=f"schedule-{spec.name}",
+                daemon=True,
+            )
+            for spec in template.functions
+            for schedule in spec.schedules
+            if schedules
+        ]
+        self._threads.append(threading.Thread(target=self._housekeeping, name="housekeeping", daemon=True))
+        # waitress refuses only what no handler could want; the limit with API Gateway's answer is in _api.
+        self.server = Server(self, port, threads=16, max_body=4 * MAX_BODY)
+
+    def start(self) -> None:
+        """Serve requests, poll queues, keep schedules. Functions behind the API are started now, others when needed."""
+        self.server.start()
+        for spec in self._template.functions:
+            if spec.api:
+                threading.Thread(target=self.functions[spec.name].warm, daemon=True).start()
+        for poller in self._pollers:
+            poller.start()
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Take nothing new, then end the functions."""
+        self._stopping.set()
+        for function in self.functions.values():
+            function.close()
+        for poller in self._pollers:
+            poller.stop()
+        self.server.stop()
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Answer one request (WSGI)."""
+        path = raw_path(environ)
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        if length > MAX_BODY:
+            response = json_response(413, {"message": "Request Too Long"})
+        elif path.startswith("/_firn/"):
+            response = self._own(environ["REQUEST_METHOD"], path, environ)
+        else:
+            request = HttpRequest(
+                environ["REQUEST_METHOD"],
+                path,
+                environ.get("QUERY_STRING", ""),
+                request_headers(environ),
+                read_body(environ),
+                environ.get("REMOTE_ADDR", "127.0.0.1"),
+            )
+            response = self._api(request)
+        return response.send(start_response)
+
+    def _api(self, request: HttpRequest) -> Response:
+        """API Gateway's part: find the route, make the event, turn the handler's result into an answer."""
+        route, function, parameters = self._route(request)
+        if function is None:
+            # What a REST API answers where it has no such method and path.
+            return json_response(
+                403,
+                {"message": "Missing Authentication Token", "hint": f"no route for {request.method} {request.path}"},
+                {"x-amzn-ErrorType": "MissingAuthenticationTokenException"},
+            )
+        event = api_event(
+            request, route, parameters, stage=self._template.stage, binary_types=self._template.binary_types
+        )
+        try:
+            return _gateway_response(function.invoke(event))
+        except PayloadTooLarge:
+            return json_response(413, {"message": "Request Too Long"})
+        except FunctionError as error:
+            _log.error("%s %s: %s", request.method, request.path, error)
+        except (TypeError, ValueError, KeyError) as error:
+            _log.error("%s %s: the handler's answer is malformed: %s", request.method, request.path, error)
+        return json_response(502, {"message": "Internal server error"})
+
+    def _route(self, request: HttpRequest) -> tuple[ApiEvent, FunctionRunner | None, dict[str, str]]:
+        for route, function in self._routes:
+            parameters = path_parameters(route, request.method, request.path)
+            if parameters is not None:
+                return route, function, parameters
+        return ApiEvent(request.path, request.method), None, {}
+
+    def _own(self, method: str, path: str, environ: WSGIEnvironment) -> Response:
+        """The host's own two routes."""
+        if path == "/_firn/health" and method == "GET":
+            errors = {name: function.last_error for name, function in self.functions.items()}
+            return json_response(200, {"status": "ok", "functions": errors})
+        name = path.removeprefix("/_firn/invoke/")
+        if name == path or method != "POST":
+            return json_response(404, {"message": "here are GET /_firn/health and POST /_firn/invoke/{function}"})
+        function = self.functions.get(name) or next(
+            (known for known in self.functions.values() if known.spec.logical_id == name), None
+        )
+        if function is None:
+            return json_response(404, {"message": f"no function {name}: there are {', '.join(sorted(self.functions))}"})
+        try:
+            return json_response(200, function.invoke(json.loads(read_body(environ) or b"{}")))
+        except ValueError as error:
+            return json_response(400, {"message": f"the event is not JSON: {error}"})
+        except PayloadTooLarge as error:
+            return json_response(413, {"message": str(error)})
+        except FunctionError as error:
+            status = 504 if error.report.get("errorType") == "Sandbox.Timedout" else 502
+            return json_response(status, error.report, {"X-Amz-Function-Error": error.kind})
+
+    def _tick(self, schedule: ScheduleEvent, function: FunctionRunner, seconds: float) -> None:
+        """Invoke at each period. A run that takes longer than a period leaves out the periods it covers."""
+        while not self._stopping.wait(seconds):
+            try:
+                function.invoke(json.loads(schedule.input) if schedule.input else schedule_event(schedule.name))
+            except (FunctionError, PayloadTooLarge) as error:
+                if not self._stopping.is_set():
+                    _log.error("%s (scheduled): %s", function.spec.name, error)
+
+    def _housekeeping(self) -> None:
+        while not self._stopping.wait(10):
+            for function in self.functions.values():
+                function.reap(_IDLE_SECONDS)
+
+
+def _gateway_response(result: Any) -> Response:
+    """A proxy integration's result as an HTTP answer. Raises TypeError, ValueError or KeyError if it is malformed."""
+    if not isinstance(result, dict):
+        raise TypeError(f"it is {type(result).__name__}, not an object with statusCode")
+    headers = {name.lower(): (name, [str(value)]) for name, value in (result.get("headers") or {}).items()}
+    for name, values in (result.get("multiValueHeaders") or {}).items():
+        headers[name.lower()] = (name, [str(value) for value in values])
+    headers.setdefault("content-type", ("Content-Type", ["application/json"]))
+    for ours in ("content-length", "connection", "transfer-encoding"):
+        headers.pop(ours, None)
+    text = result.get("body") or ""
+    body = base64.b64decode(text) if result.get("isBase64Encoded") else str(text).encode()
+    pairs = tuple((name, value) for name, values in headers.values() for value in values)
+    return Response(int(result["statusCode"]), body, pairs)

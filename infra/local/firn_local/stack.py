@@ -1,0 +1,279 @@
+"""The whole of Firn on this machine: AWS endpoint, EMR Serverless and function host in one process tree, on 127.0.0.1.
+
+{dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
+in the memory of the S3 endpoint instead, and the catalog starts empty with them. Queues are in memory either way.
+Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs (functions), {dir}/stack.json (addresses, for the CLI).
+"""
+
+import json
+import logging
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint
+from firn_local.claim import AlreadyRunning, Claim
+from firn_local.emr import EmrServerless
+from firn_local.emr_runs import Runner
+from firn_local.environment import REPOSITORY, TEMPLATE
+from firn_local.host import FunctionHost
+from firn_local.queues import create_queues
+from firn_local.serving import PortInUse
+from firn_local.spark_submit import SparkSubmit
+from firn_local.template import Template, TemplateError, read
+
+if TYPE_CHECKING:
+    from mypy_boto3_sqs import SQSClient
+
+RELEASE = "emr-spark-8.0.0"
+ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/firn-local-job"
+
+
+class StackError(Exception):
+    """The stack can't start. The text says what to do."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period."""
+
+    dir: Path = Path(".firn")
+    s3: bool = False
+    port: int = 8181
+    config: Path | None = Path("firn.yaml")
+    schedules: bool = True
+    schedule_seconds: float | None = None
+    template: Path = TEMPLATE
+    environments: int = 1
+    job_slots: int = 2
+
+
+class Stack:
+    """start() and stop() it, or use it in a `with`. `say` gets lines for people."""
+
+    def __init__(self, options: Options, say: Callable[[str], None] = print) -> None:
+        self.options = options
+        self.dir = options.dir.resolve()
+        self._say = say
+        self._claim = Claim(self.dir)
+        self._stops: list[Callable[[], None]] = []
+        self._stopping = threading.Event()
+        self.description: dict[str, Any] = {}
+
+    def __enter__(self) -> "Stack":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all parts; requests are answered then. Raises StackError, AlreadyRunning, PortInUse, TemplateError."""
+        if self.options.config is not None and not self.options.config.is_file():
+            raise StackError(
+                f"{self.options.config} does not exist: `firn init` writes a first one, --config names another"
+            )
+        self._claim.take()
+        self._stops.append(self._claim.release)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop all parts, newest first, and leave no process behind."""
+        self._stopping.set()
+        while self._stops:
+            self._stops.pop()()
+
+    def _start(self) -> None:
+        environment: dict[str, str] = {}
+        spark = SparkSubmit(environment=environment)
+        runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch)
+        emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
+        aws = AwsEndpoint(others={"emr-serverless": emr})
+        self._aws = aws
+        aws.start()
+        self._stops += [aws.stop, runner.close]
+        application = emr.ensure_application("firn", RELEASE)
+
+        template = read(
+            self.options.template,
+            _local_parameters(self.options.template, application),
+            queue_urls=aws.url,
+        )
+        for note in template.notes:
+            self._say(f"note: {note}")
+        sqs = _sqs_client(aws)
+        queues = create_queues(sqs, template.queues)
+        environment |= aws.credentials | self._storage(template) | _job_environment(application)
+        self._publish(environment)
+
+        host = FunctionHost(
+            template,
+            environment,
+            self.dir / "logs",
+            port=self.options.port,
+            sqs=sqs,
+            queue_urls=queues,
+            schedules=self.options.schedules,
+            schedule_seconds=self.options.schedule_seconds,
+            environments=self.options.environments,
+        )
+        self._stops.append(host.stop)
+        host.start()
+        if self.options.config is not None:
+            threading.Thread(target=self._watch, args=(environment,), name="config", daemon=True).start()
+        self.description = {
+            "pid": os.getpid(),
+            "url": host.server.url,
+            "aws_endpoint": aws.url,
+            "emr_endpoint": aws.url,
+            "staging": environment["FIRN_STAGING"],
+            "warehouse": environment["FIRN_WAREHOUSE"],
+            "catalog_uri": environment["FIRN_CATALOG_URI"],
+            "queues": queues,
+            "env": dict(environment),
+        }
+        new = self.dir / "stack.json.new"
+        new.write_text(json.dumps(self.description, indent=2) + "\n")
+        new.replace(self.dir / "stack.json")
+
+    def _storage(self, template: Template) -> dict[str, str]:
+        """Make the stores and name them. With `s3` the catalog is new too: its tables' files went with memory."""
+        if self.options.s3:
+            for bucket in template.buckets.values():
+                self._request("PUT", f"/{bucket}")
+            shutil.rmtree(self.dir / "s3", ignore_errors=True)
+            (self.dir / "s3").mkdir()
+            staging, warehouse = (template.buckets[name] for name in ("StagingBucket", "WarehouseBucket"))
+            data, catalog = (f"s3://{staging}", f"s3://{warehouse}/warehouse"), self.dir / "s3" / "catalog.db"
+        else:
+            for name in ("staging", "warehouse"):
+                (self.dir / name).mkdir(exist_ok=True)
+            data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
+        return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": f"sqlite:///{catalog}"}
+
+    def _fetch(self, url: str) -> bytes:
+        return self._request("GET", f"/{url.removeprefix('s3://')}")
+
+    def _request(self, method: str, path: str) -> bytes:
+        """An unsigned S3 request to the own endpoint. A boto3 S3 client would cost the stack 20 MB more."""
+        request = urllib.request.Request(self._aws.url + path, method=method)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            body: bytes = answer.read()
+        return body
+
+    def _publish(self, environment: dict[str, str]) -> None:
+        """Check firn.yaml and put it into the staging store. Raises StackError with what is wrong with it."""
+        if self.options.config is None:
+            return
+        path = [str(REPOSITORY / "layers" / "core" / "python"), str(REPOSITORY / "infra" / "local")]
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "firn_local.publish", environment["FIRN_STAGING"], str(self.options.config)],
+            env={**_plain_environment(), **environment, "PYTHONPATH": os.pathsep.join(path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        if done.returncode != 0:
+            raise StackError(done.stderr.strip())
+
+    def _watch(self, environment: dict[str, str]) -> None:
+        """Publish the configuration again whenever the file changes; a wrong one is reported and the old one stays."""
+        assert self.options.config is not None  # noqa: S101
+        seen = self.options.config.stat().st_mtime_ns
+        while not self._stopping.wait(1):
+            try:
+                now = self.options.config.stat().st_mtime_ns
+            except OSError:
+                continue  # an editor is replacing it
+            if now != seen:
+                seen = now
+                try:
+                    self._publish(environment)
+                    self._say(f"{self.options.config}: published")
+                except (StackError, subprocess.TimeoutExpired) as error:
+                    self._say(f"{self.options.config} is not published, the one before stays in use:\n{error}")
+
+
+def up(options: Options, say: Callable[[str], None] = print) -> int:
+    """Run the stack until Ctrl-C, SIGTERM or SIGHUP. Returns the exit code: 0, or 2 when it could not start."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.WARNING)
+    stopped = threading.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sign, lambda *_: stopped.set())
+    stack = Stack(options, say)
+    try:
+        stack.start()
+    except (StackError, AlreadyRunning, PortInUse, TemplateError) as error:
+        print(f"firn: {error}", file=sys.stderr)
+        return 2
+    try:
+        for line in _greeting(stack):
+            say(line)
+        stopped.wait()
+        say("stopping")
+    finally:
+        stack.stop()
+    return 0
+
+
+def _greeting(stack: Stack) -> list[str]:
+    about = stack.description
+    where = "S3 in memory: gone when the stack stops" if stack.options.s3 else f"files in {stack.dir}"
+    return [
+        f"firn is up (process {about['pid']}); Ctrl-C stops it",
+        f"  events    POST {about['url']}/v1/streams/{{stream}}",
+        *(f"  queue     {url}" for name, url in about["queues"].items() if "Dead" not in name),
+        f"  AWS       {about['aws_endpoint']} (S3, SQS, EMR Serverless; keys test/test, {REGION})",
+        f"  storage   {where}",
+        f"  logs      {stack.dir}/logs, Spark's in {stack.dir}/jobs",
+    ]
+
+
+def _local_parameters(template: Path, application: str) -> dict[str, str]:
+    """The template's parameters as they are here, of those that it has."""
+    from firn_local.intrinsics import load
+
+    declared = load(template.read_text()).get("Parameters", {})
+    ours = {"Environment": "local", "WithEmr": "false", "EmrApplicationId": application, "EmrJobRoleArn": ROLE_ARN}
+    return {name: value for name, value in ours.items() if name in declared}
+
+
+def _job_environment(application: str) -> dict[str, str]:
+    return {
+        "FIRN_EMR_APPLICATION_ID": application,
+        "FIRN_EMR_ROLE_ARN": ROLE_ARN,
+        "FIRN_JOB_ENTRY_POINT": str(REPOSITORY / "spark_emr" / "commit.py"),
+        # spark-submit's settings for this machine come from the runner.
+        "FIRN_SPARK_SUBMIT_PARAMETERS": "",
+    }
+
+
+def _sqs_client(aws: AwsEndpoint) -> "SQSClient":
+    import boto3
+    from botocore.config import Config
+
+    return boto3.session.Session().client(
+        "sqs",
+        endpoint_url=aws.url,
+        region_name=REGION,
+        aws_access_key_id=ACCESS_KEY,
+        aws_secret_access_key=SECRET_KEY,
+        config=Config(retries={"max_attempts": 1}, read_timeout=30),
+    )
+
+
+def _plain_environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FIRN_"))}

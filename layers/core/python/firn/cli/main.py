@@ -1,0 +1,68 @@
+"""`firn`: the command line. Exit codes: 0 all right, 1 it failed, 2 the command line is wrong."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+import firn
+from firn.cli import batch, doctor, flush, history, init, query, send, status, tables, up
+from firn.errors import FirnError
+
+app = typer.Typer(
+    name="firn",
+    help="Serverless change data capture into Apache Iceberg.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "init": init.command,
+    "up": up.command,
+    "send": send.command,
+    "flush": flush.command,
+    "query": query.command,
+    "tables": tables.command,
+    "history": history.command,
+    "status": status.command,
+    "batch": batch.command,
+    "doctor": doctor.command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"firn {firn.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Serverless change data capture into Apache Iceberg."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code; errors of Firn's own are told on stderr in one paragraph."""
+    try:
+        app(args=arguments, prog_name="firn")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
+    except FirnError as error:
+        print(f"firn: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # `firn query … | head`
+        sys.stderr.close()
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

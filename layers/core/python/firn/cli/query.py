@@ -1,0 +1,41 @@
+"""`firn query SQL`: one SELECT over the lake's tables, now or as of an earlier moment."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from firn.cli.options import DEFAULT_DIR, Dir, Json
+from firn.cli.output import print_json, print_table
+from firn.cli.stack import find_stack
+
+
+def command(
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="SELECT … in DuckDB's dialect; - reads it from standard input.")
+    ],
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="ISO time (UTC without a zone), ms since 1970, snapshot id, tag or branch."),
+    ] = None,
+    limit: Annotated[int, typer.Option(help="Rows to show to people; 0 shows all. JSON has them all.", min=0)] = 200,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Run one SELECT over the tables, read-only. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case"."""
+    from firn_lake.query import query
+
+    catalog = find_stack(folder, running=False).catalog()
+    result = query(catalog, sys.stdin.read() if sql == "-" else sql, as_of)
+    if as_json:
+        # Columns by name; of two with one name the last is kept, as in any JSON object.
+        print_json(result.to_pylist())
+        return
+    shown = result.slice(0, limit) if limit else result
+    # By place, not by name: a join may give two columns one name.
+    values = [column.to_pylist() for column in shown.columns]
+    print_table(result.column_names, list(zip(*values, strict=True)))
+    rows = f"{result.num_rows:,} row{'' if result.num_rows == 1 else 's'}"
+    if shown.num_rows < result.num_rows:
+        rows += f", {shown.num_rows:,} shown (--limit 0 shows all)"
+    typer.echo(rows, err=True)

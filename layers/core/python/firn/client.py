@@ -1,0 +1,179 @@
+"""Post changes to a stream over HTTP, with the standard library alone: quick to import, safe to retry.
+
+A batch keeps one Idempotency-Key over all its tries, so a try whose answer was lost is not staged twice.
+"""
+
+import gzip
+import http.client
+import json
+import random
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote, urlsplit
+
+from firn.errors import RequestError, TransientError
+
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+"""Answers that decide nothing: try again, later. Anything else from 400 up is final."""
+
+NDJSON = "application/x-ndjson"
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """The stream's answer to one batch. `ignored` events change no row (heartbeats, …); `errors` has one entry per
+    rejected event: its index in the batch, the reason's code and a message."""
+
+    batch_id: str
+    accepted: int
+    rejected: int
+    duplicate: bool
+    ignored: int = 0
+    errors: tuple[Mapping[str, Any], ...] = ()
+
+
+class StreamUnreachable(TransientError):
+    """The stream did not take the batch within all tries; nothing is known to be lost, send it again."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often and how long to try: waits double from `first_wait` up to `longest_wait` (seconds), with jitter."""
+
+    tries: int = 8
+    first_wait: float = 0.2
+    longest_wait: float = 10.0
+
+    def wait(self, failures: int, asked: float | None, jitter: float) -> float:
+        """Seconds to wait after this many `failures`; `asked` is the server's Retry-After, `jitter` in [0, 1)."""
+        backoff: float = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * (0.5 + jitter / 2)
+        return max(backoff, min(asked, self.longest_wait) if asked is not None else 0.0)
+
+
+class StreamClient:
+    """One keep-alive connection to the HTTP ingress. Not for use by several threads at once."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 60.0,
+        retry: Retry | None = None,
+        headers: Mapping[str, str] | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in {"http", "https"} or not parts.hostname:
+            raise ValueError(f"{url!r} is no URL of a stack: write http://127.0.0.1:8080 or https://…")
+        self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+        self._base = parts.path.rstrip("/")
+        self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
+        self._timeout, self._retry, self._sleep = timeout, retry or Retry(), sleep
+        self._headers = dict(headers or {})
+        self._connection: http.client.HTTPConnection | None = None
+
+    def post(self, stream: str, body: bytes, *, key: str, content_type: str = NDJSON) -> Receipt:
+        """Send one batch to `stream`: `body` is a JSON object, an array or NDJSON, `key` its Idempotency-Key.
+
+        Raises RequestError (with the HTTP status) if the stream refuses the batch, StreamUnreachable if it could not be
+        handed over within the tries.
+        """
+        headers = {
+            **self._headers,
+            "Content-Type": content_type,
+            "Content-Encoding": "gzip",
+            "Idempotency-Key": key,
+        }
+        packed = gzip.compress(body, compresslevel=1, mtime=0)
+        answer = self.request("POST", f"/v1/streams/{quote(stream, safe='')}", packed, headers)
+        return Receipt(
+            batch_id=str(answer.get("batch_id", "")),
+            accepted=int(answer.get("accepted", 0)),
+            rejected=int(answer.get("rejected", 0)),
+            duplicate=bool(answer.get("duplicate", False)),
+            ignored=sum((answer.get("ignored") or {}).values()),
+            errors=tuple(answer.get("errors") or ()),
+        )
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """One request with retries; returns the JSON object of the answer. Raises as `post` does."""
+        failures, reason = 0, ""
+        while True:
+            asked: float | None = None
+            try:
+                status, text, asked = self._once(method, path, body, headers or self._headers)
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            else:
+                if status < 400:
+                    return _json_object(text)
+                if status not in RETRIED_STATUSES:
+                    raise _refusal(status, text)
+                reason = f"HTTP {status}"
+            failures += 1
+            if failures >= self._retry.tries:
+                raise StreamUnreachable(f"{method} {self.url}{path}: {reason}, {failures} tries")
+            self._sleep(self._retry.wait(failures, asked, random.random()))
+
+    def close(self) -> None:
+        """Close the connection; the next request opens a new one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> tuple[int, bytes, float | None]:
+        connection = self._connection or self._open()
+        self._connection = connection
+        connection.request(method, self._base + path, body=body, headers=dict(headers))
+        response = connection.getresponse()
+        return response.status, response.read(), _seconds(response.getheader("Retry-After"))
+
+    def _open(self) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=self._timeout)
+        connection.connect()
+        # Header and body are two writes: without this the second waits for the server's delayed ACK (40 ms a batch).
+        connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connection
+
+
+def _json_object(text: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(text) if text else {}
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise RequestError(502, "bad_answer", f"the stack answered something else than a JSON object: {text[:200]!r}")
+    return value
+
+
+def _refusal(status: int, text: bytes) -> RequestError:
+    code, message = "refused", text[:500].decode("utf-8", "replace")
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if isinstance(answer, dict):  # ours: {"error": code, "message": text}; a gateway's own: {"message": text}
+        code, message = str(answer.get("error", code)), str(answer.get("message", message))
+    return RequestError(status, code, f"HTTP {status}: {message}")
+
+
+def _seconds(header: str | None) -> float | None:
+    return float(header) if header is not None and header.strip().isdecimal() else None

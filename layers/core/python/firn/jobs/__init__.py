@@ -1,0 +1,1 @@
+"""Sealing epochs and starting the jobs that commit them."""

@@ -1,0 +1,182 @@
+"""Dispatch: seal what is staged, and see to it that a job commits what is sealed.
+
+Every step may be done twice or by two at once. Sealing is settled by create-if-absent, starting by the clientToken
+(the same stream, range and attempt is the same run), and a twin job by the commit's own fence.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
+
+from firn.errors import TransientError, UnknownOutcome
+from firn.staging import cuts, epochs, layout
+from firn.staging.store import Store
+
+_log: Final = logging.getLogger(__name__)
+
+MAX_ATTEMPTS: Final = 3
+EMPTY_WAIT: Final = timedelta(
+    minutes=15
+)  # batches that hold no change wait this long for company before they are sealed
+_SEAL_TRIES: Final = 5
+
+
+@dataclass(frozen=True)
+class Run:
+    """One job run of a stream, over the epochs `first` to `last`, both included."""
+
+    id: str
+    stream: str
+    first: int
+    last: int
+    attempt: int
+    state: str  # EMR Serverless's words
+
+    @property
+    def active(self) -> bool:
+        """Still on its way or at work."""
+        return self.state in ACTIVE
+
+    @property
+    def failed(self) -> bool:
+        """Ended without success."""
+        return self.state in ("FAILED", "CANCELLED")
+
+
+ACTIVE: Final = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING", "CANCELLING")
+
+
+class Jobs(Protocol):
+    """Where jobs run: EMR Serverless (emr.py), or a fake with a list."""
+
+    def runs(self, since: datetime) -> Sequence[Run]:
+        """Firn's runs created at or after `since`, and all active ones. Raises TransientError."""
+
+    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
+        """Start a run, or find the one that this call started before; its id. Raises TransientError, UnknownOutcome."""
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """What one dispatch did for one stream."""
+
+    stream: str
+    sealed: tuple[int, ...] = ()  # numbers of the epochs that this call sealed
+    batches: int = 0
+    events: int = 0
+    pending: tuple[int, int] | None = None  # sealed and not committed: first and last epoch
+    run: str | None = None  # the job run that this call started
+    waits_for: str | None = None  # the active run that will be followed by the next one
+    stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
+
+
+def dispatch(
+    store: Store,
+    stream: str,
+    jobs: Jobs | None,
+    *,
+    now: datetime,
+    config: str,
+    force: bool = False,
+    reconcile: bool = False,
+    random: Callable[[int], bytes] = os.urandom,
+) -> Dispatched:
+    """Seal and start for one stream. `config`: sha of the current configuration. `jobs` None: seal only.
+
+    `force` (firn flush) seals at once whatever is there, and tries a stuck range once more; `reconcile` (daily) lists
+    the whole log instead of its last hours. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
+    by then stays sealed, and the next dispatch goes on.
+    """
+    committed = cuts.newest(store, stream)
+    sealed = _seal_all(store, stream, committed, now, config, whole=force or reconcile, at_once=force, random=random)
+    done = Dispatched(
+        stream,
+        tuple(epoch.n for epoch in sealed),
+        sum(len(epoch.batches) for epoch in sealed),
+        sum(epoch.events for epoch in sealed),
+    )
+    waiting = epochs.numbers(store, stream, committed)
+    if not waiting:
+        return done
+    pending = epochs.read_range(store, stream, waiting[0], waiting[-1])
+    if not any(epoch.events for epoch in pending):
+        _cut_without_job(store, stream, committed, waiting[-1], now)
+        return done
+    return _start(jobs, done, pending, force=force)
+
+
+def _seal_all(
+    store: Store,
+    stream: str,
+    committed: int,
+    now: datetime,
+    config: str,
+    *,
+    whole: bool,
+    at_once: bool,
+    random: Callable[[int], bytes],
+) -> list[epochs.Epoch]:
+    """Seal until nothing is free. A number lost to a twin costs one listing; a twin that wins always leaves less."""
+    sealed: list[epochs.Epoch] = []
+    lost = 0
+    while lost < _SEAL_TRIES:
+        found = epochs.candidates(store, stream, now, above=committed, whole=whole)
+        if not found.batches or not (at_once or _worth_sealing(found, now)):
+            break
+        epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
+        if epoch is None:
+            lost += 1
+            continue
+        _log.info("sealed", extra={"stream": stream, "epoch": epoch.n, "batches": len(epoch.batches)})
+        sealed.append(epoch)
+        if len(found.batches) < epochs.MAX_BATCHES:
+            break
+    return sealed
+
+
+def _worth_sealing(found: epochs.Candidates, now: datetime) -> bool:
+    """Heartbeats alone shall not make an epoch a minute for ever."""
+    oldest = min(layout.time_of(batch.id) for batch in found.batches)
+    return any(batch.events for batch in found.batches) or now - oldest >= EMPTY_WAIT
+
+
+def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:
+    """Epochs without a change need no Spark: the tables at `last` are the tables at the newest cut."""
+    before = cuts.read(store, stream, committed) if committed else None
+    cuts.write(store, cuts.make(stream, last, layout.instant(now), dict(before.tables) if before else {}))
+
+
+def _start(jobs: Jobs | None, done: Dispatched, pending: Sequence[epochs.Epoch], *, force: bool) -> Dispatched:
+    first, last = pending[0].n, pending[-1].n
+    found = replace(done, pending=(first, last))
+    if jobs is None:
+        return found
+    # No run of this range is older than its first epoch.
+    runs = [run for run in jobs.runs(pending[0].time - 2 * epochs.SKEW) if run.stream == done.stream]
+    if active := [run for run in runs if run.active]:
+        return replace(found, waits_for=active[0].id)
+    # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
+    # stream would otherwise start its count anew every minute.
+    tried = [run for run in runs if run.first == first]
+    if sum(run.failed for run in tried) >= MAX_ATTEMPTS and not force:
+        latest = max(tried, key=lambda run: run.attempt)
+        _log.error(
+            "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, mend the cause, then run "
+            "`firn flush %s`", first, last, done.stream, len(tried), latest.id, done.stream,
+        )  # fmt: skip
+        return replace(found, stuck=True)
+    attempt = 1 + max((run.attempt for run in tried), default=0)
+    return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
+
+
+def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:
+    """An unclear answer is asked again with the same token, which gives the same run if the first call started it."""
+    for _ in range(2):
+        try:
+            return jobs.start(stream, first, last, attempt)
+        except (TransientError, UnknownOutcome) as error:
+            _log.warning("starting a job for %s %d to %d is unclear, asking again: %s", stream, first, last, error)
+    return jobs.start(stream, first, last, attempt)

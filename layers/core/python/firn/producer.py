@@ -1,0 +1,264 @@
+"""firn.Producer: for applications that emit their own changes."""
+
+import base64
+import itertools
+import json
+import math
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from datetime import time as time_of_day
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, Self
+
+from firn.client import Receipt, Retry, StreamClient
+from firn.errors import FirnError
+
+MAX_BATCH_BYTES = 3_000_000
+"""A batch is sent before its body grows beyond this: ingress takes 4 MB by default."""
+
+Row = Mapping[str, Any]
+_OPS = {"c": "insert", "u": "update", "d": "delete"}
+
+
+@dataclass(frozen=True)
+class Flushed:
+    """What was handed over since the last `flush()`, background sends included.
+
+    `counts`: changes by kind ({"insert": 2, "update": 0, "delete": 0}). `batch_ids`: for GET /v1/batches/{id}.
+    `bytes`: size of the JSON bodies. `rejected` of the changes are dead letters, `errors` says why: one dict each with
+    batch_id, index (place in that batch) and reason. `duplicates`: batches that an earlier try had already staged.
+    """
+
+    counts: Mapping[str, int]
+    batch_ids: tuple[str, ...]
+    bytes: int
+    rejected: int = 0
+    duplicates: int = 0
+    errors: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class _Batch:
+    key: str
+    body: bytes
+    counts: Mapping[str, int]
+
+
+@dataclass
+class _Sent:
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_OPS.values(), 0))
+    batch_ids: list[str] = field(default_factory=list)
+    bytes: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+    errors: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add(self, batch: _Batch, receipt: Receipt) -> None:
+        for kind, number in batch.counts.items():
+            self.counts[kind] += number
+        self.batch_ids.append(receipt.batch_id)
+        self.bytes += len(batch.body)
+        self.rejected += receipt.rejected
+        self.duplicates += receipt.duplicate
+        self.errors.extend({"batch_id": receipt.batch_id, **error} for error in receipt.errors)
+
+
+class Producer:
+    """Sends an application's own changes to a stream, in order, in batches, each batch once.
+
+    >>> with Producer("shop", url="http://127.0.0.1:8181") as shop:  # doctest: +SKIP
+    ...     shop.insert("public.orders", {"order_id": 1, "total": Decimal("9.90")})
+    ...     shop.update("public.orders", {"order_id": 1, "total": Decimal("8.90")})
+    ...     shop.delete("public.orders", {"order_id": 1})
+
+    A change is sent when `batch_size` changes wait, at most `flush_interval` seconds after it was taken, or by
+    `flush()`; leaving the `with` block flushes too. A full batch is sent by the thread that fills it, so a slow stream
+    slows its writers. All methods may be called by many threads. When `insert`, `update` or `delete` raise RequestError
+    or StreamUnreachable, the change has been taken and waits for the next `flush()`: don't repeat the call.
+
+    Changes are Debezium envelopes of connector `firn`; their position is [ms at the producer's start, counter], so of
+    two producers that write the same rows the one started later wins. Run one at a time.
+
+    Values: Decimal, datetime, date, time and UUID are sent as text, bytes as base64, NaN and infinities as text. Where
+    firn.yaml declares such columns, give the stream `debezium: {decimal.handling.mode: string,
+    time.precision.mode: isostring}`.
+    """
+
+    def __init__(
+        self,
+        stream: str,
+        url: str = "http://127.0.0.1:8181",
+        batch_size: int = 1000,
+        flush_interval: float = 5.0,
+        *,
+        retry: Retry | None = None,
+        headers: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if batch_size < 1 or flush_interval <= 0:
+            raise ValueError("batch_size must be at least 1, flush_interval more than 0 seconds")
+        self._stream, self._batch_size, self._flush_interval = stream, batch_size, flush_interval
+        self._client = StreamClient(url, retry=retry, headers=headers)
+        self._clock = clock
+        self._start = int(clock() * 1000)
+        self._run = uuid.uuid4().hex  # makes the batches' idempotency keys this producer's own
+        self._counter = itertools.count(1)
+        self._batches = itertools.count(1)
+        self._lock = threading.Lock()  # guards _lines, _size, _counts, _waiting and _counter
+        self._sending = threading.Lock()  # one batch under way at a time, in order; guards _sent and the connection
+        self._lines: list[bytes] = []
+        self._size = 0
+        self._counts: dict[str, int] = {}
+        self._waiting: list[_Batch] = []
+        self._sent = _Sent()
+        self._wake = threading.Event()
+        self._closed = False
+        self._timer: threading.Thread | None = None
+
+    def insert(self, table: str, row: Row) -> None:
+        """A new row of `table` (`schema.table` or `table`): column names to values."""
+        self._take("c", table, None, row)
+
+    def update(self, table: str, row: Row, before: Row | None = None) -> None:
+        """The whole row as it is now. Give `before` where the key changed: the old key's row is then removed."""
+        self._take("u", table, before, row)
+
+    def delete(self, table: str, before: Row) -> None:
+        """The row is gone; `before` holds its key columns at least."""
+        self._take("d", table, before, None)
+
+    def flush(self) -> Flushed:
+        """Send all that waits and say what was handed over since the last flush.
+
+        Raises RequestError if the stream refuses a batch, StreamUnreachable if it can't be reached: the changes then
+        still wait, and the next flush sends them with the same idempotency keys.
+        """
+        with self._lock:
+            self._seal()
+        with self._sending:
+            self._send_waiting()
+            sent, self._sent = self._sent, _Sent()
+        return Flushed(
+            sent.counts, tuple(sent.batch_ids), sent.bytes, sent.rejected, sent.duplicates, tuple(sent.errors)
+        )
+
+    def close(self) -> Flushed:
+        """Flush and stop; the producer takes no more changes. Raises as `flush` does, and may then be called again."""
+        with self._lock:
+            self._closed = True
+        self._wake.set()
+        flushed = self.flush()
+        self._client.close()
+        return flushed
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _take(self, op: str, table: str, before: Row | None, after: Row | None) -> None:
+        schema, _, name = table.partition(".") if "." in table else ("", "", table)
+        images = json.dumps(
+            {"before": _row(before), "after": _row(after)},
+            default=_encoded,
+            ensure_ascii=False,
+            allow_nan=False,
+            separators=(",", ":"),
+        )
+        # The position is taken under the lock, together with the place in the batch: both tell the same order.
+        with self._lock:
+            if self._closed:
+                raise FirnError("the producer is closed: make a new one")
+            now = int(self._clock() * 1000)
+            source = {
+                "connector": "firn",
+                "name": self._stream,
+                **({"schema": schema} if schema else {}),
+                "table": name,
+                "ts_ms": now,
+                "sequence": f"[{self._start},{next(self._counter)}]",
+            }
+            rest = json.dumps({"source": source, "op": op, "ts_ms": now}, ensure_ascii=False, separators=(",", ":"))
+            line = f"{images[:-1]},{rest[1:]}\n".encode()
+            if self._size + len(line) > MAX_BATCH_BYTES:
+                self._seal()
+            self._lines.append(line)
+            self._size += len(line)
+            self._counts[_OPS[op]] = self._counts.get(_OPS[op], 0) + 1
+            if len(self._lines) >= self._batch_size:
+                self._seal()
+            self._start_timer()
+            due = bool(self._waiting)
+        if due:
+            with self._sending:
+                self._send_waiting()
+
+    def _seal(self) -> None:
+        """Make a batch of what was taken. The caller holds the lock."""
+        if self._lines:
+            key = f"firn-producer-{self._run}-{next(self._batches)}"
+            self._waiting.append(_Batch(key, b"".join(self._lines), self._counts))
+            self._lines, self._size, self._counts = [], 0, {}
+
+    def _send_waiting(self) -> None:
+        """Send the sealed batches, oldest first. The caller holds `_sending`; a batch leaves the list when it is in."""
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    return
+                batch = self._waiting[0]
+            receipt = self._client.post(self._stream, batch.body, key=batch.key)
+            self._sent.add(batch, receipt)
+            with self._lock:
+                self._waiting.pop(0)
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Thread(target=self._flush_now_and_then, name="firn-producer", daemon=True)
+            self._timer.start()
+
+    def _flush_now_and_then(self) -> None:
+        while not self._wake.wait(self._flush_interval):
+            with self._lock:
+                self._seal()
+            try:
+                with self._sending:
+                    self._send_waiting()
+            except FirnError:
+                # The batch still waits. The next insert or flush meets the same error and raises it where it is seen.
+                continue
+
+
+def _row(row: Row | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    return {name: _as_text(value) if value.__class__ is float else value for name, value in row.items()}
+
+
+def _as_text(value: float) -> float | str:
+    # JSON has no word for these; changes/values.py reads the words that Debezium uses.
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, Decimal | uuid.UUID):
+        return str(value)
+    if isinstance(value, datetime | date | time_of_day):
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, set | frozenset | tuple):
+        return list(value)
+    raise TypeError(f"a value of type {type(value).__name__} can't be sent: send text, numbers, bytes, dates, decimals")

@@ -1,0 +1,1 @@
+"""Request signatures, keys, masking and redaction (its own issue; empty until then)."""

@@ -1,0 +1,1 @@
+"""The durable log: staged batches, epochs, cuts, dead letters."""

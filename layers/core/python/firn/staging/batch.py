@@ -1,0 +1,179 @@
+"""The staged batch, format 1: one accepted request as one Parquet object (docs/architecture.md, docs/adr/0002).
+
+Row images are copied, never parsed. The audit counts travel in the file's footer, so that dispatch learns what a batch
+holds from its last few kilobytes.
+"""
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any, Final
+
+import msgspec
+from arro3.core import Array, DataType, Field, RecordBatch, Schema
+from arro3.io import write_parquet
+
+from firn.changes.change import Parsed
+from firn.errors import FirnError
+from firn.staging.store import Store, tail
+
+FORMAT: Final = 1
+_META_KEY: Final = "firn"
+# Enough for the footer of a batch of some hundred tables; a longer one costs a second read.
+_TAIL: Final = 16_384
+
+_INT32, _INT64, _BOOL = DataType.int32(), DataType.int64(), DataType.bool()
+_TEXT, _BINARY = DataType.string(), DataType.binary()
+_COLUMNS: Final[Mapping[str, tuple[Any, bool]]] = {  # name -> (type, nullable), in the file's order
+    "index": (_INT32, False),
+    "table": (_TEXT, False),
+    "op": (_TEXT, False),
+    "ts": (_INT64, True),
+    "connector": (_TEXT, False),
+    "order": (_TEXT, True),
+    "tx_order": (_INT64, True),
+    "flat": (_BOOL, False),
+    "key": (_TEXT, True),
+    "before": (_TEXT, True),
+    "after": (_TEXT, True),
+    "schema_id": (_TEXT, True),
+    "schema": (_TEXT, True),
+}
+_RAW: Final = frozenset({"key", "before", "after", "schema"})  # bytes in Parsed
+_SCHEMA: Final = Schema([Field(name, kind, nullable=nullable) for name, (kind, nullable) in _COLUMNS.items()])
+# Measured (docs/adr/0002): dictionaries pay where few values repeat, and cost a hash per row elsewhere; zstd has a
+# fixed cost a column, so only text gets it; differences make the two columns of rising numbers as good as free.
+_ENCODING: Final[Mapping[str, Any]] = {
+    "dictionary_enabled": False,
+    "column_dictionary_enabled": dict.fromkeys(("table", "op", "connector", "schema_id"), True),
+    "column_encoding": dict.fromkeys(("index", "ts"), "delta_binary_packed"),
+    "compression": "uncompressed",
+    "column_compression": dict.fromkeys(("order", "key", "before", "after", "schema"), "zstd(1)"),
+}
+
+
+class BatchMeta(msgspec.Struct, frozen=True):
+    """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored."""
+
+    format: int
+    stream: str
+    batch: str
+    received_at: str  # RFC 3339, UTC, milliseconds
+    config: str  # sha of the configuration it was accepted under
+    accepted: int
+    rejected: int
+    ignored: dict[str, int]  # reason -> events
+    tables: dict[str, int]  # source table -> rows
+
+
+class UnreadableBatch(FirnError):
+    """The object is no staged batch of a format that this version reads."""
+
+
+_decode_meta = msgspec.json.Decoder(BatchMeta).decode
+_encode = msgspec.json.encode
+
+
+def write_batch(parsed: Parsed, meta: BatchMeta) -> bytes:
+    """`parsed`'s rows as a Parquet file, with `meta` in its footer.
+
+    The same arguments give the same bytes, which makes a repeated put recognisable. Raises UnicodeError if an image is
+    not UTF-8.
+    """
+    schema_ids, schemas = _first_uses(parsed.schema)
+    own: dict[str, Sequence[Any]] = {"schema_id": schema_ids, "schema": schemas}
+    arrays = [
+        _array(own[name] if name in own else getattr(parsed, name), kind, raw=name in _RAW)
+        for name, (kind, _) in _COLUMNS.items()
+    ]
+    return parquet(RecordBatch.from_arrays(arrays, schema=_SCHEMA), {_META_KEY: _encode(meta).decode()}, _ENCODING)
+
+
+def parquet(rows: Any, metadata: dict[str, str], encoding: Mapping[str, Any]) -> bytes:
+    """An Arrow record batch as the bytes of a Parquet file; `encoding`: options of arro3.io.write_parquet."""
+    file = io.BytesIO()
+    write_parquet(rows, file, key_value_metadata=metadata, skip_arrow_metadata=True, created_by="firn", **encoding)
+    return file.getvalue()
+
+
+def read_meta(store: Store, path: str, size: int | None = None) -> BatchMeta | None:
+    """The footer's account of the batch at `path`, None if there is no object. `size` in bytes, if known, saves a read.
+
+    Raises UnreadableBatch, StorageUnavailable.
+    """
+    end = tail(store, path, _TAIL, size)
+    if end is None:
+        return None
+    if end[-4:] != b"PAR1":
+        raise UnreadableBatch(f"{path} is no Parquet file: move it out of staged/, it was not written by Firn")
+    footer = int.from_bytes(end[-8:-4], "little") + 8
+    if footer > len(end):
+        end = tail(store, path, footer, size) or b""
+    return meta_of(end[-footer:], path)
+
+
+def meta_of(footer: bytes, path: str) -> BatchMeta:
+    """The batch's meta out of a Parquet footer (`path` only for the message). Raises UnreadableBatch.
+
+    Thrift's compact protocol writes `KeyValue(1: key, 2: value)` as two length-prefixed strings in a row, after all
+    row groups and their statistics: the last match is ours, whatever the data holds.
+    https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+    """
+    key = _META_KEY.encode()
+    mark = b"\x18" + bytes([len(key)]) + key + b"\x18"
+    at = footer.rfind(mark)
+    if at < 0:
+        raise UnreadableBatch(f"{path} has no 'firn' entry in its footer: it was not written by Firn")
+    length, start = _varint(footer, at + len(mark))
+    try:
+        meta = _decode_meta(footer[start : start + length])
+    except msgspec.MsgspecError as error:
+        raise UnreadableBatch(f"{path}: the 'firn' entry in the footer can't be read ({error})") from error
+    if meta.format > FORMAT:
+        raise UnreadableBatch(
+            f"{path} has format {meta.format}, this Firn reads up to {FORMAT}: update this side first"
+        )
+    return meta
+
+
+def _array(column: Sequence[Any], kind: Any, *, raw: bool) -> Any:
+    """The column as Arrow. Most requests have one table, one connector, no keys: one value is copied within Arrow."""
+    rows = len(column)
+    if rows > 1 and column[0] == column[-1] and column.count(column[0]) == rows:
+        one = _array(column[:1], kind, raw=raw)
+        return one.take(Array.from_buffer(memoryview(bytes(4 * rows)).cast("I")))
+    if not raw:
+        return Array(column, kind)
+    array = Array(column, _BINARY)
+    text = array.cast(kind)  # turns what is no UTF-8 into null
+    if text.null_count != array.null_count:
+        raise UnicodeError("a row image is not UTF-8")
+    return text
+
+
+def _first_uses(schemas: Sequence[bytes | None]) -> tuple[Sequence[str | None], Sequence[bytes | None]]:
+    """(schema_id per row, the schema's JSON on the first row that uses it)."""
+    if not any(schemas):
+        nothing = list(repeat(None, len(schemas)))
+        return nothing, nothing
+    ids: dict[bytes, str] = {}
+    columns: tuple[list[str | None], list[bytes | None]] = ([], [])
+    for schema in schemas:
+        known = schema is None or schema in ids
+        if schema is not None and not known:
+            ids[schema] = hashlib.sha256(schema).hexdigest()[:32]
+        columns[0].append(None if schema is None else ids[schema])
+        columns[1].append(None if known else schema)
+    return columns
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """(value, index after it) of a ULEB128 number."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at

@@ -1,0 +1,59 @@
+"""Cuts: the end of a committed range of epochs, as a consistent set of snapshots, one a table."""
+
+from typing import Final
+
+import msgspec
+
+from firn.staging import layout
+from firn.staging.batch import FORMAT
+from firn.staging.store import Store, get, paths, put_if_absent
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """All epochs of `stream` up to `n` are in `tables` (target table as `namespace.table` -> Iceberg snapshot id)."""
+
+    format: int
+    stream: str
+    n: int
+    made_at: str  # RFC 3339, UTC, milliseconds
+    tables: dict[str, int]
+
+
+_decode: Final = msgspec.json.Decoder(Cut).decode
+
+
+def make(stream: str, n: int, made_at: str, tables: dict[str, int]) -> Cut:
+    """A cut of the present format."""
+    return Cut(FORMAT, stream, n, made_at, tables)
+
+
+def write(store: Store, cut: Cut) -> bool:
+    """Put the cut if absent. -> False if another job wrote this one first: both saw all epochs in, so keep its own.
+
+    Raises StorageUnavailable, UnknownOutcome.
+    """
+    return put_if_absent(store, layout.cut_path(cut.stream, cut.n), msgspec.json.encode(cut))
+
+
+def read(store: Store, stream: str, n: int) -> Cut | None:
+    """The cut at epoch `n`, None if no range ended there. Raises StorageUnavailable."""
+    data = get(store, layout.cut_path(stream, n))
+    return None if data is None else _decode(data)
+
+
+def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
+    """The epochs above `after` at which cuts lie, ascending. Raises StorageUnavailable."""
+    start = layout.cut_path(stream, after) if after else None
+    found = (layout.number_of(path) for path in paths(store, layout.cut_prefix(stream), start))
+    return [n for n in found if n is not None]
+
+
+def newest(store: Store, stream: str) -> int:
+    """The last epoch that is committed in all tables; 0 if none is. Raises StorageUnavailable."""
+    return max(numbers(store, stream), default=0)
+
+
+def covering(store: Store, stream: str, n: int) -> Cut | None:
+    """The first cut that holds epoch `n`, None if it is not committed in all tables yet. Raises StorageUnavailable."""
+    at = min(numbers(store, stream, n - 1), default=None)
+    return None if at is None else read(store, stream, at)

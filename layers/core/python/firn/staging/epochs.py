@@ -1,0 +1,203 @@
+"""Epochs: a numbered, sealed list of staged batches of one stream. Each staged batch is in exactly one epoch.
+
+Sealing is creating `epochs/{stream}/{n}.json` if absent. Numbers are dense; whoever creates number n has proved that no
+epoch n existed when it listed, so its view of what is covered was complete. No lock, no database.
+"""
+
+import logging
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from firn.staging import layout
+from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
+from firn.staging.store import Store, get, listing, paths, put_if_absent
+
+_log: Final = logging.getLogger(__name__)
+
+SKEW: Final = timedelta(hours=1)  # how far the clocks of two functions may be apart
+# A batch's id is older than its object by at most a function's time-out (15 minutes) and the skew.
+OVERLAP: Final = timedelta(minutes=15) + SKEW
+MAX_BATCHES: Final = 5_000  # in one epoch: bounds the object and the job's list
+
+
+class EpochBatch(msgspec.Struct, frozen=True):
+    """A staged batch in an epoch. `events` = rows, `bytes` = size of the object."""
+
+    id: str
+    path: str
+    bytes: int
+    events: int
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """One sealed epoch, as stored. `config` is the sha it was sealed under; `tables` maps source table to rows."""
+
+    format: int
+    stream: str
+    n: int
+    nonce: str
+    sealed_at: str  # RFC 3339, UTC, milliseconds
+    config: str
+    batches: list[EpochBatch]
+    tables: dict[str, int]
+
+    @property
+    def events(self) -> int:
+        """Rows in all batches."""
+        return sum(batch.events for batch in self.batches)
+
+    @property
+    def time(self) -> datetime:
+        """`sealed_at` as an aware datetime."""
+        return datetime.fromisoformat(self.sealed_at)
+
+
+_decode = msgspec.json.Decoder(Epoch).decode
+_encode = msgspec.json.encode
+# Epochs never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
+_known: dict[int, tuple[weakref.ref[Store], dict[tuple[str, int], Epoch]]] = {}
+_KNOWN_LIMIT: Final = 2_000
+
+
+def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
+    """The numbers of the sealed epochs above `after`, ascending. Raises StorageUnavailable."""
+    start = layout.epoch_path(stream, after) if after else None
+    found = (layout.number_of(path) for path in paths(store, layout.epoch_prefix(stream), start))
+    return [n for n in found if n is not None]
+
+
+def read(store: Store, stream: str, n: int) -> Epoch | None:
+    """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, UnreadableBatch (a newer format)."""
+    known = _memory_of(store)
+    if (stream, n) not in known:
+        data = get(store, layout.epoch_path(stream, n))
+        if data is None:
+            return None
+        epoch = _decode(data)
+        if epoch.format > FORMAT:
+            raise UnreadableBatch(f"epoch {n} of {stream} has format {epoch.format}: update this side of Firn first")
+        if len(known) >= _KNOWN_LIMIT:
+            known.clear()
+        known[stream, n] = epoch
+    return known[stream, n]
+
+
+def read_range(store: Store, stream: str, first: int, last: int) -> list[Epoch]:
+    """Epochs `first` to `last` (both included), those that exist. Raises StorageUnavailable, UnreadableBatch."""
+    found = (read(store, stream, n) for n in range(first, last + 1))
+    return [epoch for epoch in found if epoch is not None]
+
+
+class Candidates(msgspec.Struct, frozen=True):
+    """Staged and in no epoch yet, with the number that the next epoch would get."""
+
+    next_n: int
+    batches: list[EpochBatch]
+    metas: list[BatchMeta]
+
+
+def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whole: bool = False) -> Candidates:
+    """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES.
+
+    Lists from an overlap before the newest epoch (`whole`: everything, which also finds what a long-delayed retry put
+    behind that floor). The next number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the
+    epochs themselves have expired). Raises StorageUnavailable.
+    """
+    sealed = numbers(store, stream)
+    newest = read(store, stream, sealed[-1]) if sealed else None
+    floor = None if whole or newest is None else min(newest.time, now) - OVERLAP
+    # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
+    # (It would still fail at the number; this way no work is wasted.)
+    covered = _covered(store, stream, sealed, floor)
+    start = None if floor is None else layout.staged_floor(stream, floor)
+    free: list[tuple[str, str, int]] = []
+    for path, size in listing(store, layout.staged_prefix(stream), start):
+        batch = layout.batch_of(path)
+        if batch is not None and batch not in covered and layout.staged_path(batch) == path:
+            free.append((batch, path, size))
+    found = _read_metas(store, sorted(free)[:MAX_BATCHES])
+    return Candidates(
+        next_n=1 + max([above, *sealed[-1:]]),
+        batches=[batch for batch, _ in found],
+        metas=[meta for _, meta in found],
+    )
+
+
+def seal(store: Store, stream: str, found: Candidates, *, now: datetime, config: str, nonce: str) -> Epoch | None:
+    """Seal `found` as the next epoch. None: another dispatcher sealed that number first; list again.
+
+    `nonce` (random, per try) tells whose epoch it is when an answer was lost. Raises StorageUnavailable, or
+    UnknownOutcome: then list again later, the batches are in exactly one epoch or still free.
+    """
+    tables: dict[str, int] = {}
+    for meta in found.metas:
+        for table, rows in meta.tables.items():
+            tables[table] = tables.get(table, 0) + rows
+    epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables)
+    return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), _encode(epoch)) else None
+
+
+def epoch_of(store: Store, batch: str) -> Epoch | None:
+    """The epoch that holds `batch`, None if none does yet. A binary search by time, then a scan to the newest."""
+    stream, since = layout.stream_of(batch), layout.time_of(batch) - 2 * SKEW
+    sealed = numbers(store, stream)
+    low, high = 0, len(sealed)
+    while low < high:
+        middle = (low + high) // 2
+        epoch = read(store, stream, sealed[middle])
+        if epoch is not None and epoch.time >= since:
+            high = middle
+        else:
+            low = middle + 1
+    for n in sealed[low:]:
+        epoch = read(store, stream, n)
+        if epoch is not None and any(held.id == batch for held in epoch.batches):
+            return epoch
+    return None
+
+
+def _covered(store: Store, stream: str, sealed: Sequence[int], floor: datetime | None) -> set[str]:
+    """The batch ids of all epochs that can hold a batch from `floor` on.
+
+    An epoch sealed (by its sealer's clock) at t holds ids up to t + skew; two skews more forgive clocks that went back.
+    """
+    covered: set[str] = set()
+    for n in reversed(sealed):
+        epoch = read(store, stream, n)
+        if epoch is None:
+            continue
+        covered.update(batch.id for batch in epoch.batches)
+        if floor is not None and epoch.time < floor - 3 * SKEW:
+            break
+    return covered
+
+
+def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tuple[EpochBatch, BatchMeta]]:
+    """The footers of (batch id, path, size), in parallel. Foreign objects are left out, loudly."""
+
+    def look(candidate: tuple[str, str, int]) -> tuple[EpochBatch, BatchMeta] | None:
+        batch, path, size = candidate
+        try:
+            meta = read_meta(store, path, size)
+        except UnreadableBatch as error:
+            _log.error("left out of every epoch: %s", error)
+            return None
+        return None if meta is None else (EpochBatch(batch, path, size, meta.accepted), meta)
+
+    if len(free) < 4:
+        return [found for found in map(look, free) if found]
+    with ThreadPoolExecutor(max_workers=16) as pool:
+        return [found for found in pool.map(look, free) if found]
+
+
+def _memory_of(store: Store) -> dict[tuple[str, int], Epoch]:
+    """The epochs read from this very store object (obstore's can't be hashed: by identity, while it lives)."""
+    held = _known.get(id(store))
+    if held is None or held[0]() is not store:
+        held = _known[id(store)] = (weakref.ref(store), {})
+    return held[1]

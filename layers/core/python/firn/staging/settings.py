@@ -1,0 +1,51 @@
+"""The environment of Firn's functions, read once into a typed value. The only place that knows its variables' names."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firn.errors import ConfigError
+from firn.staging.bodies import Limits
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a deployment says to its functions. Parts that a function doesn't use may be empty."""
+
+    staging: str  # URL of the staging store
+    warehouse: str = ""
+    catalog_uri: str = ""
+    limits: Limits = field(default_factory=Limits)
+    queue_stream: str = ""  # the stream of queue messages that name none
+    emr_application: str = ""  # "": sealing only, jobs are started elsewhere
+    emr_role: str = ""
+    job_entry_point: str = ""
+    spark_submit_parameters: str = ""
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> "Settings":
+        """Read FIRN_* from `environment` (None: the process's). Raises ConfigError naming the variable."""
+        env = os.environ if environment is None else environment
+        if not env.get("FIRN_STAGING"):
+            raise ConfigError("FIRN_STAGING is not set: give the staging store's URL, such as s3://acme-staging")
+        return Settings(
+            staging=env["FIRN_STAGING"],
+            warehouse=env.get("FIRN_WAREHOUSE", ""),
+            catalog_uri=env.get("FIRN_CATALOG_URI", ""),
+            limits=Limits(
+                sent=_bytes(env, "FIRN_MAX_BODY_BYTES", Limits.sent),
+                inflated=_bytes(env, "FIRN_MAX_INFLATED_BYTES", Limits.inflated),
+            ),
+            queue_stream=env.get("FIRN_QUEUE_STREAM", ""),
+            emr_application=env.get("FIRN_EMR_APPLICATION_ID", ""),
+            emr_role=env.get("FIRN_EMR_ROLE_ARN", ""),
+            job_entry_point=env.get("FIRN_JOB_ENTRY_POINT", ""),
+            spark_submit_parameters=env.get("FIRN_SPARK_SUBMIT_PARAMETERS", ""),
+        )
+
+
+def _bytes(env: Mapping[str, str], name: str, default: int) -> int:
+    text = env.get(name, "") or str(default)
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ConfigError(f"{name} is {text!r}: write a number of bytes, such as {default}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""Tables outside Spark: catalogs, snapshots, SQL over any point in time (PyIceberg and DuckDB)."""

@@ -1,0 +1,58 @@
+"""Open the catalog that the commit job writes to, with PyIceberg."""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from firn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+CATALOG_NAME = "firn"
+"""Spark and PyIceberg store the catalog's name in every row of a SQL catalog: both must use this one."""
+
+BUSY_TIMEOUT_SECONDS = 30
+"""How long a reader waits for a writer of the same SQLite file; the commit job waits as long."""
+
+
+def open_catalog(catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None) -> "Catalog":
+    """The Iceberg catalog at `catalog_uri` (`sqlite:///PATH` or another SQLAlchemy URL), warehouse at `warehouse`.
+
+    Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
+    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION. Raises ConfigError for a URL that names no known kind.
+    """
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    environment = os.environ if env is None else env
+    if "://" not in catalog_uri:
+        raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db")
+    properties = {"uri": _with_busy_timeout(catalog_uri), "warehouse": warehouse, **storage_properties(environment)}
+    return SqlCatalog(CATALOG_NAME, **properties)
+
+
+def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's `s3.*` properties for the AWS_* settings in `env`; empty where none are set."""
+    names = {
+        "s3.endpoint": "AWS_ENDPOINT_URL",
+        "s3.access-key-id": "AWS_ACCESS_KEY_ID",
+        "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+        "s3.session-token": "AWS_SESSION_TOKEN",
+        "s3.region": "AWS_REGION",
+    }
+    properties = {key: env[name] for key, name in names.items() if env.get(name)}
+    if "s3.region" not in properties and env.get("AWS_DEFAULT_REGION"):
+        properties["s3.region"] = env["AWS_DEFAULT_REGION"]
+    if "s3.endpoint" in properties:
+        # A local endpoint answers to an address, not to bucket.localhost: ask by path.
+        properties["s3.force-virtual-addressing"] = "false"
+        properties["s3.path-style-access"] = "true"
+    return properties
+
+
+def _with_busy_timeout(catalog_uri: str) -> str:
+    parts = urlsplit(catalog_uri)
+    if not parts.scheme.startswith("sqlite") or "timeout=" in parts.query:
+        return catalog_uri
+    return f"{catalog_uri}{'&' if parts.query else '?'}timeout={BUSY_TIMEOUT_SECONDS}"

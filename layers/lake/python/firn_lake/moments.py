@@ -1,0 +1,68 @@
+"""Which snapshot of a table an `--as-of` means: a time, a snapshot id, a tag or a branch."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from firn.errors import TerminalError
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_FIRST_SNAPSHOT_LIKE = 10**15
+"""Epoch milliseconds stay below this until the year 33658; Iceberg's snapshot ids are random 63-bit numbers."""
+
+
+class NoSuchMoment(TerminalError):
+    """The table has no snapshot for this `as_of`."""
+
+
+def snapshot_at(table: "Table", as_of: str | int | datetime | None) -> int | None:
+    """The id of the snapshot that `as_of` means in `table`; None (the current one) for None.
+
+    `as_of` is an ISO time (without a zone: UTC), milliseconds since 1970, a snapshot id, or the name of a tag or
+    branch. Raises NoSuchMoment with what there is instead.
+    """
+    if as_of is None:
+        return None
+    if isinstance(as_of, datetime):
+        return _at_time(table, as_of, as_of.isoformat())
+    text = str(as_of).strip()
+    if (ref := table.metadata.refs.get(text)) is not None:
+        return int(ref.snapshot_id)
+    if text.lstrip("-").isdecimal():
+        number = int(text)
+        if table.snapshot_by_id(number) is not None:
+            return number
+        if 0 <= number < _FIRST_SNAPSHOT_LIKE:
+            return _at_time(table, datetime.fromtimestamp(number / 1000, UTC), text)
+        raise NoSuchMoment(
+            f"{_name(table)} has no snapshot {text} (firn history {_name(table)} lists them); "
+            "a snapshot belongs to one table: to read several together, give a time"
+        )
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        refs = ", ".join(sorted(table.metadata.refs)) or "none"
+        raise NoSuchMoment(
+            f"as of {text!r}: {_name(table)} has no such tag or branch (it has: {refs}), and it is no time either; "
+            "write 2026-01-31T12:00:00Z, milliseconds since 1970, or a snapshot id"
+        ) from None
+    return _at_time(table, moment, text)
+
+
+def _at_time(table: "Table", moment: datetime, said: str) -> int:
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    snapshot = table.snapshot_as_of_timestamp(int(moment.timestamp() * 1000))
+    if snapshot is not None:
+        return int(snapshot.snapshot_id)
+    kept = table.history()
+    if not kept:
+        raise NoSuchMoment(f"{_name(table)} has no snapshot yet")
+    first = datetime.fromtimestamp(kept[0].timestamp_ms / 1000, UTC)
+    raise NoSuchMoment(
+        f"{_name(table)} had no snapshot at {said}: its first kept one is of {first.isoformat(timespec='milliseconds')}"
+    )
+
+
+def _name(table: "Table") -> str:
+    return ".".join(table.name())

@@ -1,0 +1,218 @@
+"""What is in the lake: tables with their size and origin, and the snapshots of a table."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from firn.errors import TerminalError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from pyiceberg.table.snapshots import Snapshot
+
+EPOCH_PREFIX = "firn.epoch."
+"""Snapshot property `firn.epoch.{stream}`: the last epoch of that stream that the snapshot contains."""
+
+
+class TableNotFound(TerminalError):
+    """The lake has no table of that name."""
+
+
+@dataclass(frozen=True)
+class TableSummary:
+    """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files."""
+
+    name: str
+    rows: int | None  # None: the table has equality deletes, which only a scan can count
+    snapshots: int
+    size_bytes: int
+    files: int
+    source: str | None
+    stream: str | None
+    mode: str | None
+    key: tuple[str, ...]
+    updated_at: datetime | None
+    current_snapshot: int | None
+
+
+@dataclass(frozen=True)
+class SnapshotSummary:
+    """One snapshot of a table. Counts are rows; None where the writer left the count out."""
+
+    id: int
+    parent: int | None
+    time: datetime
+    operation: str
+    added: int
+    deleted: int
+    total: int | None
+    epochs: Mapping[str, int]
+    refs: tuple[str, ...]
+
+
+def identifier_text(identifier: tuple[str, ...]) -> str:
+    """`namespace.table` for people; parts that hold a dot, a space or a quote are quoted so that SQL takes them."""
+    return ".".join(_quoted_if_needed(part) for part in (".".join(identifier[:-1]), identifier[-1]) if part)
+
+
+def table_identifiers(catalog: "Catalog") -> list[tuple[str, ...]]:
+    """Identifiers of all tables of the catalog, nested namespaces included, sorted."""
+    found: list[tuple[str, ...]] = []
+    waiting = list(catalog.list_namespaces())
+    seen = set()
+    while waiting:
+        namespace = waiting.pop()
+        if namespace in seen:
+            continue
+        seen.add(namespace)
+        found.extend(tuple(identifier) for identifier in catalog.list_tables(namespace))
+        waiting.extend(tuple(child) for child in catalog.list_namespaces(namespace))
+    return sorted(set(found))
+
+
+def find_table(catalog: "Catalog", name: str) -> "Table":
+    """The table that `name` means: `shop.orders`, `shop."Mixed Case-Table"`, or `orders` if only one namespace has it.
+
+    Raises TableNotFound with the names there are.
+    """
+    identifiers = table_identifiers(catalog)
+    return catalog.load_table(match_identifier(split_name(name), identifiers))
+
+
+def match_identifier(parts: tuple[str, ...], identifiers: list[tuple[str, ...]]) -> tuple[str, ...]:
+    """The one identifier that `parts` (as a person wrote them) mean; exact spelling wins over other case.
+
+    Raises TableNotFound if none or several fit.
+    """
+    wanted = ".".join(parts)
+    for spelled in (str, str.casefold):
+        matches = [
+            one
+            for one in identifiers
+            if spelled(".".join(one)) == spelled(wanted) or (len(parts) == 1 and spelled(one[-1]) == spelled(parts[0]))
+        ]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            several = ", ".join(identifier_text(one) for one in matches)
+            raise TableNotFound(f"{wanted!r} could be any of {several}: write the namespace too")
+    there_are = ", ".join(identifier_text(one) for one in identifiers[:20]) or "none yet: send changes, then firn flush"
+    raise TableNotFound(f"no table {wanted!r} in the lake; tables: {there_are}")
+
+
+def split_name(name: str) -> tuple[str, ...]:
+    """`a."b.c".d` to ("a", "b.c", "d"); a name with spaces needs no quotes here."""
+    parts: list[str] = []
+    current, quoted, position = "", False, 0
+    while position < len(name):
+        character = name[position]
+        if quoted and character == '"' and name[position + 1 : position + 2] == '"':
+            current += '"'
+            position += 1
+        elif character == '"' and (quoted or not current):
+            quoted = not quoted
+        elif character == "." and not quoted:
+            parts.append(current)
+            current = ""
+        else:
+            current += character
+        position += 1
+    return (*parts, current)
+
+
+def summarize(table: "Table") -> TableSummary:
+    """The summary of one table, from its metadata alone: no data file is read."""
+    snapshot = table.current_snapshot()
+    counts = _counts(snapshot)
+    properties = table.properties
+    return TableSummary(
+        name=identifier_text(table.name()),
+        rows=_live_rows(counts) if snapshot else 0,
+        snapshots=len(table.metadata.snapshots),
+        size_bytes=counts.get("total-files-size", 0),
+        files=counts.get("total-data-files", 0),
+        source=properties.get("firn.source"),
+        stream=properties.get("firn.stream"),
+        mode=properties.get("firn.mode"),
+        key=key_columns(properties.get("firn.key")),
+        updated_at=_time(snapshot.timestamp_ms) if snapshot else None,
+        current_snapshot=snapshot.snapshot_id if snapshot else None,
+    )
+
+
+def list_tables(catalog: "Catalog") -> list[TableSummary]:
+    """All tables of the catalog, by name."""
+    return [summarize(catalog.load_table(identifier)) for identifier in table_identifiers(catalog)]
+
+
+def count_rows(table: "Table") -> int:
+    """Rows of the current snapshot, exactly; reads the data files that have deletes."""
+    return int(table.scan().count())
+
+
+def history(table: "Table") -> list[SnapshotSummary]:
+    """Snapshots of the table that are still kept, oldest first."""
+    refs: dict[int, list[str]] = {}
+    for name, ref in sorted(table.metadata.refs.items()):
+        refs.setdefault(ref.snapshot_id, []).append(name)
+    snapshots = sorted(table.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0))
+    return [_snapshot_summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in snapshots]
+
+
+def key_columns(text: str | None) -> tuple[str, ...]:
+    """Columns of the table property `firn.key`, a JSON array of column names; empty without a key."""
+    if not text:
+        return ()
+    try:
+        names = json.loads(text)
+    except ValueError:
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(str(name) for name in names) if isinstance(names, list) else (str(names),)
+
+
+def _snapshot_summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSummary:
+    counts = _counts(snapshot)
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    return SnapshotSummary(
+        id=snapshot.snapshot_id,
+        parent=snapshot.parent_snapshot_id,
+        time=_time(snapshot.timestamp_ms),
+        operation=snapshot.summary.operation.value if snapshot.summary else "unknown",
+        added=counts.get("added-records", 0),
+        deleted=counts.get("deleted-records", 0) + counts.get("added-position-deletes", 0),
+        total=_live_rows(counts),
+        epochs={
+            name.removeprefix(EPOCH_PREFIX): int(value)
+            for name, value in properties.items()
+            if name.startswith(EPOCH_PREFIX) and value.isdecimal()
+        },
+        refs=refs,
+    )
+
+
+def _live_rows(counts: Mapping[str, int]) -> int | None:
+    # A position delete takes exactly one row away; what an equality delete takes away only a scan can tell.
+    if "total-records" not in counts or counts.get("total-equality-deletes", 0):
+        return None
+    return counts["total-records"] - counts.get("total-position-deletes", 0)
+
+
+def _counts(snapshot: "Snapshot | None") -> dict[str, int]:
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    properties = snapshot.summary.additional_properties
+    return {name: int(value) for name, value in properties.items() if value.isdecimal()}
+
+
+def _time(milliseconds: int) -> datetime:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+def _quoted_if_needed(part: str) -> str:
+    if part and not part[0].isdigit() and part.replace("_", "a").isalnum() and part.isascii():
+        return part
+    escaped = part.replace('"', '""')
+    return f'"{escaped}"'

@@ -1,0 +1,1 @@
+"""The commit job: session, read, fold, merge, append, evolve."""

@@ -1,0 +1,19 @@
+"""DataFrame.mapInArrow without pandas: PySpark 4.0 asks for pandas there and never uses it, and it is 60 MB."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.udf import UserDefinedFunction
+from pyspark.util import PythonEvalType
+
+from firn_spark.columns import spark_schema
+
+Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def map_in_arrow(rows: DataFrame, function: Batches, schema: pa.Schema) -> DataFrame:
+    """`rows.mapInArrow(function, schema)`, with the check for pandas left out (pyspark.sql.pandas.map_ops)."""
+    udf = UserDefinedFunction(function, spark_schema(schema), evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
+    column = udf(*(rows[name] for name in rows.columns))
+    return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)

@@ -1,0 +1,171 @@
+"""Iceberg tables through Iceberg's own Java API: look, create, evolve. Names with dots never meet a SQL parser here."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.streams.names import TableName
+from firn.streams.partitions import Partition
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from firn_spark import progress
+from firn_spark.columns import column_of, iceberg_type
+from firn_spark.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn_spark.session import CATALOG
+
+# What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
+MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
+APPEND_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
+    Column(IDENTITY, STRING),
+)  # fmt: skip
+_PROPERTIES = {
+    "format-version": "2",
+    "write.merge.mode": "merge-on-read",
+    # Under snapshot isolation two concurrent MERGEs both insert the same new key.
+    "write.merge.isolation-level": "serializable",
+    "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
+    "firn.format": "1",
+}
+
+
+class Table:
+    """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values."""
+
+    def __init__(self, name: TableName, java: Any, state: progress.TableState) -> None:
+        self.name = name
+        self.java = java
+        self.state = state
+
+    @property
+    def sql(self) -> str:
+        """The table's name for Spark SQL."""
+        return f"{CATALOG}.{self.name.quoted}"
+
+    def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
+        """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
+        fields = [field for field in self.state.fields if field["name"] not in METADATA]
+        known = [column_of(field) for field in fields]
+        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
+        return tuple(column for column in known if column is not None), unknown
+
+    def key(self) -> tuple[str, ...] | None:
+        """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
+        text = self.state.properties.get("firn.key")
+        return None if text is None else tuple(json.loads(text))
+
+
+class Tables:
+    """The catalog `firn` of a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        # Spark makes a catalog, once a session, from the settings of whichever session is active in this thread.
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        catalogs = spark._jsparkSession.sessionState().catalogManager()
+        self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
+
+    def load(self, name: TableName) -> Table | None:
+        """The table as the catalog has it now; None if there is none."""
+        identifier = self._identifier(name)
+        if not self._catalog.tableExists(identifier):
+            return None
+        return self._look(name, self._catalog.loadTable(identifier))
+
+    def create(
+        self,
+        name: TableName,
+        warehouse: str,
+        columns: Sequence[Column],
+        metadata: Sequence[Column],
+        partition_by: Sequence[Partition],
+        properties: Mapping[str, str],
+    ) -> Table:
+        """Creates the table, or loads it if a twin was quicker. Raises ValueError for a partition column that the table
+        does not have."""
+        self._create_namespace(name.namespace)
+        schema = self._schema([*columns, *metadata])
+        spec = self._partition_spec(name, schema, columns, partition_by)
+        location = f"{warehouse.rstrip('/')}/{name.slug}"
+        settings = self._jvm.java.util.HashMap()
+        for key, value in {**_PROPERTIES, **properties}.items():
+            settings.put(key, value)
+        try:
+            java = self._catalog.createTable(self._identifier(name), schema, spec, location, settings)
+        except Py4JJavaError as error:
+            if "AlreadyExistsException" not in str(error.java_exception.getClass().getName()):
+                raise
+            java = self._catalog.loadTable(self._identifier(name))
+        return self._look(name, java)
+
+    def evolve(self, table: Table, plan: ColumnPlan, metadata: Sequence[Column], relaxed: Sequence[str] = ()) -> Table:
+        """Adds the plan's new columns (optional), widens, and makes the columns `relaxed` optional, in one commit."""
+        there = {field["name"] for field in table.state.fields}
+        added = [column for column in (*plan.added, *metadata) if column.name not in there]
+        if not (added or plan.widened or relaxed):
+            return table
+        update = table.java.updateSchema()
+        for column in added:
+            # Without a parent a dot in the name is part of the name, not a path.
+            update = update.addColumn(None, column.name, iceberg_type(self._jvm, column.type))
+        for column in plan.widened:
+            update = self._widen(update, table, column)
+        for name in relaxed:
+            update = update.makeColumnOptional(name)
+        update.commit()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def _widen(self, update: Any, table: Table, column: Column) -> Any:
+        name, kind = column.name, column.type
+        while kind.element is not None:  # a list is widened by its element
+            name, kind = f"{name}.element", kind.element
+        return update.updateColumn(name, iceberg_type(self._jvm, kind))
+
+    def _look(self, name: TableName, java: Any) -> Table:
+        parser = self._jvm.org.apache.iceberg.TableMetadataParser
+        return Table(name, java, progress.parse(parser.toJson(java.operations().current())))
+
+    def _identifier(self, name: TableName) -> Any:
+        parts = self._gateway.new_array(self._jvm.java.lang.String, 2)
+        parts[0], parts[1] = name.identifier
+        return self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(parts)
+
+    def _create_namespace(self, namespace: str) -> None:
+        parts = self._gateway.new_array(self._jvm.java.lang.String, 1)
+        parts[0] = namespace
+        of = self._jvm.org.apache.iceberg.catalog.Namespace.of(parts)
+        if self._catalog.namespaceExists(of):
+            return
+        try:
+            self._catalog.createNamespace(of)
+        except Py4JJavaError as error:
+            if "AlreadyExistsException" not in str(error.java_exception.getClass().getName()):
+                raise
+
+    def _schema(self, columns: Sequence[Column]) -> Any:
+        fields = self._jvm.java.util.ArrayList()
+        nested = self._jvm.org.apache.iceberg.types.Types.NestedField
+        for place, column in enumerate(columns, start=1):
+            make = nested.required if column.required else nested.optional
+            # Ids only have to differ here: the catalog assigns fresh ones. Elements take theirs from above the fields.
+            fields.add(make(place, column.name, iceberg_type(self._jvm, column.type, len(columns) + place * 8)))
+        return self._jvm.org.apache.iceberg.Schema(fields)
+
+    def _partition_spec(
+        self, name: TableName, schema: Any, columns: Sequence[Column], partition_by: Sequence[Partition]
+    ) -> Any:
+        builder = self._jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
+        there = {column.name for column in columns}
+        for partition in partition_by:
+            if partition.column not in there:
+                raise ValueError(
+                    f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
+                    f"declare it under columns: in firn.yaml, or correct partition_by"
+                )
+            apply = getattr(builder, partition.transform)
+            builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
+        return builder.build()

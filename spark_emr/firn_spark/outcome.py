@@ -1,0 +1,35 @@
+"""What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass
+class Outcome:
+    """`events` = `merged` + `superseded` + `ignored` + `dead`. `merged` counts changes that decide a row (mirror) or are
+    one (append), `superseded` those that a newer or an equal one made void, `ignored` snapshot reads left out by
+    configuration and truncates. `status` is committed, skipped (all in already), empty or failed;
+    `progress` is the epoch that the table had before."""
+
+    table: str
+    sources: tuple[str, ...]
+    mode: str = ""
+    status: str = "committed"
+    progress: int = 0
+    events: int = 0
+    merged: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    dead: int = 0
+    seconds: float = 0.0
+    snapshot_id: int | None = None
+    error: str | None = None
+
+    def summary(self, stream: str, last: int) -> dict[str, str]:
+        """The snapshot properties: the progress, and the counts."""
+        counts = {name: str(getattr(self, name)) for name in ("events", "merged", "superseded", "ignored", "dead")}
+        return {f"firn.epoch.{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
+
+    def line(self) -> dict[str, Any]:
+        """The outcome for a JSON log line, without what does not apply."""
+        return {name: value for name, value in asdict(self).items() if value is not None}

@@ -1,0 +1,98 @@
+"""Which columns a table gets, and which changes to an existing one: pure rules.
+
+An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from firn.changes.types import Column, promotable, storable, widen
+
+POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, "_firn_held"})
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """`columns` is what the table has after `added` and `widened` are applied, in the table's order, metadata left
+    out. `unwritable` names columns of an adopted table that Firn has no type for."""
+
+    columns: tuple[Column, ...]
+    added: tuple[Column, ...] = ()
+    widened: tuple[Column, ...] = ()
+    unwritable: frozenset[str] = frozenset()
+
+
+def plan_columns(
+    existing: Sequence[Column],
+    declared: Iterable[Column],
+    seen: Iterable[Sequence[Column]],
+    key: Sequence[str] = (),
+    unwritable: frozenset[str] = frozenset(),
+) -> ColumnPlan:
+    """Puts the sources together. `existing` is empty for a table not yet created.
+
+    Existing columns change only by Iceberg's own promotions; a type that they can't become is left to the codec, which
+    makes a dead letter of each value that does not fit. New columns get the smallest type that holds all that was seen,
+    or the declared one, and are optional but for the key.
+    """
+    declarations = {column.name: column for column in declared if column.name not in METADATA}
+    offered: dict[str, list[Column]] = {}
+    for columns in seen:
+        for column in columns:
+            if column.name not in METADATA and column.name not in unwritable:
+                offered.setdefault(column.name, []).append(column)
+    for name in declarations:
+        offered.setdefault(name, [])
+
+    result: list[Column] = []
+    widened: list[Column] = []
+    for column in existing:
+        now = column
+        declaration = declarations.get(column.name)
+        wishes = [declaration] if declaration else offered.get(column.name, [])
+        for wish in wishes:
+            if promotable(now.type, storable(wish.type)):
+                now = replace(now, type=storable(wish.type))
+        if now != column:
+            widened.append(now)
+        result.append(replace(now, source=declaration.source) if declaration else now)
+
+    known = {column.name for column in existing}
+    added: list[Column] = []
+    for name, columns_seen in offered.items():
+        if name in known:
+            continue
+        column = declarations.get(name) or _smallest(columns_seen)
+        added.append(replace(column, type=storable(column.type), required=not existing and name in key))
+    return ColumnPlan((*result, *added), tuple(added), tuple(widened), unwritable)
+
+
+def _smallest(columns: Sequence[Column]) -> Column:
+    kind = columns[0].type
+    for column in columns[1:]:
+        kind = widen(kind, column.type)
+    # The encodings belong to the schemas of the single events, never to the table.
+    return Column(columns[0].name, kind)
+
+
+class KeyChanged(Exception):  # noqa: N818 (a verdict, told to the operator as it stands)
+    """The configured key is not the table's. Rows of one key could stand under another: nothing is applied."""
+
+
+def plan_key(
+    configured: Sequence[str] | None, existing: Sequence[str] | None, record: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The table's key: configuration, else the table's own `firn.key`, else the records'. () means append.
+
+    `existing` is None for a new table and for an adopted one. Raises KeyChanged if the configuration contradicts the
+    table.
+    """
+    if existing is not None:
+        if configured is not None and set(configured) != set(existing):
+            raise KeyChanged(
+                f"the key is [{', '.join(existing)}] in the table and [{', '.join(configured)}] in firn.yaml; "
+                "set it back, or rebuild the table under the new key"
+            )
+        return tuple(existing)
+    return tuple(configured or record or ())

@@ -1,0 +1,55 @@
+"""What a table's metadata says: columns, key, and how far each stream has come in main's ancestry."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+EPOCH = "firn.epoch."
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One version of an Iceberg table's metadata, as plain values.
+
+    `fields` are Iceberg's own JSON objects of the current schema (`id`, `name`, `required`, `type`);
+    `ancestry` holds the summaries of the current snapshot and its ancestors, newest first.
+    """
+
+    location: str
+    properties: Mapping[str, str]
+    fields: tuple[Mapping[str, Any], ...]
+    snapshot_id: int | None
+    ancestry: tuple[Mapping[str, str], ...]
+
+    def progress(self, stream: str) -> int:
+        """The highest epoch of the stream that is in this table; 0 before the first."""
+        return progress_in(stream, self.ancestry)
+
+
+def progress_in(stream: str, summaries: "tuple[Mapping[str, str], ...] | list[Mapping[str, str]]") -> int:
+    """The highest `firn.epoch.{stream}` in the summaries. The highest, since a twin may have landed after its successor."""
+    name = EPOCH + stream
+    return max((int(summary[name]) for summary in summaries if name in summary), default=0)
+
+
+def parse(metadata: str) -> TableState:
+    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3)."""
+    table = json.loads(metadata)
+    schema = next(schema for schema in table["schemas"] if schema["schema-id"] == table["current-schema-id"])
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in table.get("snapshots") or ()}
+    current = table.get("current-snapshot-id")
+    current = None if current in (None, -1) else current
+    return TableState(
+        location=table["location"],
+        properties=table.get("properties") or {},
+        fields=tuple(schema["fields"]),
+        snapshot_id=current,
+        ancestry=tuple(_ancestors(current, snapshots)),
+    )
+
+
+def _ancestors(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
+    while current is not None and (snapshot := snapshots.get(current)) is not None:
+        yield snapshot.get("summary") or {}
+        current = snapshot.get("parent-snapshot-id")

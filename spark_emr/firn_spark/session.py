@@ -1,0 +1,96 @@
+"""The Spark session of the commit job: one catalog named `firn`, quiet, and bound to loopback where it runs alone."""
+
+import os
+from collections.abc import Mapping
+
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import SparkSession
+
+CATALOG = "firn"
+_CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
+_SQLITE = "sqlite:///"
+
+
+def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = None) -> SparkSession:
+    """Starts the session (or returns the one that runs, with the catalog's settings applied).
+
+    `catalog_uri` is spelled as SQLAlchemy spells it (`sqlite:///PATH`), `warehouse` is a `file://` or `s3://` URL.
+    `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
+    ValueError for a catalog or warehouse that the job can't use.
+    """
+    first = SparkConf(loadDefaults=False)
+    for name, value in (conf or {}).items():
+        first.set(name, value)
+    SparkContext._ensure_initialized(conf=first)  # jars count only if the JVM starts with them
+    given = SparkConf()
+    master = given.get("spark.master", "local[*]") or "local[*]"
+    settings = {"spark.master": master} | _engine(local=master.startswith("local"))
+    # What spark-submit was told wins over the defaults, never over the catalog: that decides where data goes.
+    settings = {name: given.get(name, value) or value for name, value in settings.items()}
+    # PySpark's launcher turns the bar on when Python starts the JVM, as tests do.
+    settings |= {"spark.ui.showConsoleProgress": "false"}
+    settings |= catalog_settings(catalog_uri, warehouse, os.environ) | dict(conf or {})
+    builder = SparkSession.builder.appName("firn-commit")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel(settings["spark.log.level"])
+    return session
+
+
+def _engine(*, local: bool) -> dict[str, str]:
+    settings = {
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
+        # Rows with documents in them: a batch must fit beside its decoded copy in a Python worker.
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+        "spark.sql.caseSensitive": "true",
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    }
+    if local:
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "4",
+        }
+    return settings
+
+
+def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION.
+
+    Credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain.
+    """
+    settings = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        _CATALOG_CONF: "org.apache.iceberg.spark.SparkCatalog",
+        f"{_CATALOG_CONF}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        f"{_CATALOG_CONF}.uri": jdbc_uri(catalog_uri),
+        # V1 and the catalog's name make the rows of PyIceberg's SqlCatalog("firn") and of Spark's the same rows.
+        f"{_CATALOG_CONF}.jdbc.schema-version": "V1",
+        f"{_CATALOG_CONF}.warehouse": warehouse.rstrip("/"),
+        # A twin job may commit between two of our looks at a table: always look at the catalog.
+        f"{_CATALOG_CONF}.cache-enabled": "false",
+    }
+    scheme = warehouse.partition("://")[0]
+    if scheme == "s3":
+        settings[f"{_CATALOG_CONF}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
+        settings[f"{_CATALOG_CONF}.client.region"] = environment.get("AWS_REGION") or "us-east-1"
+        endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+        if endpoint:
+            settings[f"{_CATALOG_CONF}.s3.endpoint"] = endpoint
+            settings[f"{_CATALOG_CONF}.s3.path-style-access"] = "true"
+    elif scheme != "file":
+        raise ValueError(f"warehouse {warehouse!r}: write file:///path or s3://bucket/prefix")
+    return settings
+
+
+def jdbc_uri(catalog_uri: str) -> str:
+    """`sqlite:///PATH`, SQLAlchemy's spelling, as JDBC's, with the time-out and journal that both engines share."""
+    if not catalog_uri.startswith(_SQLITE) or len(catalog_uri) == len(_SQLITE):
+        raise ValueError(f"catalog-uri {catalog_uri!r}: write sqlite:///path/to/catalog.db")
+    path = catalog_uri.removeprefix(_SQLITE)
+    return f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"

@@ -1,0 +1,237 @@
+"""One table of a commit job, from raw changes to its snapshot."""
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+
+from firn.staging.epochs import Epoch
+from firn.staging.store import Store
+from firn.streams.config import StreamConfig
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PythonException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.storagelevel import StorageLevel
+
+from firn_spark import append, merge, mirror
+from firn_spark.append import LostRace
+from firn_spark.decode import Decoding, append_changes, mirror_changes
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
+from firn_spark.outcome import Outcome
+from firn_spark.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
+from firn_spark.rejects import rejected, write_rejects
+from firn_spark.targets import Target
+
+_TRIES = 5
+_ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
+_REFUSED = ("ValidationException", "CommitFailedException")
+
+
+class TableJob:
+    """Commits the tables of one range of epochs."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        stream: str,
+        config: StreamConfig,
+        warehouse: str,
+        epochs: Mapping[int, Epoch],
+        last: int,
+    ) -> None:
+        self._spark = spark
+        self._store = store
+        self._stream = stream
+        self._config = config
+        self._warehouse = warehouse
+        self._epochs = epochs
+        self._last = last
+        self._tables = Tables(spark)
+
+    def commit(self, target: Target, raw: DataFrame) -> Outcome:
+        """Brings the table up to the range's last epoch. Never raises: a failure is in the outcome."""
+        started = time.monotonic()
+        outcome = Outcome(str(target.name), target.sources)
+        try:
+            for left in reversed(range(_TRIES)):
+                try:
+                    outcome = self._once(target, raw)
+                    break
+                except Exception as error:
+                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                    if not left or not (isinstance(error, LostRace) or _was_refused(error)):
+                        raise
+        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+            outcome.status, outcome.error = "failed", first_line(error)
+        outcome.seconds = round(time.monotonic() - started, 3)
+        return outcome
+
+    def _once(self, target: Target, raw: DataFrame) -> Outcome:
+        table = self._tables.load(target.name)
+        progress = table.state.progress(self._stream) if table else 0
+        outcome = Outcome(str(target.name), target.sources, progress=progress)
+        outcome.events = target.events(progress)
+        if outcome.events == 0:
+            outcome.status = "skipped"
+            outcome.snapshot_id = table.state.snapshot_id if table else None
+            return outcome
+
+        key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
+        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
+        existing, unwritable = table.columns() if table else ((), frozenset[str]())
+        plan = plan_columns(existing, target.declared(self._config), target.seen(), key, unwritable)
+        missing = [name for name in key if name not in {column.name for column in plan.columns}]
+        if missing and plan.columns:
+            raise KeyChanged(f"no change and no declaration has the key column {missing[0]}; correct the key in firn.yaml")
+        mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
+        if outcome.events <= _ONE_TASK:
+            mine = mine.coalesce(1)  # one partition needs no shuffle: most tables change little in one range
+        ordinals = {column.name: i for i, column in enumerate(plan.columns)}
+        decoding = Decoding(
+            columns=plan.columns,
+            key=tuple(ordinals[name] for name in key if name in ordinals),
+            settings=self._config.settings,
+            schemas=target.schemas(),
+            bad_schemas=target.bad_schemas(),
+            snapshot_reads=target.rule.snapshot_reads == "upsert",
+        )
+        if table is not None:
+            self._check_mode(table, outcome.mode)
+        if outcome.mode == "mirror":
+            self._mirror(target, table, plan, decoding, mine, outcome)
+        else:
+            self._append(target, table, plan, decoding, mine, outcome)
+        return outcome
+
+    def _mirror(
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        decoding: Decoding,
+        mine: DataFrame,
+        outcome: Outcome,
+    ) -> None:
+        truncates = target.events(outcome.progress, "t")
+        truncate = mirror.newest_truncate(mine) if truncates else None
+        outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
+        decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            required = [i for i, column in enumerate(plan.columns) if column.required]
+            seen = mirror.survey(decoded, required)
+            self._bury(target, mine, decoded, seen.rejected, outcome)
+            if table is None and (not plan.columns or not seen.changes - seen.rejected):
+                outcome.status = "empty"  # nothing that a table could be made from
+                outcome.ignored = outcome.events - outcome.dead
+                return
+            table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls)
+            changes = mirror.folded(self._spark, table.sql, decoded, decoding, seen, truncate)
+            rows = changes.rows.persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                outcome.merged = rows.count()
+                outcome.superseded = max(0, outcome.events - outcome.ignored - outcome.dead - outcome.merged)
+                merge.apply(
+                    self._spark, table, replace(changes, rows=rows), outcome.summary(self._stream, self._last)
+                )
+            finally:
+                rows.unpersist()
+        finally:
+            decoded.unpersist()
+        outcome.snapshot_id = self._snapshot(target)
+
+    def _append(
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        decoding: Decoding,
+        mine: DataFrame,
+        outcome: Outcome,
+    ) -> None:
+        decoded = append_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            required = [i for i, column in enumerate(plan.columns) if column.required]
+            seen = mirror.survey(decoded, required)
+            self._bury(target, mine, decoded, seen.rejected, outcome)
+            if table is None and not seen.changes - seen.rejected:
+                outcome.status = "empty"
+                outcome.ignored = outcome.events - outcome.dead
+                return
+            table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls)
+            good = append.identified(decoded.where(f.col("_code").isNull()))
+            rows = append.new_rows(self._spark, table, good, plan.columns).persist(StorageLevel.MEMORY_AND_DISK)
+            try:
+                outcome.merged = rows.count()
+                outcome.ignored = outcome.events - seen.changes
+                outcome.superseded = seen.changes - seen.rejected - outcome.merged
+                append.apply(self._spark, table, rows, outcome.summary(self._stream, self._last), self._stream)
+            finally:
+                rows.unpersist()
+        finally:
+            decoded.unpersist()
+        outcome.snapshot_id = self._snapshot(target)
+
+    def _bury(self, target: Target, mine: DataFrame, decoded: DataFrame, count: int, outcome: Outcome) -> None:
+        """Dead letters first: if the job dies after them, the rerun finds them written."""
+        if count:
+            rows = rejected(mine, decoded)
+            write_rejects(self._store, self._stream, target.name, self._epochs, rows)
+        outcome.dead = count
+
+    def _ready(
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        metadata: "tuple[object, ...]",
+        outcome: Outcome,
+        nulls: tuple[int, ...],
+    ) -> Table:
+        """The table with all columns that the changes need."""
+        relaxed = [plan.columns[i].name for i in nulls]
+        if table is not None:
+            return self._tables.evolve(table, plan, metadata, relaxed)
+        columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
+        key = [column.name for column in plan.columns if column.name in (target.rule.key or target.record_key() or ())]
+        order = {name: i for i, name in enumerate(target.rule.key or target.record_key() or ())}
+        properties = {
+            "firn.key": json.dumps(sorted(key, key=lambda name: order[name]), ensure_ascii=False),
+            "firn.mode": outcome.mode,
+            "firn.stream": self._stream,
+            "firn.source": ", ".join(target.sources),
+        }
+        return self._tables.create(
+            target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties
+        )
+
+    def _check_mode(self, table: Table, wanted: str) -> None:
+        mode = table.state.properties.get("firn.mode", wanted)
+        if mode != wanted:
+            raise KeyChanged(
+                f"the table is in mode {mode} and firn.yaml now makes it {wanted}; set it back, or name another table"
+            )
+
+    def _snapshot(self, target: Target) -> int | None:
+        table = self._tables.load(target.name)
+        return table.state.snapshot_id if table else None
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line: of a Java exception its class and message, of a Python worker's its last line."""
+    if isinstance(error, Py4JJavaError):
+        java = error.java_exception
+        return f"{java.getClass().getSimpleName()}: {str(java.getMessage()).splitlines()[0]}"
+    text = str(error).strip()
+    if isinstance(error, PythonException):
+        raised = [line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Unavailable|Outcome)?: ", line)]
+        text = raised[-1] if raised else text
+    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Whether Iceberg refused the commit because another one came first: nothing of it is in the table."""
+    text = str(error)
+    return any(f"org.apache.iceberg.exceptions.{name}" in text for name in _REFUSED) and "StateUnknown" not in text

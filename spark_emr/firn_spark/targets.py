@@ -1,0 +1,82 @@
+"""Which source tables of a range of epochs go to which Iceberg table, by the stream's rules."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from firn.changes.declared import declared_column
+from firn.changes.types import Column
+from firn.errors import EventError
+from firn.streams.config import StreamConfig, TableRule
+from firn.streams.names import TableName
+
+from firn_spark.facts import TableFacts
+
+
+@dataclass(frozen=True)
+class Target:
+    """One Iceberg table and what feeds it. `facts` are those of all its sources, in order."""
+
+    name: TableName
+    rule: TableRule
+    sources: tuple[str, ...]
+    facts: tuple[TableFacts, ...]
+
+    def events(self, above: int, op: str | None = None) -> int:
+        """Staged changes in epochs above `above`, all or those of one op."""
+        counts = (count for facts in self.facts for count in facts.events.items())
+        return sum(count for (epoch, one), count in counts if epoch > above and op in (None, one))
+
+    def seen(self) -> list[tuple[Column, ...]]:
+        """All sets of columns that the sources' changes show."""
+        return [columns for facts in self.facts for columns in facts.seen]
+
+    def schemas(self) -> dict[str, tuple[Column, ...]]:
+        """The inline schemas by id."""
+        return {name: columns for facts in self.facts for name, columns in facts.schemas.items()}
+
+    def bad_schemas(self) -> dict[str, str]:
+        """Why schemas can't be read, by id."""
+        return {name: reason for facts in self.facts for name, reason in facts.bad_schemas.items()}
+
+    def record_key(self) -> tuple[str, ...] | None:
+        """The names of the records' key, if all records of all sources have one and agree."""
+        keys = {key for facts in self.facts for key in facts.keys}
+        return next(iter(keys)) if len(keys) == 1 else None
+
+    def declared(self, config: StreamConfig) -> list[Column]:
+        """The columns that firn.yaml declares."""
+        return [
+            declared_column(name, declaration.type, declaration.source_precision, config.settings)
+            for name, declaration in self.rule.columns.items()
+        ]
+
+
+@dataclass
+class Routes:
+    """`targets` by name; `ignored`: changes of tables that no rule takes; `refused`: source tables that can't be
+    placed, with (code, message)."""
+
+    targets: list[Target] = field(default_factory=list)
+    ignored: int = 0
+    refused: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+def route(config: StreamConfig, facts: Mapping[str, TableFacts]) -> Routes:
+    """Sorts the source tables by target. Pure. The rule of the first source (by name) speaks for its target."""
+    routes = Routes()
+    found: dict[TableName, list[tuple[str, TableRule]]] = {}
+    for table in sorted(facts):
+        try:
+            rule = config.rule_for(table)
+            if rule is None:
+                routes.ignored += sum(facts[table].events.values())
+                continue
+            found.setdefault(rule.target(table), []).append((table, rule))
+        except EventError as error:
+            routes.refused[table] = (error.code, str(error))
+    for name, sources in sorted(found.items()):
+        tables = tuple(table for table, _ in sources)
+        # An exact rule is meant for this target more than a pattern that happens to reach it.
+        rule = min((rule for _, rule in sources), key=lambda rule: rule.is_pattern)
+        routes.targets.append(Target(name, rule, tables, tuple(facts[table] for table in tables)))
+    return routes

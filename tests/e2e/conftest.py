@@ -1,0 +1,127 @@
+"""A whole embedded stack for a test module: real HTTP in, real Spark, real tables out."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+ROOT = Path(__file__).resolve().parents[2]
+CORPUS = ROOT / "tests" / "data" / "corpus"
+
+
+@dataclass
+class Stack:
+    """A running stack, as a user meets it: a URL, a folder, and the firn command."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+    about: dict[str, Any]
+
+    def post(self, stream: str, body: bytes, **headers: str) -> tuple[int, dict[str, Any]]:
+        """POST to a stream. Header names are written with _ for -."""
+        named = {"Content-Type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()}
+        return self.request("POST", f"/v1/streams/{stream}", body, named)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, Any]]:
+        request = urllib.request.Request(self.about["url"] + path, data=body, method=method, headers=headers or {})
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read() or b"{}")
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def firn(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run the firn command against this stack."""
+        done = subprocess.run(
+            [sys.executable, "-m", "firn.cli.main", *arguments, "--dir", str(self.folder)],
+            capture_output=True,
+            text=True,
+            timeout=400,
+            cwd=ROOT,
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def flush(self, *streams: str) -> None:
+        self.firn("flush", *streams)
+
+    def catalog(self) -> SqlCatalog:
+        env = self.about["env"]
+        return SqlCatalog(
+            "firn",
+            uri=self.about["catalog_uri"],
+            warehouse=self.about["warehouse"],
+            **{
+                "s3.endpoint": self.about["aws_endpoint"],
+                "s3.access-key-id": env.get("AWS_ACCESS_KEY_ID", "test"),
+                "s3.secret-access-key": env.get("AWS_SECRET_ACCESS_KEY", "test"),
+                "s3.region": env.get("AWS_DEFAULT_REGION", "us-east-1"),
+            },
+        )
+
+    def read(self, namespace: str, table: str) -> pa.Table:
+        return self.catalog().load_table((namespace, table)).scan().to_arrow()
+
+
+def start_stack(folder: Path, config: str, *options: str) -> Stack:
+    """Start a stack in `folder` and wait until it answers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config_file = folder / "firn.yaml"
+    config_file.write_text(config)
+    log = (folder / "stack.log").open("ab")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)]
+        + ["--no-schedules", *options],
+        stdout=log,
+        stderr=log,
+        cwd=ROOT,
+    )
+    about = folder / "stack.json"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, (folder / "stack.log").read_text()
+        if about.exists():
+            said = json.loads(about.read_text())
+            if said["pid"] == process.pid:
+                return Stack(process, folder, said)
+        time.sleep(0.1)
+    process.kill()
+    raise AssertionError("the stack did not start:\n" + (folder / "stack.log").read_text())
+
+
+def stop_stack(stack: Stack) -> None:
+    stack.process.send_signal(signal.SIGINT)
+    try:
+        stack.process.wait(30)
+    except subprocess.TimeoutExpired:
+        os.kill(stack.process.pid, signal.SIGKILL)
+        raise
+
+
+@pytest.fixture(scope="module")
+def stack(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The module's stack: its CONFIG, and its OPTIONS for firn_local if it has any."""
+    running = start_stack(
+        tmp_path_factory.mktemp("stack"), request.module.CONFIG, *getattr(request.module, "OPTIONS", ())
+    )
+    yield running
+    stop_stack(running)
+
+
+def lines_of(file: Path) -> bytes:
+    return gzip.decompress(file.read_bytes())

@@ -1,0 +1,80 @@
+"""S3 away during a POST: 503 and nothing acknowledged; back again: the retry lands once."""
+
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from firn.staging import configs, layout
+from firn.staging.batch import read_meta
+from firn.staging.store import listing, open_store
+from firn_local.aws import AwsEndpoint
+from firn_local.environment import TEMPLATE
+from firn_local.host import FunctionHost
+from firn_local.queues import create_queues
+from firn_local.stack import _local_parameters, _sqs_client
+from firn_local.template import read
+
+CONFIG = "streams: {shop: {tables: {public.t: {to: shop.t, key: [id]}}}}"
+BODY = json.dumps(
+    {
+        "op": "c",
+        "before": None,
+        "after": {"id": 1},
+        "source": {"connector": "postgresql", "schema": "public", "table": "t", "sequence": '["1","1"]'},
+    }
+).encode()
+
+
+def post(url: str) -> int:
+    request = urllib.request.Request(
+        f"{url}/v1/streams/shop", BODY, {"Content-Type": "application/json", "Idempotency-Key": "the-retry"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.mark.stack
+def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    s3 = AwsEndpoint()
+    s3.start()
+    for name, value in s3.credentials.items():
+        monkeypatch.setenv(name, value)
+    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/staging", method="PUT"), timeout=10).close()
+    store = open_store("s3://staging")
+    configs.publish(store, CONFIG)
+    template = read(TEMPLATE, _local_parameters(TEMPLATE, "none"), queue_urls=s3.url)
+    sqs = _sqs_client(s3)
+    host = FunctionHost(
+        template,
+        s3.credentials | {"FIRN_STAGING": "s3://staging"},
+        tmp_path,
+        sqs=sqs,
+        queue_urls=create_queues(sqs, template.queues),
+        schedules=False,
+    )
+    host.start()
+    try:
+        s3.stop()
+        assert post(host.server.url) == 503
+
+        # The buckets are in moto's memory in this process: they are still there when the endpoint comes back.
+        s3 = AwsEndpoint(s3.port)
+        s3.start()
+        assert list(listing(store, layout.staged_prefix("shop"))) == []
+        assert post(host.server.url) == 202
+        assert post(host.server.url) == 202
+        [(path, size)] = listing(store, layout.staged_prefix("shop"))
+        meta = read_meta(store, path, size)
+        assert meta is not None
+        assert meta.accepted == 1
+    finally:
+        host.stop()
+        s3.stop()

@@ -1,0 +1,33 @@
+"""One JVM for all Spark tests of a run, and a lake for each test."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from firn_spark import session
+from pyspark.sql import SparkSession
+from tests.integration.spark.spark_lake import ROOT, Lake
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One JVM for all Spark tests of a run."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    code = [ROOT / "layers" / "core" / "python", ROOT / "spark_emr"]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, code), os.environ.get("PYTHONPATH", "")])
+    jars = sorted((ROOT / ".cache" / "jars").glob("*.jar"))
+    if not jars:
+        pytest.fail("no jars in .cache/jars: run `make setup`")
+    conf = {"spark.jars": ",".join(map(str, jars)), "spark.master": "local[2]", "spark.driver.memory": "2g"}
+    running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def lake(spark: SparkSession, tmp_path: Path) -> Callable[[str], Lake]:
+    """Makes a lake for a configuration, in a folder of the test's own."""
+    return lambda config: Lake(spark, tmp_path, config)

@@ -1,0 +1,112 @@
+"""A real Spark session and the real ingest code, in one process: what is posted is staged, sealed and committed."""
+
+import gzip
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from firn.staging import configs, cuts, epochs, ingest
+from firn.staging.store import open_store
+from firn.streams.names import TableName
+from firn_spark import commit, session
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[3]
+CORPUS = ROOT / "tests" / "data" / "corpus"
+START = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def records(path: Path) -> list[dict[str, Any]]:
+    """The lines of a corpus file: {destination, key, value, headers}."""
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def values(path: Path) -> list[dict[str, Any]]:
+    """Only the values, as Debezium Server's HTTP sink posts them: no keys, no tombstones."""
+    return [record["value"] for record in records(path) if record["value"] is not None]
+
+
+def ndjson(events: list[dict[str, Any]]) -> bytes:
+    """Events as NDJSON."""
+    return "\n".join(json.dumps(event, ensure_ascii=False) for event in events).encode()
+
+
+class Lake:
+    """One stream from request to table, in a folder of its own. The clock moves a second with each request."""
+
+    def __init__(self, spark: SparkSession, folder: Path, config: str, stream: str = "spec") -> None:
+        self.folder = folder
+        self.stream = stream
+        self.staging = f"file://{folder}/staging"
+        self.warehouse = f"file://{folder}/warehouse"
+        self.catalog_uri = f"sqlite:///{folder}/catalog.db"
+        self.store = open_store(self.staging)
+        self.config = configs.publish(self.store, config)
+        self.now = START
+        self.lines: list[dict[str, Any]] = []
+        # A session of its own: the catalog `firn` is bound to a folder when it is first used.
+        self.spark = spark.newSession()
+        for name, value in session.catalog_settings(self.catalog_uri, self.warehouse, os.environ).items():
+            if name.startswith("spark.sql.catalog."):
+                self.spark.conf.set(name, value)
+        self.catalog = SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
+
+    def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[ingest.Accepted]:
+        """Sends events through ingest, `at_once` a request."""
+        answers = []
+        for first in range(0, len(events), at_once):
+            self.now += timedelta(seconds=1)
+            body = ndjson(events[first : first + at_once])
+            answers.append(ingest.accept(self.store, self.config, self.stream, body, now=self.now))
+        return answers
+
+    def seal(self) -> int:
+        """Seals what is staged. -> the epoch's number."""
+        self.now += timedelta(seconds=1)
+        found = epochs.candidates(self.store, self.stream, self.now, above=cuts.newest(self.store, self.stream))
+        epoch = epochs.seal(
+            self.store, self.stream, found, now=self.now, config=self.config.sha, nonce=str(found.next_n)
+        )
+        assert epoch is not None
+        return epoch.n
+
+    def commit(self, first: int, last: int | None = None) -> int:
+        """Runs the commit job in this process. -> its exit code; its log lines are in `lines`."""
+        self.lines = []
+        return commit.run(
+            self.stream,
+            self.staging,
+            self.warehouse,
+            self.catalog_uri,
+            first,
+            last or first,
+            spark=self.spark,
+            log=self.lines.append,
+        )
+
+    def land(self, events: list[dict[str, Any]], **how: Any) -> None:
+        """Posts, seals and commits in one epoch; fails if the job does."""
+        self.post(events, **how)
+        assert self.commit(self.seal()) == 0, self.lines
+
+    def line(self, table: str) -> dict[str, Any]:
+        """What the job logged about a table."""
+        return next(line for line in self.lines if line.get("table") == table)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The table's rows as PyIceberg reads them: another engine than the one that wrote them."""
+        loaded = self.catalog.load_table(TableName.parse(table).identifier)
+        return loaded.scan().to_arrow().to_pylist()  # type: ignore[no-any-return]
+
+    def by_key(self, table: str, *key: str) -> dict[Any, dict[str, Any]]:
+        """The rows by key (a bare value, or a tuple for several columns)."""
+        return {row[key[0]] if len(key) == 1 else tuple(row[k] for k in key): row for row in self.rows(table)}
+
+    def snapshots(self, table: str) -> list[dict[str, str]]:
+        """The summaries of the table's snapshots, oldest first."""
+        loaded = self.catalog.load_table(TableName.parse(table).identifier)
+        return [dict(snapshot.summary.additional_properties) for snapshot in loaded.metadata.snapshots if snapshot.summary]

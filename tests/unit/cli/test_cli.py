@@ -1,0 +1,226 @@
+"""The command line as people call it: main(arguments) in this process, over a lake in files and a small ingress."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from ingress import Ingress
+
+from firn.cli.main import main
+from firn.client import Retry
+from firn_lake.catalog import open_catalog
+
+
+@pytest.fixture
+def folder(tmp_path: Path, ingress: Ingress) -> Path:
+    """A stack's folder: a lake with one table of two snapshots, and the ingress as its HTTP side."""
+    folder = tmp_path / "stack"
+    folder.mkdir()
+    described: dict[str, Any] = {
+        "pid": os.getpid(),
+        "url": ingress.url,
+        "staging": f"file://{folder}/staging",
+        "warehouse": f"file://{folder}/warehouse",
+        "catalog_uri": f"sqlite:///{folder}/catalog.db",
+        "queues": {},
+        "env": {},
+    }
+    (folder / "stack.json").write_text(json.dumps(described))
+    catalog = open_catalog(described["catalog_uri"], described["warehouse"], {})
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": [1, 2], "note": ["[bold]a", "b"]})
+    properties = {"firn.key": '["id"]', "firn.stream": "shop", "firn.mode": "mirror", "firn.source": "public.orders"}
+    table = catalog.create_table("shop.orders", rows.schema, properties=properties)
+    table.append(rows, snapshot_properties={"firn.epoch.shop": "1"})
+    table.append(pa.table({"id": [3], "note": ["c"]}), snapshot_properties={"firn.epoch.shop": "2"})
+    catalog.close()
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_tables_shows_rows_and_origin(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, _ = run(capsys, "tables", "--dir", folder)
+    assert code == 0
+    assert "shop.orders" in out
+    assert "public.orders" in out
+    code, out, _ = run(capsys, "tables", "--dir", folder, "--json", "--exact")
+    (table,) = json.loads(out)
+    assert (table["name"], table["rows"], table["snapshots"], table["key"]) == ("shop.orders", 3, 2, ["id"])
+
+
+def test_history_shows_each_snapshot_with_its_epoch(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, _ = run(capsys, "history", "orders", "--dir", folder)
+    assert code == 0
+    assert "shop 2" in out
+    _, out, _ = run(capsys, "history", "shop.orders", "--dir", folder, "--json")
+    assert [(one["added"], one["total"], one["epochs"]) for one in json.loads(out)] == [
+        (2, 2, {"shop": 1}),
+        (1, 3, {"shop": 2}),
+    ]
+
+
+def test_query_now_and_as_of(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    _, out, _ = run(capsys, "history", "shop.orders", "--dir", folder, "--json")
+    first = json.loads(out)[0]["id"]
+    sql = "SELECT count(*) AS n FROM shop.orders"
+    assert json.loads(run(capsys, "query", sql, "--dir", folder, "--json")[1]) == [{"n": 3}]
+    assert json.loads(run(capsys, "query", sql, "--as-of", first, "--dir", folder, "--json")[1]) == [{"n": 2}]
+
+
+def test_query_shows_values_as_they_are(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, err = run(capsys, "query", "SELECT id, note FROM shop.orders ORDER BY id", "--dir", folder, "--limit", 2)
+    assert code == 0
+    assert "[bold]a" in out
+    assert "3 rows, 2 shown" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("query", "DROP TABLE shop.orders"), "firn query only reads"),
+        (("query", "SELECT * FROM shop.nothing"), "no table 'shop.nothing' in the lake; tables: shop.orders"),
+        (("history", "nothing"), "no table 'nothing'"),
+    ],
+)
+def test_what_went_wrong_is_told_in_words(
+    capsys: pytest.CaptureFixture[str], folder: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    code, out, err = run(capsys, *arguments, "--dir", folder)
+    assert code == 1
+    assert out == ""
+    assert said in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    "command", [("tables",), ("status",), ("flush",), ("send", "shop", os.devnull), ("batch", "x")]
+)
+def test_without_a_stack_the_answer_says_how_to_start_one(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    code, _, err = run(capsys, *command, "--dir", tmp_path / "none")
+    assert code == 1
+    assert "start one with `firn up`" in err
+
+
+def test_the_tables_of_a_stopped_stack_are_read_from_its_files(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    (folder / "stack.json").unlink()
+    assert json.loads(run(capsys, "tables", "--dir", folder, "--json")[1])[0]["rows"] == 3
+    code, _, err = run(capsys, "flush", "--dir", folder)
+    assert (code, "no stack runs here" in err) == (1, True)
+
+
+def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "query")[0] == 2
+    assert run(capsys, "no-such-command")[0] == 2
+    assert run(capsys, "send", "shop", "x", "--split", "0")[0] == 2
+
+
+@pytest.mark.parametrize(
+    "command", ["init", "up", "send", "flush", "query", "tables", "history", "status", "batch", "doctor"]
+)
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert "Usage: firn" in out
+
+
+def test_send_posts_the_file_and_a_second_run_stages_nothing_new(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, ingress: Ingress
+) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text("".join(f'{{"n":{number}}}\n' for number in range(100)))
+    code, out, _ = run(capsys, "send", "shop", file, "--dir", folder, "--split", 3, "--json")
+    sent = json.loads(out)
+    assert code == 0
+    assert (sent["events"], sent["batches"], sent["accepted"], sent["duplicates"]) == (100, 3, 100, 0)
+    assert [event["n"] for event in ingress.events] == list(range(100))
+    code, out, _ = run(capsys, "send", "shop", file, "--dir", folder, "--split", 3)
+    assert code == 0
+    assert "3 batches were there already" in out
+    assert len(ingress.staged) == 3
+
+
+def test_send_needs_no_folder_when_a_url_is_given(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, ingress: Ingress
+) -> None:
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"n":1}\n')
+    code, out, _ = run(capsys, "send", "shop", file, "--url", ingress.url, "--dir", tmp_path / "none")
+    assert code == 0
+    assert "1 events to shop in 1 batches" in out
+
+
+def test_send_tells_which_events_were_rejected_and_fails(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, ingress: Ingress
+) -> None:
+    errors = [{"index": 0, "reason": "missing_op", "message": "the event has no op"}]
+    ingress.planned = [
+        (202, {}, {"batch_id": "b1", "accepted": 0, "rejected": 1, "duplicate": False, "errors": errors})
+    ]
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"n":1}\n')
+    code, out, _ = run(capsys, "send", "shop", file, "--dir", folder)
+    assert code == 1
+    assert "batch b1, event 0: the event has no op" in out
+
+
+def test_send_names_the_batch_that_was_refused(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, ingress: Ingress
+) -> None:
+    ingress.planned = [(404, {}, {"error": "unknown_stream", "message": "there is no stream 'nope'"})]
+    file = tmp_path / "events.ndjson"
+    file.write_text('{"n":1}\n')
+    code, _, err = run(capsys, "send", "nope", file, "--dir", folder)
+    assert code == 1
+    assert "batch 1 (1 events): HTTP 404: there is no stream 'nope'" in err
+
+
+def test_an_interrupted_send_says_that_a_rerun_is_safe(
+    capsys: pytest.CaptureFixture[str], folder: Path, tmp_path: Path, ingress: Ingress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Retry, "wait", lambda *_: 0.0)
+    ingress.planned = [None] + [(503, {}, {})] * 20
+    file = tmp_path / "events.ndjson"
+    file.write_text("1\n2\n")
+    code, _, err = run(capsys, "send", "shop", file, "--dir", folder, "--split", 2)
+    assert code == 1
+    assert "1 events are in: run the same command again" in err
+
+
+def test_batch_prints_the_stacks_answer(capsys: pytest.CaptureFixture[str], folder: Path, ingress: Ingress) -> None:
+    ingress.answers["/v1/batches/shop.1"] = {"batch_id": "shop.1", "state": "staged", "tables": {"public.orders": 2}}
+    code, out, _ = run(capsys, "batch", "shop.1", "--dir", folder)
+    assert code == 0
+    assert "public.orders 2" in out
+    assert json.loads(run(capsys, "batch", "shop.1", "--dir", folder, "--json")[1])["state"] == "staged"
+    code, _, err = run(capsys, "batch", "other", "--dir", folder)
+    assert (code, "HTTP 404" in err) == (1, True)
+
+
+def test_doctor_checks_the_configuration_by_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    config = tmp_path / "firn.yaml"
+    config.write_text("streams:\n  shop:\n    envelop: debezium\n")
+    code, out, _ = run(capsys, "doctor", "--config", config, "--dir", tmp_path, "--port", 0, "--json")
+    check = next(one for one in json.loads(out) if one["name"] == "config")
+    assert code == 1
+    assert check["ok"] is False
+    assert f"{config}:3" in check["found"]
+
+
+def test_doctor_asks_the_running_stack(capsys: pytest.CaptureFixture[str], folder: Path, ingress: Ingress) -> None:
+    ingress.answers["/v1/health"] = {"status": "ok"}
+    _, out, _ = run(capsys, "doctor", "--dir", folder, "--json")
+    checks = {one["name"]: one for one in json.loads(out)}
+    assert checks["stack"] == {"name": "stack", "ok": True, "found": f"answers at {ingress.url}", "advice": ""}
+    assert checks["python"]["ok"] is True

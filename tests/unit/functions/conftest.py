@@ -1,0 +1,53 @@
+import importlib.util
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from firn.staging import wiring
+from firn.staging.configs import CurrentConfig, publish
+from firn.staging.settings import Settings
+from firn.staging.wiring import Staging
+from tests.unit.staging.storage_faults import FaultyStore
+
+FUNCTIONS = Path(__file__).parents[3] / "functions"
+CONFIG = """
+warehouse: s3://acme-lake/warehouse
+streams:
+  shop:
+    envelope: auto
+    tables:
+      public.orders: {to: shop.orders, key: [id]}
+  other:
+    tables:
+      public.things: {to: shop.things, key: [id]}
+"""
+
+
+@pytest.fixture
+def store() -> FaultyStore:
+    store = FaultyStore()
+    publish(store, CONFIG)
+    store.puts.clear()
+    return store
+
+
+@pytest.fixture
+def load(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModuleType]]:
+    """Loads functions/{name}/app.py as Lambda would, on the fake store; keywords replace settings."""
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "test")
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "CRITICAL")
+
+    def make(name: str, **settings: object) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(f"{name}_app", FUNCTIONS / name / "app.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        opened = Staging(Settings("memory://x", **settings), store, CurrentConfig(store, seconds=0))  # type: ignore[arg-type]
+        monkeypatch.setattr(module, "staging", lambda: opened)
+        return module
+
+    yield make
+    wiring.staging.cache_clear()

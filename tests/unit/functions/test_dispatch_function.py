@@ -1,0 +1,110 @@
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import ModuleType
+from typing import Any, ClassVar
+
+import pytest
+
+from firn.errors import RequestError, StorageUnavailable
+from firn.jobs.dispatch import Run
+from firn.staging import epochs
+from firn.staging.configs import current_sha
+from firn.staging.configs import load as load_config
+from firn.staging.ingest import accept
+from firn.staging.settings import Settings
+from tests.unit.staging.storage_faults import FaultyStore
+
+Load = Callable[..., ModuleType]
+
+
+class FakeJobs:
+    settings: ClassVar[list[Settings]] = []
+
+    def __init__(self, settings: Settings) -> None:
+        FakeJobs.settings.append(settings)
+
+    def runs(self, since: datetime) -> list[Run]:
+        return []
+
+    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
+        if stream == "other":
+            raise StorageUnavailable("away")
+        return f"{stream}-{first}-{last}-{attempt}"
+
+
+def stage(store: FaultyStore, stream: str, table: str) -> None:
+    source = {"connector": "postgresql", "schema": "public", "table": table, "sequence": '["1","2"]'}
+    event = {"op": "c", "before": None, "after": {"id": 1}, "source": source}
+    config = load_config(store, current_sha(store))
+    accept(store, config, stream, json.dumps(event).encode(), now=datetime.now(UTC))
+
+
+@pytest.fixture
+def app(load: Load, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    app = load("dispatch", emr_application="app-1")
+    monkeypatch.setattr(app, "EmrJobs", FakeJobs)
+    return app
+
+
+def results(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    json.dumps(answer)
+    return {result["stream"]: result for result in answer["streams"]}
+
+
+def test_the_schedule_dispatches_every_stream(app: ModuleType, store: FaultyStore) -> None:
+    stage(store, "shop", "orders")
+    found = results(app.handler({}, None))
+    assert list(found) == ["shop", "other"]
+    assert found["shop"]["run"] == "shop-1-1-1"
+    assert found["other"]["sealed"] == ()
+
+
+def test_one_stream_can_be_named(app: ModuleType, store: FaultyStore) -> None:
+    stage(store, "shop", "orders")
+    assert list(results(app.handler({"stream": "other", "force": True}, None))) == ["other"]
+    assert epochs.numbers(store, "shop") == []
+
+
+def test_an_unknown_stream_is_an_error(app: ModuleType) -> None:
+    with pytest.raises(RequestError, match="no stream 'nobody'"):
+        app.handler({"stream": "nobody"}, None)
+
+
+def test_one_streams_failure_does_not_keep_the_others(
+    app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage(store, "shop", "orders")
+    stage(store, "other", "things")
+    found = results(app.handler({}, None))
+    assert found["other"] == {"stream": "other", "error": "away"}
+    assert found["shop"]["run"]
+    assert "firn_dispatch_failed" in capsys.readouterr().out
+
+
+def test_the_deployments_places_win_over_those_of_the_configuration(
+    load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeJobs.settings.clear()
+    for settings in ({}, {"warehouse": "file:///here", "catalog_uri": "sqlite:///c.db"}):
+        app = load("dispatch", emr_application="app-1", **settings)
+        monkeypatch.setattr(app, "EmrJobs", FakeJobs)
+        app.handler({}, None)
+    assert [(s.warehouse, s.catalog_uri) for s in FakeJobs.settings] == [
+        ("s3://acme-lake/warehouse", ""), ("file:///here", "sqlite:///c.db")
+    ]  # fmt: skip
+
+
+def test_without_an_application_epochs_are_sealed_only(load: Load, store: FaultyStore) -> None:
+    stage(store, "shop", "orders")
+    assert results(load("dispatch").handler({}, None))["shop"]["sealed"] == (1,)
+
+
+def test_a_stuck_stream_is_a_metric(
+    app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage(store, "shop", "orders")
+    monkeypatch.setattr(FakeJobs, "runs", lambda *_: [Run(str(n), "shop", 1, 1, n, "FAILED") for n in (1, 2, 3)])
+    assert results(app.handler({}, None))["shop"]["stuck"]
+    metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_epoch_stuck" in line]
+    assert {m["stream"]: m["firn_epoch_stuck"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}

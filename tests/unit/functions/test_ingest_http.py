@@ -1,0 +1,242 @@
+import base64
+import gzip
+import json
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from firn.staging import cuts, epochs, layout
+from firn.staging.bodies import Limits
+from firn.staging.store import paths
+from tests.unit.functions.conftest import FUNCTIONS
+from tests.unit.staging.storage_faults import FaultyStore
+
+Load = Callable[..., ModuleType]
+CORPUS = Path(__file__).parents[2] / "data" / "corpus"
+EVENT = (
+    b'{"op":"c","before":null,"after":{"id":1},"source":{"connector":"postgresql","schema":"public","table":"orders",'
+    b'"sequence":"[\\"1\\",\\"2\\"]"}}'
+)
+
+
+class Context:
+    aws_request_id = "11111111-2222"
+
+
+def post(
+    app: ModuleType, body: bytes, *, path: str = "/v1/streams/shop", text: bool = False, **headers: Any
+) -> tuple[int, Any]:
+    """POST as API Gateway delivers it; header names with _ for -."""
+    event = {
+        "httpMethod": "POST",
+        "path": path,
+        "headers": {"Content-Type": "application/json", **{k.replace("_", "-"): v for k, v in headers.items()}},
+        "body": body.decode() if text else base64.b64encode(body).decode(),
+        "isBase64Encoded": not text,
+        "requestContext": {},
+    }
+    return answer(app.handler(event, Context()))
+
+
+def get(app: ModuleType, path: str, method: str = "GET") -> tuple[int, Any]:
+    return answer(app.handler({"httpMethod": method, "path": path, "headers": None, "body": None}, Context()))
+
+
+def answer(result: dict[str, Any]) -> tuple[int, Any]:
+    assert result["headers"]["Content-Type"] == "application/json"
+    return result["statusCode"], json.loads(result["body"])
+
+
+@pytest.fixture
+def app(load: Load) -> ModuleType:
+    return load("ingest_http", limits=Limits(sent=500_000, inflated=2_000_000))
+
+
+def test_an_accepted_request_is_answered_with_its_batch_and_counts(app: ModuleType, store: FaultyStore) -> None:
+    status, body = post(app, EVENT)
+    assert status == 202
+    batch = body.pop("batch_id")
+    assert body == {"accepted": 1, "rejected": 0, "ignored": {}, "duplicate": False, "errors": []}
+    assert store.puts == [layout.staged_path(batch)]
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (CORPUS / "http_raw").glob("*.ndjson.gz")))
+def test_debezium_servers_own_requests_are_accepted_as_sent(load: Load, store: FaultyStore, name: str) -> None:
+    app = load("ingest_http")
+    for line in gzip.decompress((CORPUS / "http_raw" / name).read_bytes()).splitlines():
+        request = json.loads(line)
+        event = {
+            "httpMethod": "POST",
+            "path": "/v1/streams/shop",
+            "headers": dict(request["headers"]),
+            "body": request["body"],
+            "isBase64Encoded": False,
+        }
+        status, body = answer(app.handler(event, Context()))
+        assert (status, body["rejected"]) == (202, 0)
+
+
+def test_compressed_bodies_ndjson_and_plain_text_events_are_read(app: ModuleType) -> None:
+    ndjson = EVENT + b"\n" + EVENT + b"\n"
+    assert post(app, gzip.compress(ndjson), Content_Encoding="gzip")[1]["accepted"] == 2
+    assert post(app, ndjson, Content_Type="application/x-ndjson")[1]["accepted"] == 2
+    assert post(app, b"[" + EVENT + b"]", text=True)[1]["accepted"] == 1
+
+
+def test_a_function_urls_event_works_too(app: ModuleType) -> None:
+    event = {
+        "version": "2.0",
+        "rawPath": "/v1/streams/shop",
+        "requestContext": {"http": {"method": "POST"}},
+        "headers": {"content-type": "application/json"},
+        "body": EVENT.decode(),
+        "isBase64Encoded": False,
+    }
+    assert app.handler(event, Context())["statusCode"] == 202
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "status"),
+    [
+        (b'{"op":"c",', {}, 400),
+        (b"", {}, 400),
+        (b"\xff\xfe\xfd", {}, 400),
+        (gzip.compress(EVENT * 50)[:-9], {"Content_Encoding": "gzip"}, 400),
+        (EVENT, {"Content_Encoding": "gzip"}, 400),
+        (EVENT, {"Content_Encoding": "br"}, 415),
+        (EVENT, {"Content_Type": "text/csv"}, 415),
+        (b" " * 500_001, {}, 413),
+        (zlib.compress(b"", wbits=31) + gzip.compress(bytes(200_000_000), 6), {"Content_Encoding": "gzip"}, 413),
+        (EVENT, {"Idempotency_Key": ""}, 400),
+    ],
+)
+def test_what_can_not_be_taken_has_its_status_and_leaves_nothing(
+    app: ModuleType, store: FaultyStore, body: bytes, headers: dict[str, Any], status: int
+) -> None:
+    answered, error = post(app, body, **headers)
+    assert answered == status
+    assert set(error) == {"error", "message"}
+    assert store.puts == []
+
+
+def test_a_body_falsely_marked_as_base64_is_a_400(app: ModuleType) -> None:
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {}, "body": "{no}", "isBase64Encoded": True}
+    assert app.handler(event, Context())["statusCode"] == 400
+
+
+@pytest.mark.parametrize("stream", ["unknown", "a%2Fb", "..", "x" * 100, "%00"])
+def test_an_unknown_stream_is_a_404_whatever_the_body(app: ModuleType, stream: str) -> None:
+    assert post(app, b"nonsense", path=f"/v1/streams/{stream}")[0] == 404
+
+
+def test_bad_events_are_named_by_place_and_reason(app: ModuleType) -> None:
+    status, body = post(app, b"[" + EVENT + b',{"op":"c"},{"after":{"id":1}}]')
+    assert (status, body["accepted"], body["rejected"]) == (202, 1, 2)
+    assert [error["index"] for error in body["errors"]] == [1, 2]
+    assert all(error["reason"] for error in body["errors"])
+
+
+def test_the_same_idempotency_key_is_a_duplicate_and_another_body_a_409(app: ModuleType) -> None:
+    first = post(app, EVENT, Idempotency_Key="k")[1]
+    again = post(app, EVENT, idempotency_key="k")
+    assert again == (202, {**first, "duplicate": True})
+    assert post(app, EVENT + EVENT, Idempotency_Key="k")[0] == 409
+
+
+def test_storage_away_is_a_503_and_the_retry_lands_once(app: ModuleType, store: FaultyStore) -> None:
+    store.away = True
+    status, body = post(app, EVENT)
+    assert (status, body["error"]) == (503, "storage_unavailable")
+    store.away = False
+    assert post(app, EVENT)[0] == 202
+    assert len(paths(store, "staged")) == 1
+
+
+def test_an_unclear_put_is_a_503_with_retry_after(app: ModuleType, store: FaultyStore) -> None:
+    store.faults = ["lost before", "lost before", "lost before"]
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {}, "body": EVENT.decode()}
+    result = app.handler(event, Context())
+    assert result["statusCode"] == 503
+    assert result["headers"]["Retry-After"] == "1"
+
+
+def test_without_a_configuration_the_answer_says_so(app: ModuleType, store: FaultyStore) -> None:
+    store.delete(layout.CONFIG_POINTER)
+    status, body = post(app, EVENT)
+    assert (status, body["error"]) == (503, "not_configured")
+
+
+def test_a_batch_can_be_asked_for(app: ModuleType, store: FaultyStore) -> None:
+    batch = post(app, EVENT)[1]["batch_id"]
+    status, body = get(app, f"/v1/batches/{batch}")
+    assert (status, body["state"], body["accepted"]) == (200, "staged", 1)
+    now = layout.time_of(batch)
+    epochs.seal(store, "shop", epochs.candidates(store, "shop", now), now=now, config="c", nonce="n")
+    assert get(app, f"/v1/batches/{batch}")[1]["epoch"] == 1
+    cuts.write(store, cuts.make("shop", 1, "t", {"shop.orders": 2**62}))
+    body = get(app, f"/v1/batches/{batch}")[1]
+    assert (body["state"], body["snapshots"]) == ("committed", {"shop.orders": 2**62})
+
+
+@pytest.mark.parametrize("path", ["/v1/batches/nonsense", "/v1/batches/", "/v1/nothing", "/", "/v1/streams/shop/x"])
+def test_what_is_not_there_is_a_404(app: ModuleType, path: str) -> None:
+    assert get(app, path)[0] == 404
+
+
+def test_a_wrong_method_is_a_405(app: ModuleType) -> None:
+    assert get(app, "/v1/streams/shop", "DELETE")[0] == 405
+
+
+def test_the_streams_and_their_tables_are_listed(app: ModuleType) -> None:
+    status, body = get(app, "/v1/streams")
+    assert status == 200
+    assert [stream["name"] for stream in body["streams"]] == ["shop", "other"]
+    assert body["streams"][0]["tables"] == [
+        {"source": "public.orders", "to": "shop.orders", "mode": "mirror", "key": ["id"]}
+    ]
+
+
+def test_health_follows_the_storage(app: ModuleType, store: FaultyStore) -> None:
+    assert get(app, "/v1/health")[0] == 200
+    store.away = True
+    assert get(app, "/v1/health")[0] == 503
+
+
+def test_counts_go_out_as_metrics_by_stream(app: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    post(app, b"[" + EVENT + b',{"op":"x"}]')
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
+    (metrics,) = lines
+    assert (metrics["stream"], metrics["accepted"], metrics["rejected"], metrics["ignored"]) == ("shop", [1], [1], [0])
+    assert metrics["bytes"][0] > 100
+
+
+def test_no_log_line_holds_a_payload(
+    load: Load, store: FaultyStore, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("POWERTOOLS_LOG_LEVEL", "DEBUG")
+    app = load("ingest_http")
+    secret = EVENT.replace(b'"id":1', b'"id":"4111-SECRET"')
+    post(app, b"[" + secret + b',{"op":"SECRET"},SECRET', text=True)
+    post(app, b"[" + secret + b',{"op":"SECRET"}]')
+    post(app, b"[" + secret + b',{"op":"c","after":{"x":"SECRET"}}]')
+    store.away = True
+    post(app, secret)
+    captured = capsys.readouterr()
+    assert "SECRET" not in captured.out + captured.err
+
+
+def test_the_import_loads_no_pyarrow_no_pyspark_and_no_boto3() -> None:
+    heavy = ("pyarrow", "pyspark", "boto3", "pydantic", "yaml")
+    probe = f"import sys, app; print([m for m in {heavy} if m in sys.modules])"
+    layer = FUNCTIONS.parent / "layers" / "core" / "python"
+    found = subprocess.run(
+        [sys.executable, "-c", probe],
+        cwd=FUNCTIONS / "ingest_http", env={"PYTHONPATH": str(layer)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert found.stdout.strip() == "[]"

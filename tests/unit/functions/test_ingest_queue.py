@@ -1,0 +1,87 @@
+import json
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from firn.staging import layout
+from firn.staging.dead import read_dead
+from firn.staging.store import paths
+from tests.unit.staging.storage_faults import FaultyStore
+
+
+def message(identifier: str, body: str, stream: str | None = None) -> dict[str, Any]:
+    attributes = {"stream": {"dataType": "String", "stringValue": stream}} if stream else {}
+    return {"messageId": identifier, "body": body, "messageAttributes": attributes, "eventSource": "aws:sqs"}
+
+
+def change(number: int, table: str = "orders") -> str:
+    source = {"connector": "postgresql", "schema": "public", "table": table, "sequence": f'["1","{number}"]'}
+    return json.dumps({"op": "c", "before": None, "after": {"id": number}, "source": source})
+
+
+def failed(result: dict[str, Any]) -> list[str]:
+    return [item["itemIdentifier"] for item in result["batchItemFailures"]]
+
+
+@pytest.fixture
+def app(load: Callable[..., ModuleType]) -> ModuleType:
+    return load("ingest_queue", queue_stream="shop")
+
+
+def test_a_lambda_batch_is_one_staged_object(app: ModuleType, store: FaultyStore) -> None:
+    records = [message(str(n), change(n)) for n in range(10)]
+    assert failed(app.handler({"Records": records}, None)) == []
+    assert len(paths(store, "staged/shop")) == 1
+
+
+def test_messages_of_several_streams_are_one_object_a_stream(app: ModuleType, store: FaultyStore) -> None:
+    records = [
+        message("1", change(1)),
+        message("2", change(2, "things"), "other"),
+        message("3", change(3), "shop"),
+    ]
+    assert failed(app.handler({"Records": records}, None)) == []
+    assert len(paths(store, "staged/shop")) == 1
+    assert len(paths(store, "staged/other")) == 1
+
+
+def test_an_unreadable_message_is_dead_lettered_and_does_not_come_again(app: ModuleType, store: FaultyStore) -> None:
+    result = app.handler({"Records": [message("1", "no json"), message("2", change(2))]}, None)
+    assert failed(result) == []
+    (path,) = paths(store, "dead/shop")
+    assert [letter.original for letter in read_dead(store, path)] == [b"no json"]
+    assert len(paths(store, "staged/shop")) == 1
+
+
+def test_a_message_of_an_unknown_stream_fails_alone(app: ModuleType, store: FaultyStore) -> None:
+    result = app.handler({"Records": [message("1", change(1), "nobody"), message("2", change(2))]}, None)
+    assert failed(result) == ["1"]
+    assert len(paths(store, "staged/shop")) == 1
+
+
+def test_a_message_without_a_stream_fails_alone_where_the_queue_names_none(
+    load: Callable[..., ModuleType], store: FaultyStore
+) -> None:
+    result = load("ingest_queue").handler({"Records": [message("1", change(1)), message("2", change(2), "shop")]}, None)
+    assert failed(result) == ["1"]
+
+
+def test_while_storage_is_away_all_messages_come_again_and_land_once(app: ModuleType, store: FaultyStore) -> None:
+    records = [message("1", change(1)), message("2", change(2, "things"), "other")]
+    store.away = True
+    assert failed(app.handler({"Records": records}, None)) == ["1", "2"]
+    store.away = False
+    assert failed(app.handler({"Records": records}, None)) == []
+    assert len(paths(store, "staged")) == 2
+
+
+def test_while_no_configuration_is_published_all_messages_come_again(app: ModuleType, store: FaultyStore) -> None:
+    store.delete(layout.CONFIG_POINTER)
+    assert failed(app.handler({"Records": [message("1", change(1))]}, None)) == ["1"]
+
+
+def test_text_that_no_utf8_can_hold_is_dead_lettered(app: ModuleType, store: FaultyStore) -> None:
+    assert failed(app.handler({"Records": [message("1", '{"op":"\ud800"}')]}, None)) == []
+    assert len(paths(store, "dead/shop")) == 1

@@ -1,0 +1,258 @@
+import json
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from obstore.store import MemoryStore
+
+from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.jobs.dispatch import Dispatched, Jobs, Run, dispatch
+from firn.staging import cuts, epochs
+from firn.staging.ingest import accept
+from firn.staging.store import Store
+from firn.streams.config import parse
+from tests.unit.staging.storage_faults import FaultyStore
+
+NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+CONFIG = parse("streams: {shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}")
+
+
+class ListOfJobs:
+    """EMR Serverless as a list: one run for each different call of start, as its clientToken makes it."""
+
+    def __init__(self, *lost: Exception) -> None:
+        self.started: dict[tuple[str, int, int, int], Run] = {}
+        self.calls = 0
+        self.lost = list(lost)
+        self._lock = threading.Lock()
+
+    def runs(self, since: datetime) -> Sequence[Run]:
+        with self._lock:
+            return list(self.started.values())
+
+    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
+        with self._lock:
+            self.calls += 1
+            name = f"r{len(self.started) + 1}"
+            run = self.started.setdefault(
+                (stream, first, last, attempt), Run(name, stream, first, last, attempt, "SUBMITTED")
+            )
+            if self.lost:
+                raise self.lost.pop(0)
+            return run.id
+
+    def end_all(self, state: str) -> None:
+        self.started = {
+            key: Run(r.id, r.stream, r.first, r.last, r.attempt, state if r.active else r.state)
+            for key, r in self.started.items()
+        }
+
+
+def stage(store: Store, when: datetime = NOW, table: str = "orders") -> None:
+    event: dict[str, Any] = {"op": "c", "before": None, "after": {"id": 1}}
+    event["source"] = {"connector": "postgresql", "schema": "public", "table": table, "sequence": '["1","2"]'}
+    accept(store, CONFIG, "shop", json.dumps(event).encode(), now=when)
+
+
+def run(
+    store: Store, jobs: Jobs | None, when: datetime = NOW, *, force: bool = False, reconcile: bool = False
+) -> Dispatched:
+    return dispatch(store, "shop", jobs, now=when, config=CONFIG.sha, force=force, reconcile=reconcile)
+
+
+def test_what_is_staged_is_sealed_and_a_job_takes_it() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    stage(store)
+    done = run(store, jobs)
+    assert (done.sealed, done.batches, done.events, done.pending, done.run) == ((1,), 2, 2, (1, 1), "r1")
+
+
+def test_with_nothing_staged_nothing_is_sealed_and_nothing_started() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    assert run(store, jobs) == Dispatched("shop")
+    assert jobs.calls == 0
+
+
+def test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    stage(store)
+    done = run(store, jobs, NOW + MINUTE)
+    assert (done.sealed, done.pending, done.run, done.waits_for) == ((2,), (1, 2), None, "r1")
+
+
+def test_the_next_run_takes_all_epochs_beyond_the_newest_cut() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    for n in range(3):
+        stage(store)
+        run(store, jobs, NOW + n * MINUTE)
+    jobs.end_all("SUCCESS")
+    cuts.write(store, cuts.make("shop", 1, "t", {"shop.orders": 5}))
+    done = run(store, jobs, NOW + 5 * MINUTE)
+    assert (done.sealed, done.pending, done.run) == ((), (2, 3), "r2")
+
+
+def test_a_committed_stream_is_left_alone() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    jobs.end_all("SUCCESS")
+    cuts.write(store, cuts.make("shop", 1, "t", {"shop.orders": 5}))
+    assert run(store, jobs, NOW + MINUTE) == Dispatched("shop")
+
+
+def test_a_killed_run_is_followed_by_another_attempt_of_its_epochs() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    jobs.end_all("FAILED")
+    done = run(store, jobs, NOW + MINUTE)
+    assert done.run == "r2"
+    assert list(jobs.started) == [("shop", 1, 1, 1), ("shop", 1, 1, 2)]
+
+
+def test_after_three_failed_attempts_no_new_run_starts_and_sealing_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    for n in range(3):  # the range grows with each attempt, and is still the same range
+        stage(store)
+        assert run(store, jobs, NOW + n * MINUTE).run
+        jobs.end_all("FAILED")
+    stage(store)
+    done = run(store, jobs, NOW + 5 * MINUTE)
+    assert (done.sealed, done.run, done.stuck) == ((4,), None, True)
+    assert "firn flush shop" in caplog.text
+
+
+def test_a_flush_tries_a_stuck_range_once_more() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    for n in range(3):
+        run(store, jobs, NOW + n * MINUTE)
+        jobs.end_all("FAILED")
+    assert run(store, jobs, NOW + 5 * MINUTE, force=True).run == "r4"
+
+
+def test_failures_of_an_earlier_range_do_not_count_against_the_next() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    for n in range(3):
+        run(store, jobs, NOW + n * MINUTE)
+        jobs.end_all("FAILED")
+    cuts.write(store, cuts.make("shop", 1, "t", {}))
+    stage(store)
+    assert run(store, jobs, NOW + 5 * MINUTE).run == "r4"
+
+
+def test_an_unclear_start_is_asked_again_with_the_same_range_and_attempt() -> None:
+    store, jobs = MemoryStore(), ListOfJobs(UnknownOutcome("no answer"), UnknownOutcome("no answer"))
+    stage(store)
+    assert run(store, jobs).run == "r1"
+    assert jobs.calls == 3
+    assert len(jobs.started) == 1
+
+
+def test_a_start_that_stays_unclear_is_found_by_the_next_dispatch() -> None:
+    store, jobs = MemoryStore(), ListOfJobs(*[UnknownOutcome("no answer")] * 3)
+    stage(store)
+    with pytest.raises(UnknownOutcome):
+        run(store, jobs)
+    assert run(store, jobs, NOW + MINUTE).waits_for == "r1"
+
+
+def test_twin_dispatchers_put_each_batch_in_one_epoch_and_start_one_run_a_range() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    for _ in range(20):
+        stage(store)
+    start = threading.Barrier(8)
+    errors: list[BaseException] = []
+
+    def twin() -> None:
+        start.wait()
+        try:
+            run(store, jobs)
+        except BaseException as error:  # noqa: BLE001 (a thread's failure has to reach the test)
+            errors.append(error)
+
+    threads = [threading.Thread(target=twin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    numbers = epochs.numbers(store, "shop")
+    held = [batch.id for epoch in epochs.read_range(store, "shop", 1, numbers[-1]) for batch in epoch.batches]
+    assert len(held) == len(set(held)) == 20
+    assert len(jobs.started) == 1
+
+
+def test_without_a_place_for_jobs_epochs_are_sealed_all_the_same() -> None:
+    store = MemoryStore()
+    stage(store)
+    assert run(store, None).pending == (1, 1)
+
+
+def test_heartbeats_alone_wait_a_quarter_of_an_hour_and_then_need_no_job() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store, table="filtered")
+    assert run(store, jobs, NOW + MINUTE).sealed == ()
+    assert run(store, jobs, NOW + 15 * MINUTE).sealed == (1,)
+    assert jobs.calls == 0
+    assert cuts.newest(store, "shop") == 1
+
+
+def test_a_cut_without_a_job_shows_the_tables_of_the_cut_before() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    jobs.end_all("SUCCESS")
+    cuts.write(store, cuts.make("shop", 1, "t", {"shop.orders": 5}))
+    stage(store, table="filtered")
+    run(store, jobs, NOW + MINUTE, force=True)
+    cut = cuts.read(store, "shop", 2)
+    assert cut is not None
+    assert cut.tables == {"shop.orders": 5}
+    assert jobs.calls == 1
+
+
+def test_empty_batches_go_with_the_first_that_holds_a_change() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store, table="filtered")
+    stage(store)
+    done = run(store, jobs)
+    assert (done.sealed, done.batches, done.events) == ((1,), 2, 1)
+
+
+def test_storage_that_goes_away_leaves_everything_for_the_next_dispatch() -> None:
+    store, jobs = FaultyStore(), ListOfJobs()
+    stage(store)
+    store.away = True
+    with pytest.raises(StorageUnavailable):
+        run(store, jobs)
+    store.away = False
+    assert run(store, jobs).sealed == (1,)
+
+
+def test_a_late_batch_is_sealed_by_the_daily_reconcile() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    stage(store, NOW - timedelta(days=2))
+    assert run(store, jobs, NOW + MINUTE).sealed == ()
+    assert run(store, jobs, NOW + MINUTE, reconcile=True).sealed == (2,)
+
+
+@pytest.mark.parametrize("count", [1, 12])
+def test_a_dispatch_seals_more_than_one_epochs_worth(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 5)
+    store = MemoryStore()
+    for _ in range(count):
+        stage(store)
+    assert len(run(store, None).sealed) == -(-count // 5)
+
+
+_: Callable[..., Jobs] = ListOfJobs  # the fake is a Jobs

@@ -1,0 +1,130 @@
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from firn_lake.moments import NoSuchMoment, snapshot_at
+from firn_lake.query import QueryError, query
+from firn_lake.tables import TableNotFound, history
+
+
+def test_a_query_reads_the_current_rows(catalog: Catalog, orders: Table) -> None:
+    result = query(catalog, "SELECT count(*) AS n, sum(amount) AS total FROM shop.orders")
+    assert result.to_pylist() == [{"n": 5, "total": 150.0}]
+
+
+def test_a_query_may_leave_the_namespace_out(catalog: Catalog, orders: Table) -> None:
+    assert query(catalog, "SELECT max(id) AS m FROM orders").to_pylist() == [{"m": 5}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("WITH orders AS (SELECT * FROM shop.orders WHERE id > 3) SELECT count(*) FROM orders", 2),
+        ("SELECT count(*) FROM shop.orders a JOIN Shop.Orders b USING (id)", 5),
+        ("SELECT id FROM shop.orders UNION ALL SELECT 9 ORDER BY 1 DESC LIMIT 1", 9),
+        ("FROM shop.orders SELECT max(id)", 5),
+        ("SELECT shop.orders.id FROM shop.orders ORDER BY id LIMIT 1", 1),
+        ("SELECT (o).amount FROM shop.orders o WHERE o.id = 2", 20.0),
+        ("SELECT len(struct_keys(o)) FROM (SELECT o FROM shop.orders o LIMIT 1)", 3),
+        ("SELECT count(*) FROM shop.orders NATURAL JOIN (SELECT 1 AS id)", 1),
+        ("SELECT count(*) FROM range(3);", 3),
+        ("VALUES (7)", 7),
+    ],
+)
+def test_the_usual_forms_of_sql_work(catalog: Catalog, orders: Table, sql: str, expected: object) -> None:
+    assert query(catalog, sql).column(0)[0].as_py() == expected
+
+
+def test_columns_that_the_query_does_not_name_are_not_lost_from_star(catalog: Catalog, orders: Table) -> None:
+    assert query(catalog, "SELECT * FROM shop.orders WHERE id = 1").to_pylist() == [
+        {"id": 1, "amount": 10.0, "note": "a"}
+    ]
+    assert query(catalog, "SELECT o.* EXCLUDE (note) FROM shop.orders o WHERE id = 1").column_names == ["id", "amount"]
+    assert query(catalog, "SELECT columns('a.*') FROM shop.orders").column_names == ["amount"]
+
+
+def test_odd_names_work_when_quoted(catalog: Catalog, odd: Table) -> None:
+    sql = 'SELECT "dot.ted" AS a, "$d", "quo""te" FROM shop."Mixed Case-Table" ORDER BY 1'
+    assert query(catalog, sql).to_pylist()[0] == {"a": 1, "$d": "x", 'quo"te': True}
+    sql = 'SELECT m."dot.ted" FROM "shop"."Mixed Case-Table" m WHERE m."$d" = \'y\''
+    assert query(catalog, sql).to_pylist() == [{"dot.ted": 2}]
+
+
+def test_a_query_as_of_a_snapshot_a_time_or_a_tag_reads_the_rows_of_then(catalog: Catalog, orders: Table) -> None:
+    first, second = history(orders)
+    before_second = second.time - timedelta(milliseconds=1)
+    for as_of in (first.id, str(first.id), "month-end", first.time.isoformat(), before_second, "month-end"):
+        assert query(catalog, "SELECT count(*) AS n FROM shop.orders", as_of).to_pylist() == [{"n": 3}], as_of
+    milliseconds = str(int(first.time.timestamp() * 1000))
+    assert query(catalog, "SELECT count(*) AS n FROM shop.orders", milliseconds).to_pylist() == [{"n": 3}]
+    assert query(catalog, "SELECT count(*) AS n FROM shop.orders", "main").to_pylist() == [{"n": 5}]
+
+
+def test_a_time_without_a_zone_is_utc(orders: Table) -> None:
+    now = datetime.now(UTC) + timedelta(seconds=5)
+    assert snapshot_at(orders, now.replace(tzinfo=None).isoformat()) == history(orders)[-1].id
+
+
+@pytest.mark.parametrize(
+    ("as_of", "message"),
+    [
+        ("2001-01-01", "had no snapshot at 2001-01-01: its first kept one is of"),
+        ("yesterday", r"has no such tag or branch \(it has: main, month-end\), and it is no time either"),
+        ("1234567890123456789", "firn history shop.orders"),
+    ],
+)
+def test_a_moment_that_is_not_there_says_what_is(catalog: Catalog, orders: Table, as_of: str, message: str) -> None:
+    with pytest.raises(NoSuchMoment, match=message):
+        query(catalog, "SELECT 1 FROM shop.orders", as_of)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP TABLE shop.orders",
+        "INSERT INTO shop.orders VALUES (1)",
+        "COPY (SELECT 1) TO 'out.csv'",
+        "ATTACH 'x.db'",
+        "SET threads = 1",
+        "PRAGMA version",
+        "SELECT 1; SELECT 2",
+        "",
+        "SELECT FROM WHERE",
+    ],
+)
+def test_anything_but_one_select_is_refused(catalog: Catalog, orders: Table, sql: str) -> None:
+    with pytest.raises(QueryError):
+        query(catalog, sql)
+
+
+@pytest.mark.parametrize("function", ["read_text", "read_csv", "read_parquet", "read_json", "glob", "parquet_scan"])
+def test_a_query_reaches_no_file(catalog: Catalog, orders: Table, tmp_path: Path, function: str) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\nsecret\n")
+    with pytest.raises(QueryError):
+        query(catalog, f"SELECT * FROM {function}('{secret}')")
+    with pytest.raises(TableNotFound):
+        query(catalog, f"SELECT * FROM '{secret}'")
+
+
+def test_a_query_sees_no_python_variable(catalog: Catalog) -> None:
+    with pytest.raises(TableNotFound):
+        query(catalog, "SELECT * FROM tree")
+
+
+def test_tables_that_differ_only_in_case_are_not_confused(catalog: Catalog, orders: Table) -> None:
+    catalog.create_table(("shop", "ORDERS"), orders.schema())
+    assert query(catalog, "SELECT count(*) AS n FROM shop.ORDERS").to_pylist() == [{"n": 0}]
+    with pytest.raises(QueryError, match="differ only in case"):
+        query(catalog, "SELECT 1 FROM shop.orders, shop.ORDERS")
+
+
+def test_a_nested_namespace_is_one_quoted_name(catalog: Catalog, orders: Table) -> None:
+    catalog.create_namespace(("eu", "west"))
+    catalog.create_table(("eu", "west", "orders"), orders.schema())
+    assert query(catalog, 'SELECT count(*) AS n FROM "eu.west".orders').to_pylist() == [{"n": 0}]
+    with pytest.raises(QueryError, match=r'"eu.west".orders'):
+        query(catalog, "SELECT 1 FROM eu.west.orders")

@@ -1,0 +1,91 @@
+"""What EMR Serverless's own service model accepts, and the spark-submit line that comes of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from firn_local.emr_model import ApiError, match, parameters
+from firn_local.spark_submit import SparkSubmit
+
+RIGHT: dict[str, Any] = {
+    "clientToken": "v",
+    "executionRoleArn": "arn:aws:iam::123456789012:role/job",
+    "jobDriver": {"sparkSubmit": {"entryPoint": "s3://code/commit.py"}},
+}
+
+
+def start(body: dict[str, Any]) -> dict[str, Any]:
+    found = match("POST", "/applications/00abc/jobruns")
+    assert found is not None
+    return parameters(*found, "", json.dumps(body).encode())
+
+
+def test_paths_lead_to_the_operations_of_the_model() -> None:
+    arn = "arn:aws:emr-serverless:us-east-1:123456789012:/applications/00abc/jobruns/00def"
+    for method, path, name in [
+        ("POST", "/applications", "CreateApplication"),
+        ("DELETE", "/applications/00abc/jobruns/00def", "CancelJobRun"),
+        ("GET", "/applications/00abc/jobruns/00def/attempts", "ListJobRunAttempts"),
+        ("GET", f"/tags/{arn}", "ListTagsForResource"),
+    ]:
+        found = match(method, path)
+        assert found is not None
+        assert found[0].name == name
+    assert match("PUT", "/applications") is None
+
+
+def test_a_right_request_is_taken_and_unknown_members_are_dropped() -> None:
+    assert start({**RIGHT, "unknown": 1}) == {**RIGHT, "applicationId": "00abc"}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"executionRoleArn": "nobody"}, "'executionRoleArn'.*regular expression"),
+        ({"executionRoleArn": None}, "'executionRoleArn'.*not be null"),
+        ({"name": "n" * 257}, "less than or equal to 256"),
+        ({"mode": "SOMETIMES"}, "BATCH, STREAMING"),
+        ({"jobDriver": {"sparkSubmit": {}}}, "jobDriver.sparkSubmit.entryPoint"),
+        ({"executionTimeoutMinutes": "1"}, "type long"),
+        ({"retryPolicy": {"maxAttempts": 0}}, "greater than or equal to 1"),
+    ],
+)
+def test_a_wrong_request_says_which_member_and_why(change: dict[str, Any], says: str) -> None:
+    with pytest.raises(ApiError, match=says) as caught:
+        start({**RIGHT, **change})
+    assert (caught.value.code, caught.value.status) == ("ValidationException", 400)
+
+
+def test_query_strings_become_numbers_times_and_lists() -> None:
+    found = match("GET", "/applications/00abc/jobruns")
+    assert found is not None
+    query = "maxResults=7&states=RUNNING&states=FAILED&createdAtAfter=1970-01-01T00:00:05Z"
+    asked = parameters(*found, query, b"")
+    assert (asked["maxResults"], asked["states"], asked["createdAtAfter"]) == (7, ["RUNNING", "FAILED"], 5.0)
+
+
+def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Path) -> None:
+    jars = tmp_path / ".cache" / "jars"
+    jars.mkdir(parents=True)
+    for name in ("b.jar", "a.jar"):
+        (jars / name).touch()
+    spark = SparkSubmit(command=("spark-submit",), cores=2, repository=tmp_path)
+    overrides = {"applicationConfiguration": [{"classification": "spark-defaults", "properties": {"spark.a": "1"}}]}
+    driver = {"sparkSubmitParameters": "--conf spark.a='2 3' --py-files x.zip", "entryPointArguments": ["--first", "1"]}
+    line = spark.arguments(driver, overrides, "/commit.py", tmp_path / "tmp")
+    assert line[:5] == ["spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
+    assert line[line.index("--jars") + 1] == f"{jars}/a.jar,{jars}/b.jar"
+    assert "spark.driver.bindAddress=127.0.0.1" in line
+    assert line.index("spark.a=1") < line.index("spark.a=2 3")
+    assert line[-5:] == ["--py-files", "x.zip", "/commit.py", "--first", "1"]
+
+
+def test_a_job_gets_the_stacks_environment_and_not_the_shells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_PROFILE", "FIRN_STAGING", "SPARK_HOME"):
+        monkeypatch.setenv(name, "of the shell")
+    environment = SparkSubmit(environment={"AWS_REGION": "us-east-1"}).process_environment(tmp_path)
+    assert environment["AWS_REGION"] == "us-east-1"
+    assert environment["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert "of the shell" not in environment.values()
