@@ -39,7 +39,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     for name in names:
         try:
             done = dispatch(
-                store, name, jobs, now=datetime.now(UTC), config=config.sha, force=force, reconcile=reconcile
+                store,
+                name,
+                jobs,
+                now=datetime.now(UTC),
+                config=config.sha,
+                policy=config.streams[name].commit,
+                force=force,
+                reconcile=reconcile,
             )
         except FirnError as error:
             logger.error("dispatch failed", extra={"stream": name, "reason": str(error)})

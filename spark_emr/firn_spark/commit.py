@@ -3,13 +3,14 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from firn.errors import FirnError
+from firn.errors import EventError, FirnError
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.store import Store, open_store
+from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
@@ -57,24 +58,28 @@ def run(
         if settings is None:
             raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
         own = spark or sessions.build(catalog_uri, warehouse)
-        raw = raw_changes(own, staging, _batches(sealed), settings.generation).persist(StorageLevel.MEMORY_AND_DISK)
-        routes = route(settings, facts_of(raw))
-        _reject_refused(store, stream, sealed, raw, routes)
-        job = TableJob(own, store, stream, settings, warehouse, sealed, last)
+        needed = _needed(stream, sealed, settings, Tables(own))
         outcomes: list[Outcome] = []
-        for target in routes.targets:
-            outcomes.append(job.commit(target, raw))
-            log(outcomes[-1].line())
-        raw.unpersist()
+        filtered = 0
+        if needed:
+            raw = raw_changes(own, staging, _batches(needed), settings.generation).persist(StorageLevel.MEMORY_AND_DISK)
+            routes = route(settings, facts_of(raw))
+            filtered = routes.ignored
+            _reject_refused(store, stream, needed, raw, routes)
+            job = TableJob(own, store, stream, settings, warehouse, needed, last)
+            for target in routes.targets:
+                outcomes.append(job.commit(target, raw))
+                log(outcomes[-1].line())
+            raw.unpersist()
         failed = [outcome.table for outcome in outcomes if outcome.status == "failed"]
         if not failed:
-            _write_cut(store, stream, last, Tables(own), outcomes)
+            _write_cut(store, stream, last, Tables(own), _targets(settings, sealed))
     except Exception as error:  # noqa: BLE001 (the job's edge: whatever it is, say it in one line and exit 1)
         log({"stream": stream, "first": first, "last": last, "status": "failed", "error": first_line(error)})
         return 1
     log(
         {"stream": stream, "first": first, "last": last, "status": "failed" if failed else "committed"}
-        | {"tables": len(outcomes), "failed": failed, "filtered": routes.ignored}
+        | {"tables": len(outcomes), "failed": failed, "filtered": filtered}
         | {name: sum(getattr(outcome, name) for outcome in outcomes) for name in ("events", "merged", "superseded")}
         | {"dead": sum(outcome.dead for outcome in outcomes), "seconds": round(time.monotonic() - started, 2)}
     )
@@ -87,6 +92,33 @@ def _sealed(store: Store, stream: str, first: int, last: int) -> dict[int, epoch
     if missing:
         raise FirnError(f"epoch {missing[0]} of {stream} is not sealed; dispatch starts jobs only for sealed epochs")
     return found
+
+
+def _targets(config: StreamConfig, sealed: dict[int, epochs.Epoch]) -> dict[TableName, int]:
+    """The tables that the epochs touch, each with the last epoch that does."""
+    found: dict[TableName, int] = {}
+    for n in sorted(sealed):
+        for source in sealed[n].tables:
+            try:
+                rule = config.rule_for(source)
+                if rule is not None:
+                    found[rule.target(source)] = n
+            except EventError:
+                continue
+    return found
+
+
+def _needed(
+    stream: str, sealed: dict[int, epochs.Epoch], config: StreamConfig, tables: Tables
+) -> dict[int, epochs.Epoch]:
+    """The epochs that some table still lacks: nothing below the least progress of a touched table is read again."""
+    progress: list[int] = []
+    for name, touched in _targets(config, sealed).items():
+        table = tables.load(name)
+        at = table.state.progress(stream) if table else 0
+        if at < touched:
+            progress.append(at)
+    return {n: epoch for n, epoch in sealed.items() if progress and n > min(progress)}
 
 
 def _batches(sealed: dict[int, epochs.Epoch]) -> list[SealedBatch]:
@@ -102,10 +134,10 @@ def _reject_refused(
         write_rejects(store, stream, f"refused-{number}", sealed, refused(raw, table, code, message))
 
 
-def _write_cut(store: Store, stream: str, last: int, tables: Tables, outcomes: list[Outcome]) -> None:
+def _write_cut(store: Store, stream: str, last: int, tables: Tables, touched: Iterable[TableName]) -> None:
     """The cut: all tables of the stream, those that this range did not touch included."""
     newest = cuts.read(store, stream, cuts.newest(store, stream))
-    names = {*(newest.tables if newest else ()), *(outcome.table for outcome in outcomes)}
+    names = {*(newest.tables if newest else ()), *map(str, touched)}
     snapshots: dict[str, int] = {}
     for name in sorted(names):
         table = tables.load(TableName.parse(name))

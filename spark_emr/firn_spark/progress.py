@@ -22,6 +22,11 @@ class TableState:
     snapshot_id: int | None
     ancestry: tuple[Mapping[str, str], ...]
 
+    @property
+    def records(self) -> int:
+        """Rows in data files, deleted ones included; 0 where no snapshot tells."""
+        return int(self.ancestry[0].get("total-records", 0)) if self.ancestry else 0
+
     def progress(self, stream: str) -> int:
         """The highest epoch of the stream that is in this table; 0 before the first."""
         return progress_in(stream, self.ancestry)

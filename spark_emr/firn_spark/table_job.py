@@ -3,7 +3,8 @@
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from firn.staging.epochs import Epoch
@@ -26,6 +27,8 @@ from firn_spark.targets import Target
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
+_FEW_RECORDS = 200_000
+_FOR_MANY_ROWS = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
 _REFUSED = ("ValidationException", "CommitFailedException")
 
 
@@ -100,11 +103,26 @@ class TableJob:
         )
         if table is not None:
             self._check_mode(table, outcome.mode)
-        if outcome.mode == "mirror":
-            self._mirror(target, table, plan, decoding, mine, outcome)
-        else:
-            self._append(target, table, plan, decoding, mine, outcome)
+        with self._light(outcome.events, table):
+            if outcome.mode == "mirror":
+                self._mirror(target, table, plan, decoding, mine, outcome)
+            else:
+                self._append(target, table, plan, decoding, mine, outcome)
         return outcome
+
+    @contextmanager
+    def _light(self, events: int, table: Table | None) -> Iterator[None]:
+        """Plans for few rows: compiling code for them takes longer than interpreting it (half of a small table's CPU)."""
+        small = events <= _ONE_TASK and (table is None or table.state.records <= _FEW_RECORDS)
+        if small:
+            for name in _FOR_MANY_ROWS:
+                self._spark.conf.set(name, "false")
+        try:
+            yield
+        finally:
+            if small:
+                for name in _FOR_MANY_ROWS:
+                    self._spark.conf.unset(name)
 
     def _mirror(
         self,

@@ -116,7 +116,7 @@ def actual_value(kind: str, found: Any) -> Any:
     if kind.startswith(("numeric", "money")):
         return Decimal(found).normalize() if math.isfinite(Decimal(found)) else str(found)
     if kind in _INTEGERS:
-        return int(found)
+        return int(found) if str(found).lstrip("-").isdigit() else found
     if kind == "uuid":
         return str(found)
     if kind == "time with time zone":

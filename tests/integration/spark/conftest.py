@@ -22,6 +22,8 @@ def spark() -> Iterator[SparkSession]:
     if not jars:
         pytest.fail("no jars in .cache/jars: run `make setup`")
     conf = {"spark.jars": ",".join(map(str, jars)), "spark.master": "local[2]", "spark.driver.memory": "2g"}
+    # Short-lived and small: the optimising compiler would take more CPU than the tests themselves.
+    conf |= {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()

@@ -12,7 +12,7 @@ from firn.jobs.dispatch import Dispatched, Jobs, Run, dispatch
 from firn.staging import cuts, epochs
 from firn.staging.ingest import accept
 from firn.staging.store import Store
-from firn.streams.config import parse
+from firn.streams.config import CommitPolicy, parse
 from tests.unit.staging.storage_faults import FaultyStore
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -69,6 +69,20 @@ def test_what_is_staged_is_sealed_and_a_job_takes_it() -> None:
     stage(store)
     done = run(store, jobs)
     assert (done.sealed, done.batches, done.events, done.pending, done.run) == ((1,), 2, 2, (1, 1), "r1")
+
+
+def test_changes_wait_for_the_streams_commit_interval_unless_they_are_many_or_flushed() -> None:
+    def sealed(age: timedelta, policy: CommitPolicy, *, force: bool = False) -> tuple[int, ...]:
+        store = MemoryStore()
+        stage(store)
+        now = NOW + age
+        return dispatch(store, "shop", None, now=now, config=CONFIG.sha, policy=policy, force=force).sealed
+
+    five_minutes = CommitPolicy(every_seconds=300)
+    assert sealed(timedelta(minutes=2), five_minutes) == ()
+    assert sealed(timedelta(minutes=4), five_minutes) == (1,)  # at the next tick it would be too late
+    assert sealed(timedelta(0), CommitPolicy(every_seconds=300, size_bytes=100)) == (1,)
+    assert sealed(timedelta(0), five_minutes, force=True) == (1,)
 
 
 def test_with_nothing_staged_nothing_is_sealed_and_nothing_started() -> None:

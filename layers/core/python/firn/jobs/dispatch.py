@@ -14,13 +14,15 @@ from typing import Final, Protocol
 from firn.errors import TransientError, UnknownOutcome
 from firn.staging import cuts, epochs, layout
 from firn.staging.store import Store
+from firn.streams.config import CommitPolicy
 
 _log: Final = logging.getLogger(__name__)
 
 MAX_ATTEMPTS: Final = 3
-EMPTY_WAIT: Final = timedelta(
-    minutes=15
-)  # batches that hold no change wait this long for company before they are sealed
+# Batches that hold no change wait this long for company before they are sealed.
+EMPTY_WAIT: Final = timedelta(minutes=15)
+# EventBridge's shortest schedule: what is not sealed now waits at least this long.
+TICK: Final = timedelta(minutes=1)
 _SEAL_TRIES: Final = 5
 
 
@@ -80,18 +82,24 @@ def dispatch(
     *,
     now: datetime,
     config: str,
+    policy: CommitPolicy = CommitPolicy(),
     force: bool = False,
     reconcile: bool = False,
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
     """Seal and start for one stream. `config`: sha of the current configuration. `jobs` None: seal only.
 
+    `policy` says how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick,
+    or hold `size_bytes`.
+
     `force` (firn flush) seals at once whatever is there, and tries a stuck range once more; `reconcile` (daily) lists
     the whole log instead of its last hours. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
     by then stays sealed, and the next dispatch goes on.
     """
     committed = cuts.newest(store, stream)
-    sealed = _seal_all(store, stream, committed, now, config, whole=force or reconcile, at_once=force, random=random)
+    sealed = _seal_all(
+        store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, random=random
+    )
     done = Dispatched(
         stream,
         tuple(epoch.n for epoch in sealed),
@@ -114,6 +122,7 @@ def _seal_all(
     committed: int,
     now: datetime,
     config: str,
+    policy: CommitPolicy,
     *,
     whole: bool,
     at_once: bool,
@@ -124,7 +133,7 @@ def _seal_all(
     lost = 0
     while lost < _SEAL_TRIES:
         found = epochs.candidates(store, stream, now, above=committed, whole=whole)
-        if not found.batches or not (at_once or _worth_sealing(found, now)):
+        if not found.batches or not (at_once or _worth_sealing(found, now, policy)):
             break
         epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
         if epoch is None:
@@ -137,10 +146,15 @@ def _seal_all(
     return sealed
 
 
-def _worth_sealing(found: epochs.Candidates, now: datetime) -> bool:
-    """Heartbeats alone shall not make an epoch a minute for ever."""
-    oldest = min(layout.time_of(batch.id) for batch in found.batches)
-    return any(batch.events for batch in found.batches) or now - oldest >= EMPTY_WAIT
+def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy) -> bool:
+    """Whether the stream's policy is due. Heartbeats alone shall not make an epoch a minute for ever."""
+    changes = [batch for batch in found.batches if batch.events]
+    if not changes:
+        return now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
+    oldest = min(layout.time_of(batch.id) for batch in changes)
+    age = max(now - oldest, timedelta())  # another function's clock may be ahead
+    due = age + TICK >= timedelta(seconds=policy.every_seconds)
+    return due or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
 
 
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:

@@ -1,0 +1,279 @@
+"""The commit job's rules on small hand-made events: reruns, races, dead letters, evolution, moves, truncates."""
+
+import json
+import uuid
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pytest
+from firn.staging import cuts
+from firn.staging.dead import read_dead
+from firn.staging.layout import dead_prefix
+from firn.staging.store import paths
+from firn.streams.names import TableName
+from firn_spark import append
+from firn_spark.append import LostRace
+from firn_spark.evolve import Tables
+from tests.integration.spark.spark_lake import Lake
+
+pytestmark = pytest.mark.spark
+
+GONE = "__debezium_unavailable_value"
+Make = Callable[[str], Lake]
+
+
+def config(table: str = "key: [id]", stream: str = "") -> str:
+    """One stream with one table `app.t`, mirrored to `lake.t`."""
+    return (
+        "warehouse: file:///set/by/the/deployment\ncatalog: {type: sql}\nstreams:\n  spec:\n"
+        f"{stream}    tables:\n      app.t: {{to: lake.t{', ' + table if table else ''}}}\n"
+        "      app.other: {to: lake.other, key: [id]}\n"
+    )
+
+
+def event(
+    op: str,
+    lsn: int,
+    after: dict[str, Any] | None = None,
+    before: dict[str, Any] | None = None,
+    table: str = "t",
+    commit: int | None = None,
+) -> dict[str, Any]:
+    """A Debezium event of PostgreSQL at `lsn`, in the transaction after `commit` (default: one of its own)."""
+    first = None if op == "r" else str(lsn - 1 if commit is None else commit)
+    source = {"connector": "postgresql", "schema": "app", "table": table, "ts_ms": 1_700_000_000_000 + lsn}
+    source |= {"sequence": json.dumps([first, str(lsn)]), "lsn": lsn}
+    return {"op": op, "before": before, "after": after, "source": source, "ts_ms": source["ts_ms"]}
+
+
+def with_schema(value: dict[str, Any], **fields: str | dict[str, Any]) -> dict[str, Any]:
+    """The event with an inline schema: name -> Connect type."""
+    row = [{"field": n, "optional": True} | ({"type": t} if isinstance(t, str) else t) for n, t in fields.items()]
+    images = [{"type": "struct", "fields": row, "optional": True, "field": side} for side in ("before", "after")]
+    return {"schema": {"type": "struct", "fields": images}, "payload": value}
+
+
+def letters(lake: Lake) -> list[Any]:
+    """All dead letters."""
+    return [letter for path in paths(lake.store, dead_prefix("spec")) for letter in read_dead(lake.store, path)]
+
+
+def test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new(lake: Callable[[str], Lake]) -> None:
+    one = lake(config())
+    one.post([event("c", 10, {"id": 1, "v": "a"})])
+    one.seal()
+    one.post([event("u", 20, {"id": 1, "v": "b"})])
+    one.seal()
+    assert one.commit(1) == 0
+    assert one.commit(1) == 0
+    assert len(one.snapshots("lake.t")) == 1
+    assert one.commit(1, 2) == 0
+    assert one.line("lake.t")["events"] == 1
+    assert [summary["firn.epoch.spec"] for summary in one.snapshots("lake.t")] == ["1", "2"]
+    assert one.rows("lake.t")[0]["v"] == "b"
+    cut = cuts.read(one.store, "spec", 2)
+    table = one.catalog.load_table(("lake", "t"))
+    assert cut is not None
+    assert cut.tables == {"lake.t": table.metadata.current_snapshot_id}
+
+
+def test_older_changes_and_deletes_lose_against_newer_rows(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 50, {"id": 1, "v": "new"}), event("c", 51, {"id": 2, "v": "x"}), event("d", 60, None, {"id": 2})])
+    one.land([event("u", 40, {"id": 1, "v": "old"}), event("d", 45, None, {"id": 1})])
+    assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(1, "new")]
+    assert len(one.snapshots("lake.t")) == 2, "an epoch of only stale changes leaves its mark too"
+
+
+def test_a_delete_followed_by_an_insert_leaves_one_row_within_and_across_epochs(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"}), event("d", 20, None, {"id": 1}), event("c", 30, {"id": 1, "v": "b"})])
+    one.land([event("d", 40, None, {"id": 1})])
+    assert one.rows("lake.t") == []
+    one.land([event("c", 50, {"id": 1, "v": "c"})])
+    assert [row["v"] for row in one.rows("lake.t")] == ["c"]
+
+
+def test_an_unavailable_column_takes_the_newest_value_of_the_batch_or_else_of_the_table(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "kept", "n": 1}), event("c", 11, {"id": 2, "v": "first", "n": 1})])
+    one.land(
+        [
+            event("u", 22, {"id": 2, "v": GONE, "n": 3}),
+            event("u", 21, {"id": 2, "v": "second", "n": 2}),
+            event("u", 20, {"id": 1, "v": GONE, "n": 2}),
+        ]
+    )
+    rows = one.by_key("lake.t", "id")
+    assert (rows[1]["v"], rows[1]["n"]) == ("kept", 2)
+    assert (rows[2]["v"], rows[2]["n"]) == ("second", 3)
+
+
+def test_a_value_from_before_a_delete_never_comes_back(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "dead and gone", "n": 1})])
+    # The create between delete and update is late: nothing is known of v, and the old row's value would be wrong.
+    one.land([event("d", 20, None, {"id": 1}), event("u", 30, {"id": 1, "v": GONE, "n": 3})])
+    assert [(row["v"], row["n"]) for row in one.rows("lake.t")] == [(None, 3)]
+
+
+def test_a_move_takes_unavailable_columns_from_the_row_that_the_table_has(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "long text", "n": 1}), event("c", 11, {"id": 5, "v": GONE, "n": 5})])
+    one.land(
+        [
+            event("d", 20, None, {"id": 1, "v": None, "n": 0}),
+            event("c", 20, {"id": 2, "v": GONE, "n": 2}),
+            event("d", 30, None, {"id": 2, "v": None, "n": 0}),
+            event("c", 30, {"id": 3, "v": GONE, "n": 3}),
+        ]
+    )
+    rows = {key: (row["v"], row["n"]) for key, row in one.by_key("lake.t", "id").items()}
+    assert rows == {3: ("long text", 3), 5: (GONE, 5)}
+
+
+def test_an_update_whose_before_image_has_another_key_is_a_move(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "long text", "n": 1})])
+    one.land([event("u", 20, {"id": 2, "v": GONE, "n": 2}, {"id": 1, "v": None, "n": 1})])
+    assert [(row["id"], row["v"], row["n"]) for row in one.rows("lake.t")] == [(2, "long text", 2)]
+
+
+def test_a_truncate_removes_older_rows_and_changes_but_no_newer_ones(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 100, {"id": 2, "v": "later"})])
+    one.land([event("c", 40, {"id": 3, "v": "b"}), event("t", 50), event("c", 60, {"id": 4, "v": "c"})])
+    assert sorted(row["id"] for row in one.rows("lake.t")) == [2, 4]
+    assert one.line("lake.t")["ignored"] == 1
+
+
+def test_snapshot_reads_lose_against_streamed_changes_of_the_same_place(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "streamed"}, commit=0)])
+    one.land([event("r", 90, {"id": 1, "v": "read"}), event("r", 91, {"id": 2, "v": "only read"})])
+    assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {1: "streamed", 2: "only read"}
+
+
+def test_snapshot_reads_can_be_left_out_by_configuration(lake: Make) -> None:
+    one = lake(config("key: [id], snapshot_reads: ignore"))
+    one.land([event("r", 10, {"id": 1, "v": "read"}), event("c", 20, {"id": 2, "v": "new"})])
+    assert [row["id"] for row in one.rows("lake.t")] == [2]
+    assert one.line("lake.t")["ignored"] == 1
+
+
+def test_new_columns_and_wider_types_are_added_as_they_appear(lake: Make) -> None:
+    one = lake(config())
+    money = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
+    narrow = money | {"parameters": {"scale": "2", "connect.decimal.precision": "8"}}
+    wide = money | {"parameters": {"scale": "2", "connect.decimal.precision": "14"}}
+    one.land([with_schema(event("c", 10, {"id": 1, "f": 1.5, "m": "ZA=="}), id="int32", f="float", m=narrow)])
+    first = {field.name: field for field in one.catalog.load_table(("lake", "t")).schema().fields}
+    one.land(
+        [
+            with_schema(
+                event("c", 20, {"id": 3_000_000_000, "f": 1e300, "m": "ZA==", "dot.ted": "x"}),
+                id="int64", f="double", m=wide, **{"dot.ted": "string"},
+            )
+        ]
+    )  # fmt: skip
+    now = {field.name: field for field in one.catalog.load_table(("lake", "t")).schema().fields}
+    assert {name: str(now[name].field_type) for name in ("id", "f", "m")} == {
+        "id": "long", "f": "double", "m": "decimal(14, 2)",
+    }  # fmt: skip
+    assert {now[name].field_id == first[name].field_id for name in first} == {True}
+    rows = one.by_key("lake.t", "id")
+    assert (rows[1]["m"], rows[1]["dot.ted"], rows[3_000_000_000]["dot.ted"]) == (Decimal("1.00"), None, "x")
+
+
+def test_a_value_that_its_column_cannot_hold_is_a_dead_letter_and_the_others_land(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "n": 1})])
+    one.land([event("c", 20, {"id": 2, "n": "two"}), event("c", 21, {"id": 3, "n": 3}), event("c", 22, {"n": 4})])
+    assert sorted(one.by_key("lake.t", "id")) == [1, 3]
+    found = {letter.reason: letter for letter in letters(one)}
+    assert set(found) == {"type_mismatch", "no_key"}
+    assert "column n" in found["type_mismatch"].message
+    assert json.loads(found["type_mismatch"].original)["after"] == {"id": 2, "n": "two"}
+    assert one.line("lake.t")["dead"] == 2
+    assert one.commit(2) == 0
+    assert len(letters(one)) == 2
+
+
+def test_a_table_that_fails_does_not_stop_the_others_and_no_cut_is_written(lake: Make) -> None:
+    one = lake(config("key: [nowhere]"))
+    one.post([event("c", 10, {"id": 1}), event("c", 11, {"id": 1, "v": "fine"}, table="other")])
+    assert one.commit(one.seal()) == 1
+    assert one.line("lake.t")["status"] == "failed"
+    assert "nowhere" in one.line("lake.t")["error"]
+    assert one.rows("lake.other")[0]["v"] == "fine"
+    assert cuts.newest(one.store, "spec") == 0
+
+
+def test_a_declared_table_is_typed_and_partitioned_without_any_schema(lake: Make) -> None:
+    columns = 'columns: {at: "timestamp(3)", amount: "decimal(12,2)"}, partition_by: [day(at), bucket(4, id)]'
+    one = lake(config(f"key: [id], {columns}"))
+    one.land([event("c", 10, {"id": 1, "at": 1_700_000_000_123, "amount": "ZA=="})])
+    one.land([event("u", 20, {"id": 1, "at": 1_800_000_000_456, "amount": "AMg="})])
+    table = one.catalog.load_table(("lake", "t"))
+    assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[4]"]
+    row = one.rows("lake.t")[0]
+    assert (row["at"].isoformat(timespec="milliseconds"), row["amount"]) == ("2027-01-15T08:00:00.456", Decimal("2.00"))
+
+
+def test_a_uuid_key_is_read_alike_by_spark_pyiceberg_and_duckdb(lake: Make) -> None:
+    one = lake(config())
+    kind = {"type": "string", "name": "io.debezium.data.Uuid"}
+    name = "6b1f0e7c-5a5d-4c1e-9a53-000000000001"
+    one.land([with_schema(event("c", 10, {"id": name, "v": "a"}), id=kind, v="string")])
+    one.land([with_schema(event("u", 20, {"id": name, "v": "b"}), id=kind, v="string")])
+    table = one.catalog.load_table(("lake", "t"))
+    assert str(table.schema().find_type("id")) == "uuid"
+    assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(uuid.UUID(name), "b")]
+    found = duckdb.connect().execute("SELECT v FROM rows WHERE id = $1", [name], ) if False else None
+    assert found is None
+    rows = table.scan().to_arrow()
+    connection = duckdb.connect()
+    connection.register("rows", rows)
+    assert connection.execute("SELECT v FROM rows WHERE id = ?::UUID", [name]).fetchall() == [("b",)]
+
+
+def test_null_is_a_key_like_another(lake: Make) -> None:
+    one = lake(config("key: [a, b]"))
+    one.land([event("c", 10, {"a": 1, "b": None, "v": "x"}), event("c", 11, {"a": 1, "b": 2, "v": "y"})])
+    one.land([event("u", 20, {"a": 1, "b": None, "v": "z"}), event("d", 21, None, {"a": 1, "b": 2})])
+    assert [(row["a"], row["b"], row["v"]) for row in one.rows("lake.t")] == [(1, None, "z")]
+
+
+def test_identical_rows_of_one_copy_are_all_kept_and_a_repeated_request_adds_none(lake: Make) -> None:
+    one = lake(config(""))
+    copied = [event("c", 10, {"a": 1}) for _ in range(3)]
+    one.land(copied)
+    assert len(one.rows("lake.t")) == 3
+    one.land(copied)
+    assert len(one.rows("lake.t")) == 3
+    assert one.line("lake.t") | {"superseded": 3, "merged": 0} == one.line("lake.t")
+    assert one.snapshots("lake.t")[-1]["firn.epoch.spec"] == "2"
+
+
+def test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence(lake: Make) -> None:
+    one = lake(config(""))
+    one.land([event("c", 10, {"a": 1})])
+    tables = Tables(one.spark)
+    seen = tables.load(TableName("lake", "t"))
+    assert seen is not None
+    one.land([event("c", 20, {"a": 2})])
+    rows = one.spark.table(seen.sql)
+    with pytest.raises(LostRace):
+        append.apply(one.spark, seen, rows, {"firn.epoch.spec": "2"}, "spec")
+    assert sorted(row["a"] for row in one.rows("lake.t")) == [1, 2]
+
+
+def test_a_key_changed_in_the_configuration_stops_the_table_with_advice(lake: Make) -> None:
+    one = lake(config("key: [id]"))
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    one.config = __import__("firn.staging.configs", fromlist=["publish"]).publish(one.store, config("key: [v]"))
+    one.post([event("c", 20, {"id": 2, "v": "a"})])
+    assert one.commit(one.seal()) == 1
+    assert "rebuild the table" in one.line("lake.t")["error"]
