@@ -26,12 +26,11 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
-    from firn_spark import commit
     from pyspark.sql import SparkSession
 
-    code = commit.run(
-        given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last
-    )
+    from firn_spark import commit
+
+    code = commit.run(given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last)
     running = SparkSession.getActiveSession()
     if running is not None:
         running.stop()

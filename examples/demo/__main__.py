@@ -64,6 +64,9 @@ def main(arguments: list[str] | None = None) -> int:
     except FirnError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("demo: stopped, and the stack with it", file=sys.stderr)
+        return 130
     _say("every row is equal" if equal else "NOT all rows are equal", started)
     if keep:
         _how_to_use(stack)
@@ -183,7 +186,7 @@ The stack is still up (process {stack.pid}):
   firn query "FROM shop.orders" --dir {stack.dir}
   curl {stack.url}/v1/streams
 It commits when asked to:  firn flush --dir {stack.dir}
-Stop it:                   kill {stack.pid}"""
+Stop it:                   kill {stack.pid} && rm -r {stack.dir}"""
     )
 
 

@@ -14,10 +14,6 @@ from firn.cli.stack import Stack, find_stack
 from firn.client import Retry, StreamClient
 from firn.errors import FirnError
 
-_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""For JVMs that live half a minute: without the optimising compiler the commit of 30,000 events takes 24 s of processor
-time instead of 44 (medians of three, two cores)."""
-
 
 class StackDidNotStart(FirnError):
     """The stack ended, or did not answer in time; the text holds what it said."""
@@ -32,13 +28,13 @@ def running_stack(folder: Path, config: Path, *, keep: bool = False, seconds: fl
     said = folder / "stack.log"
     command = [sys.executable, "-m", "firn_local", "--s3", "--port", "0", "--no-schedules"]
     with said.open("wb") as log:
-        process = subprocess.Popen(  # noqa: S603
+        process = subprocess.Popen(
             [*command, "--dir", str(folder), "--config", str(config)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C is ours to handle: the stack is stopped below, in order
-            env=os.environ | {"PYTHONUNBUFFERED": "1", "JDK_JAVA_OPTIONS": _JAVA},
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
     try:
         yield _answering(process, folder, said, seconds)

@@ -30,7 +30,7 @@ JAVA_RELEASES = (17, 21)
 def missing() -> list[str]:
     """What this machine lacks, each with the command that installs it (Debian and macOS)."""
     lacks = []
-    if sys.version_info < (3, 11):
+    if sys.version_info < (3, 11):  # noqa: UP036 (an older Python runs this file too, and is told so)
         lacks.append(
             f"Python 3.11 or later (this is {sys.version.split()[0]})\n"
             "    Debian, Ubuntu: apt-get install python3.11 python3.11-venv    macOS: brew install python@3.11\n"
@@ -41,9 +41,11 @@ def missing() -> list[str]:
             import ensurepip  # noqa: F401
         except ImportError:
             lacks.append("Python's venv module\n    Debian, Ubuntu: apt-get install python3-venv")
-    for tool in ("git", "make"):
-        if shutil.which(tool) is None:
-            lacks.append(f"{tool}\n    Debian, Ubuntu: apt-get install {tool}    macOS: xcode-select --install")
+    lacks += [
+        f"{tool}\n    Debian, Ubuntu: apt-get install {tool}    macOS: xcode-select --install"
+        for tool in ("git", "make")
+        if shutil.which(tool) is None
+    ]
     release = java_release()
     if release not in JAVA_RELEASES:
         found = "none was found" if release is None else f"this is Java {release}"
@@ -112,9 +114,10 @@ def environment(folder: Path, lock: Path, *, project: bool) -> bool:
 def jars() -> bool:
     """Fetch the jars of infra/setup/jars.lock into .cache/jars with the Ivy that PySpark ships; check each one's hash."""
     did = False
-    wanted = [line.split() for line in (ROOT / "infra/setup/jars.lock").read_text().splitlines() if line[:1] not in "#"]
+    lock = (ROOT / "infra/setup/jars.lock").read_text()
+    wanted = [line.split() for line in lock.splitlines() if line and not line.startswith("#")]
     JARS.mkdir(parents=True, exist_ok=True)
-    for group, name, version, sha256 in (line for line in wanted if line):
+    for group, name, version, sha256 in wanted:
         jar = JARS / f"{name}-{version}.jar"
         if jar.exists():
             continue
@@ -128,10 +131,10 @@ def jars() -> bool:
         )
         got = arriving / jar.name
         if hashlib.sha256(got.read_bytes()).hexdigest() != sha256:
-            sys.exit(f"setup: {jar.name} is not the file that infra/setup/jars.lock names. Nothing was installed from it.")
+            sys.exit(f"setup: {jar.name} is not the file that infra/setup/jars.lock names; it was not installed.")
         got.replace(jar)
         did = True
-    for stale in set(JARS.glob("*.jar")) - {JARS / f"{line[1]}-{line[2]}.jar" for line in wanted if line}:
+    for stale in set(JARS.glob("*.jar")) - {JARS / f"{line[1]}-{line[2]}.jar" for line in wanted}:
         stale.unlink()
     return did
 

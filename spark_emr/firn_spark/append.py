@@ -7,19 +7,18 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from firn.changes.types import Column
-from firn.streams.names import quoted
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.types import Column
 from firn_spark.evolve import Table
 from firn_spark.planning import BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.progress import EPOCH, progress_in
 
 
-class LostRace(Exception):  # noqa: N818 (no error: another job was quicker)
+class LostRace(Exception):
     """Another writer's commit came between. Nothing was applied: look at the table again, and start over."""
 
 
@@ -98,7 +97,8 @@ def _written(spark: SparkSession, table: Table, rows: DataFrame) -> list[Any]:
     An internal API of Iceberg 1.11 (what its compaction uses). If a later version did not know the option, it would
     make a plain append of this and hand back no files: `apply` looks.
     """
-    spark_package: Any = spark._jvm.org.apache.iceberg.spark  # type: ignore[union-attr]
+    jvm: Any = spark._jvm
+    spark_package = jvm.org.apache.iceberg.spark
     token = uuid.uuid4().hex
     name = table.sql
     rows.writeTo(name).option(spark_package.SparkWriteOptions.REWRITTEN_FILE_SCAN_TASK_SET_ID, token).append()
@@ -132,7 +132,7 @@ class _ProgressUnchanged:
                 found.append({name: value})
         return progress_in(self._stream, found) == self._expected
 
-    def errorMessage(self) -> str:  # noqa: N802 (Java's name)
+    def errorMessage(self) -> str:
         """What Iceberg says when the commit is refused."""
         return f"{EPOCH}{self._stream} is no longer {self._expected}: another job was quicker"
 

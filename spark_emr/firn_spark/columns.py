@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from firn.changes.types import Column, Type, decimal, list_of
-from firn.changes.types import parse as parse_type
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
+
+from firn.changes.types import Column, Type, decimal, list_of
+from firn.changes.types import parse as parse_type
 
 _ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.storagelevel import StorageLevel
+
 from firn.errors import EventError, FirnError
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.store import Store, open_store
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.storagelevel import StorageLevel
-
 from firn_spark import session as sessions
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
@@ -56,7 +56,9 @@ def run(
         config = configs.load(store, sealed[max(sealed)].config)
         settings = config.streams.get(stream)
         if settings is None:
-            raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
+            raise FirnError(
+                f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it"
+            )
         own = spark or sessions.build(catalog_uri, warehouse)
         needed = _needed(stream, sealed, settings, Tables(own))
         outcomes: list[Outcome] = []
@@ -126,9 +128,7 @@ def _batches(sealed: dict[int, epochs.Epoch]) -> list[SealedBatch]:
     return [SealedBatch(n, place, batch.id, batch.path, batch.bytes) for place, (n, batch) in enumerate(in_order)]
 
 
-def _reject_refused(
-    store: Store, stream: str, sealed: dict[int, epochs.Epoch], raw: DataFrame, routes: Routes
-) -> None:
+def _reject_refused(store: Store, stream: str, sealed: dict[int, epochs.Epoch], raw: DataFrame, routes: Routes) -> None:
     """Dead letters for changes whose table can't be placed at all."""
     for number, (table, (code, message)) in enumerate(sorted(routes.refused.items())):
         write_rejects(store, stream, f"refused-{number}", sealed, refused(raw, table, code, message))

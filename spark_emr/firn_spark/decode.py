@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame
+
 from firn.changes.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.positions import order_key
 from firn.changes.types import Column
 from firn.errors import EventError
-from pyspark.sql import DataFrame
-
 from firn_spark.arrow import map_in_arrow
 from firn_spark.columns import arrow_type
 

@@ -4,12 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
-from firn.streams.names import TableName
-from firn.streams.partitions import Partition
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.streams.names import TableName
+from firn.streams.partitions import Partition
 from firn_spark import progress
 from firn_spark.columns import column_of, iceberg_type
 from firn_spark.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
@@ -112,14 +112,14 @@ class Tables:
             # Without a parent a dot in the name is part of the name, not a path.
             update = update.addColumn(None, column.name, iceberg_type(self._jvm, column.type))
         for column in plan.widened:
-            update = self._widen(update, table, column)
+            update = self._widen(update, column)
         for name in relaxed:
             update = update.makeColumnOptional(name)
         update.commit()
         table.java.refresh()
         return self._look(table.name, table.java)
 
-    def _widen(self, update: Any, table: Table, column: Column) -> Any:
+    def _widen(self, update: Any, column: Column) -> Any:
         name, kind = column.name, column.type
         while kind.element is not None:  # a list is widened by its element
             name, kind = f"{name}.element", kind.element

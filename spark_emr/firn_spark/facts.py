@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
 from firn.changes.connect import columns_of
 from firn.changes.types import Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 
 @dataclass

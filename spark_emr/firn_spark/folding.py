@@ -40,7 +40,9 @@ def fold_changes(
         ).alias(f"f{i}")
         for i in unavailable
     ]
-    deleted = f.max_by(f.struct(f.col("_ord").alias("ord"), f.col("_pos").alias("pos")), f.when(is_delete, f.col("_ord")))
+    deleted = f.max_by(
+        f.struct(f.col("_ord").alias("ord"), f.col("_pos").alias("pos")), f.when(is_delete, f.col("_ord"))
+    )
     folded = changes.groupBy(*keys).agg(newest, deleted.alias("d"), *filled)
 
     # An older value counts if no delete of the row came after it.

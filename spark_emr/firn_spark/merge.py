@@ -6,10 +6,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from firn.changes.types import Column
-from firn.streams.names import quoted
 from pyspark.sql import DataFrame, SparkSession
 
+from firn.changes.types import Column
+from firn.streams.names import quoted
 from firn_spark.evolve import Table
 from firn_spark.folding import Truncate
 from firn_spark.planning import POSITION, TIME
@@ -57,11 +57,12 @@ def statement(target: str, changes: MirrorChanges) -> str:
     assignments += [f"t.{POSITION} = s._pos", f"t.{TIME} = timestamp_millis(s._ts)"]
     names = [quoted(column.name) for column in changes.columns] + [POSITION, TIME]
     values = [f"s.c{i}" for i in range(len(changes.columns))] + ["s._pos", "timestamp_millis(s._ts)"]
+    # All names are quoted; values are c0… of the source or hexadecimal literals.
     lines = [
-        f"MERGE INTO {target} t USING {_SOURCE} s ON {same}",  # noqa: S608 (all names quoted)
+        f"MERGE INTO {target} t USING {_SOURCE} s ON {same}",
         f"WHEN MATCHED AND s._op = 'd' AND {newer} THEN DELETE",
         f"WHEN MATCHED AND s._op <> 'd' AND {newer} THEN UPDATE SET {', '.join(assignments)}",
-        f"WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})",
+        f"WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})",  # noqa: S608
     ]
     if changes.truncate is not None:
         lines.append(f"WHEN NOT MATCHED BY SOURCE AND {_truncated(changes.truncate)} THEN DELETE")
@@ -73,7 +74,8 @@ def _value(ordinal: int, column: Column, changes: MirrorChanges) -> str:
         return f"s.c{ordinal}"
     # The target's value stands, unless its row is from before a delete that came with these changes.
     stale = f"coalesce(s._gone > t.{POSITION}, s._gone IS NOT NULL)"
-    return f"CASE WHEN array_contains(s._kept, {ordinal}) AND NOT {stale} THEN t.{quoted(column.name)} ELSE s.c{ordinal} END"
+    kept = f"array_contains(s._kept, {ordinal}) AND NOT {stale}"
+    return f"CASE WHEN {kept} THEN t.{quoted(column.name)} ELSE s.c{ordinal} END"
 
 
 def _truncated(truncate: Truncate) -> str:

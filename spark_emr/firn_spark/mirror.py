@@ -31,7 +31,9 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
     row = decoded.agg(
         f.count("*").alias("changes"),
         f.count(f.when(~good, 1)).alias("rejected"),
-        f.array_distinct(f.flatten(f.collect_set(f.when(gaps & (f.col("_op") == "u"), f.col("_unavail"))))).alias("gaps"),
+        f.array_distinct(f.flatten(f.collect_set(f.when(gaps & (f.col("_op") == "u"), f.col("_unavail"))))).alias(
+            "gaps"
+        ),
         f.count(f.when(gaps & (f.col("_op") == "c"), 1)).alias("creates"),
         *(f.max(good & (f.col("_op") != "d") & f.col(f"c{i}").isNull()).alias(f"n{i}") for i in required),
     ).collect()[0]

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from firn.changes.fold import UNKNOWN, Row, RowChange, fold
-from firn.changes.types import Column
-from firn.streams.names import quoted
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.fold import UNKNOWN, Row, RowChange, fold
+from firn.changes.types import Column
+from firn.streams.names import quoted
 from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.folding import Truncate, same_key
 from firn_spark.planning import POSITION
@@ -76,7 +76,9 @@ def fold_moves(
             out.append((*values, "u", row.position or None, times.get(row.position), None, None))
         elif tombstone is not None:
             values = tuple(one[key.index(i)] if i in key else None for i in range(len(columns)))
-            out.append((*values, "d", tombstone.position or None, times.get(tombstone.position), None, tombstone.position))
+            out.append(
+                (*values, "d", tombstone.position or None, times.get(tombstone.position), None, tombstone.position)
+            )
     meta: list[tuple[str, pa.DataType]] = [
         ("_op", pa.string()), ("_pos", pa.binary()), ("_ts", pa.int64()), ("_kept", pa.list_(pa.int32())),
         ("_gone", pa.binary()),

@@ -6,9 +6,9 @@ from typing import Any
 
 @dataclass
 class Outcome:
-    """`events` = `merged` + `superseded` + `ignored` + `dead`. `merged` counts changes that decide a row (mirror) or are
-    one (append), `superseded` those that a newer or an equal one made void, `ignored` snapshot reads left out by
-    configuration and truncates. `status` is committed, skipped (all in already), empty or failed;
+    """`events` = `merged` + `superseded` + `ignored` + `dead`. `merged` counts changes that decide a row (mirror) or
+    are one (append), `superseded` those that a newer or an equal one made void, `ignored` truncates and snapshot
+    reads left out by configuration. `status` is committed, skipped (all in already), empty or failed;
     `progress` is the epoch that the table had before."""
 
     table: str

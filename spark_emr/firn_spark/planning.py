@@ -76,7 +76,7 @@ def _smallest(columns: Sequence[Column]) -> Column:
     return Column(columns[0].name, kind)
 
 
-class KeyChanged(Exception):  # noqa: N818 (a verdict, told to the operator as it stands)
+class KeyChanged(Exception):
     """The configured key is not the table's. Rows of one key could stand under another: nothing is applied."""
 
 

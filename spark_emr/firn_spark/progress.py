@@ -1,7 +1,7 @@
 """What a table's metadata says: columns, key, and how far each stream has come in main's ancestry."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +32,8 @@ class TableState:
         return progress_in(stream, self.ancestry)
 
 
-def progress_in(stream: str, summaries: "tuple[Mapping[str, str], ...] | list[Mapping[str, str]]") -> int:
-    """The highest `firn.epoch.{stream}` in the summaries. The highest, since a twin may have landed after its successor."""
+def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest `firn.epoch.{stream}` in the summaries: a twin may have landed after its successor."""
     name = EPOCH + stream
     return max((int(summary[name]) for summary in summaries if name in summary), default=0)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+
 from firn.changes.infer import columns_from
 from firn.changes.positions import order_key, position
 from firn.errors import EventError
 from firn.staging.store import get, open_store
-from pyspark.sql import DataFrame, SparkSession
-
 from firn_spark.arrow import map_in_arrow
 from firn_spark.facts import columns_to_json
 
@@ -32,10 +32,10 @@ _STAGED = {
 # fault, fault_text: why the change can't be placed. fact, value: a row that is no change but says something about the
 # table: fact "columns" (value: inferred columns), "schema" (the inline schema), "key" (names of the record's key).
 RAW = pa.schema(
-    [("epoch", pa.int64()), ("batch", pa.string())]
-    + list(_STAGED.items())
-    + [("pos", pa.binary()), ("ord", pa.binary()), ("occurrence", pa.int32()), ("fault", pa.string())]
-    + [("fault_text", pa.string()), ("fact", pa.string()), ("value", pa.string())]
+    {"epoch": pa.int64(), "batch": pa.string()}
+    | _STAGED
+    | {"pos": pa.binary(), "ord": pa.binary(), "occurrence": pa.int32()}
+    | dict.fromkeys(("fault", "fault_text", "fact", "value"), pa.string())
 )
 _ROWS_PER_BATCH = 20_000
 _FETCHES_AT_ONCE = 8

@@ -4,13 +4,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
 from firn.staging import layout
 from firn.staging.dead import DeadLetter, write_dead
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.names import TableName
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 _STAGED = ("table", "op", "ts", "connector", "order", "flat", "before", "after", "schema_id")
 

@@ -3,19 +3,20 @@
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from firn.staging.epochs import Epoch
-from firn.staging.store import Store
-from firn.streams.config import StreamConfig
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.types import Column
+from firn.staging.epochs import Epoch
+from firn.staging.store import Store
+from firn.streams.config import StreamConfig
 from firn_spark import append, merge, mirror
 from firn_spark.append import LostRace
 from firn_spark.decode import Decoding, append_changes, mirror_changes
@@ -84,11 +85,14 @@ class TableJob:
 
         key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
         outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
+        required = key if outcome.mode == "mirror" else ()
         existing, unwritable = table.columns() if table else ((), frozenset[str]())
-        plan = plan_columns(existing, target.declared(self._config), target.seen(), key, unwritable)
+        plan = plan_columns(existing, target.declared(self._config), target.seen(), required, unwritable)
         missing = [name for name in key if name not in {column.name for column in plan.columns}]
         if missing and plan.columns:
-            raise KeyChanged(f"no change and no declaration has the key column {missing[0]}; correct the key in firn.yaml")
+            raise KeyChanged(
+                f"no change and no declaration has the key column {missing[0]}; correct the key in firn.yaml"
+            )
         mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
         if outcome.events <= _ONE_TASK:
             mine = mine.coalesce(1)  # one partition needs no shuffle: most tables change little in one range
@@ -112,7 +116,7 @@ class TableJob:
 
     @contextmanager
     def _light(self, events: int, table: Table | None) -> Iterator[None]:
-        """Plans for few rows: compiling code for them takes longer than interpreting it (half of a small table's CPU)."""
+        """Plans for few rows: to compile code for them takes longer than to interpret it."""
         small = events <= _ONE_TASK and (table is None or table.state.records <= _FEW_RECORDS)
         if small:
             for name in _FOR_MANY_ROWS:
@@ -145,15 +149,13 @@ class TableJob:
                 outcome.status = "empty"  # nothing that a table could be made from
                 outcome.ignored = outcome.events - outcome.dead
                 return
-            table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls)
+            table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, decoding.key)
             changes = mirror.folded(self._spark, table.sql, decoded, decoding, seen, truncate)
             rows = changes.rows.persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 outcome.merged = rows.count()
                 outcome.superseded = max(0, outcome.events - outcome.ignored - outcome.dead - outcome.merged)
-                merge.apply(
-                    self._spark, table, replace(changes, rows=rows), outcome.summary(self._stream, self._last)
-                )
+                merge.apply(self._spark, table, replace(changes, rows=rows), outcome.summary(self._stream, self._last))
             finally:
                 rows.unpersist()
         finally:
@@ -178,7 +180,7 @@ class TableJob:
                 outcome.status = "empty"
                 outcome.ignored = outcome.events - outcome.dead
                 return
-            table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls)
+            table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls, decoding.key)
             good = append.identified(decoded.where(f.col("_code").isNull()))
             rows = append.new_rows(self._spark, table, good, plan.columns).persist(StorageLevel.MEMORY_AND_DISK)
             try:
@@ -204,19 +206,19 @@ class TableJob:
         target: Target,
         table: Table | None,
         plan: ColumnPlan,
-        metadata: "tuple[object, ...]",
+        metadata: Sequence[Column],
         outcome: Outcome,
-        nulls: tuple[int, ...],
+        nulls: Sequence[int],
+        key: Sequence[int],
     ) -> Table:
         """The table with all columns that the changes need."""
+        names = [plan.columns[i].name for i in key]
         relaxed = [plan.columns[i].name for i in nulls]
         if table is not None:
             return self._tables.evolve(table, plan, metadata, relaxed)
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
-        key = [column.name for column in plan.columns if column.name in (target.rule.key or target.record_key() or ())]
-        order = {name: i for i, name in enumerate(target.rule.key or target.record_key() or ())}
         properties = {
-            "firn.key": json.dumps(sorted(key, key=lambda name: order[name]), ensure_ascii=False),
+            "firn.key": json.dumps(names, ensure_ascii=False),
             "firn.mode": outcome.mode,
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
@@ -238,13 +240,15 @@ class TableJob:
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, in one line: of a Java exception its class and message, of a Python worker's its last line."""
+    """What an error says, in one line: a Java exception's class and message, the last line of a worker's traceback."""
     if isinstance(error, Py4JJavaError):
         java = error.java_exception
         return f"{java.getClass().getSimpleName()}: {str(java.getMessage()).splitlines()[0]}"
     text = str(error).strip()
     if isinstance(error, PythonException):
-        raised = [line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Unavailable|Outcome)?: ", line)]
+        raised = [
+            line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Unavailable|Outcome)?: ", line)
+        ]
         text = raised[-1] if raised else text
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
 

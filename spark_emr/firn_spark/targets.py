@@ -8,7 +8,6 @@ from firn.changes.types import Column
 from firn.errors import EventError
 from firn.streams.config import StreamConfig, TableRule
 from firn.streams.names import TableName
-
 from firn_spark.facts import TableFacts
 
 

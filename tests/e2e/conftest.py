@@ -85,8 +85,10 @@ def start_stack(folder: Path, config: str, *options: str) -> Stack:
     config_file.write_text(config)
     log = (folder / "stack.log").open("ab")
     process = subprocess.Popen(
-        [sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)]
-        + ["--no-schedules", *options],
+        [
+            *(sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)),
+            *("--no-schedules", *options),
+        ],
         stdout=log,
         stderr=log,
         cwd=ROOT,

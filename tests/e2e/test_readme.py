@@ -25,7 +25,7 @@ def blocks(kind: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder that looks like the repository, so that .firn lands in it; the stack that the README starts runs there."""
+    """A folder that looks like the repository, so that .firn lands in it, with the stack that the README starts."""
     folder = tmp_path_factory.mktemp("checkout")
     for name in ("firn.yaml", "examples", ".venv", "layers", "functions", "infra", "spark_emr", "template.yaml"):
         (folder / name).symlink_to(ROOT / name)
@@ -70,4 +70,5 @@ def test_the_readmes_python_runs(checkout: Path) -> None:
     [python] = blocks("python")
     (checkout / "producer.py").write_text(python)
     run(checkout, ".venv/bin/python producer.py && .venv/bin/firn flush shop")
-    assert '"order_id"' in run(checkout, '.venv/bin/firn query --json "SELECT order_id FROM shop.orders WHERE order_id = 2"')
+    query = "SELECT order_id FROM shop.orders WHERE order_id = 2"
+    assert '"order_id"' in run(checkout, f'.venv/bin/firn query --json "{query}"')

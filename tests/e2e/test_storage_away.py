@@ -40,9 +40,7 @@ def post(url: str) -> int:
 
 
 @pytest.mark.stack
-def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     s3 = AwsEndpoint()
     s3.start()
     for name, value in s3.credentials.items():

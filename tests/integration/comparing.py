@@ -6,6 +6,7 @@ them. Both are brought to one value for each type, so that 1.50 equals 1.5 and a
 
 import csv
 import gzip
+import io
 import json
 import math
 import re
@@ -24,9 +25,9 @@ _ARRAY_OR_NOT_SCALAR = re.compile(r".*\[\]|point|hstore|tsvector|.*\.addr")
 
 def final_rows(path: Path) -> list[dict[str, str]]:
     """The rows of a COPY CSV file, plain or .gz."""
-    opened = gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="")
-    with opened as lines:
-        return list(csv.DictReader(lines))
+    data = path.read_bytes()
+    text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+    return list(csv.DictReader(io.StringIO(text, newline="")))
 
 
 def tables(path: Path) -> dict[str, dict[str, Any]]:

@@ -11,6 +11,11 @@ from typing import Any
 
 from firn_local.environment import REPOSITORY
 
+# The JVM does not read TMPDIR, and the SQLite driver unpacks its library there: hence java.io.tmpdir. Jobs here live
+# for seconds: the optimising compiler would take half of their CPU and never pay it back (46 against 24 CPU seconds for
+# a commit of 30,000 changes), and one heap of 1 GB needs no parallel collector.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def spark_submit_path() -> str:
     """The spark-submit of the environment that runs this: pyspark puts it beside the interpreter."""
@@ -44,8 +49,7 @@ class SparkSubmit:
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            # The JVM does not read TMPDIR, and the SQLite driver unpacks its library there.
-            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}"',
+            "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {SHORT_LIVED}',
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             **spark_defaults(overrides),

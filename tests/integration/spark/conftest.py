@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from firn_spark import session
 from pyspark.sql import SparkSession
+
+from firn_spark import session
 from tests.integration.spark.spark_lake import ROOT, Lake
 
 

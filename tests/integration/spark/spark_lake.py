@@ -7,12 +7,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+
 from firn.staging import configs, cuts, epochs, ingest
 from firn.staging.store import open_store
 from firn.streams.names import TableName
 from firn_spark import commit, session
-from pyiceberg.catalog.sql import SqlCatalog
-from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "data" / "corpus"
@@ -109,4 +110,6 @@ class Lake:
     def snapshots(self, table: str) -> list[dict[str, str]]:
         """The summaries of the table's snapshots, oldest first."""
         loaded = self.catalog.load_table(TableName.parse(table).identifier)
-        return [dict(snapshot.summary.additional_properties) for snapshot in loaded.metadata.snapshots if snapshot.summary]
+        return [
+            dict(snapshot.summary.additional_properties) for snapshot in loaded.metadata.snapshots if snapshot.summary
+        ]

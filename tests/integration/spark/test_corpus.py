@@ -6,12 +6,13 @@ tests/data/corpus/README.md says how the events were made and which differences 
 from collections.abc import Mapping
 from typing import Any
 
-from tests.integration import comparing
 import pytest
+from pyspark.sql import SparkSession
+
 from firn.staging.dead import read_dead
 from firn.staging.layout import dead_prefix
 from firn.staging.store import paths
-from pyspark.sql import SparkSession
+from tests.integration import comparing
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 
 pytestmark = pytest.mark.spark

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
 from tests.integration import comparing
 from tests.integration.spark.spark_lake import ROOT, Lake, values
 

@@ -35,30 +35,33 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
-    """A table for people; numbers to the right. Values are shown as they are, never read as markup."""
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, grouped: bool = True) -> None:
+    """A table for people; numbers to the right. Values are shown as they are, never read as markup.
+
+    `grouped`: thousands are set apart, which suits counts and not ids.
+    """
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     shown = list(rows)
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, column in enumerate(columns):
         numeric = bool(shown) and all(_is_number(row[number]) or row[number] is None for row in shown)
         table.add_column(Text(str(column)), justify="right" if numeric else "left", overflow="fold")
     for row in shown:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(cell(value, grouped=grouped)) for value in row))
     out().print(table)
 
 
-def cell(value: Any) -> str:
+def cell(value: Any, *, grouped: bool = True) -> str:
     """A value as one cell of a table."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return f"{value:,}"
+        return f"{value:,}" if grouped else str(value)
     if isinstance(value, datetime):
         return value.isoformat(sep=" ")
     if isinstance(value, bytes):

@@ -34,7 +34,7 @@ def command(
     shown = result.slice(0, limit) if limit else result
     # By place, not by name: a join may give two columns one name.
     values = [column.to_pylist() for column in shown.columns]
-    print_table(result.column_names, list(zip(*values, strict=True)))
+    print_table(result.column_names, list(zip(*values, strict=True)), grouped=False)
     rows = f"{result.num_rows:,} row{'' if result.num_rows == 1 else 's'}"
     if shown.num_rows < result.num_rows:
         rows += f", {shown.num_rows:,} shown (--limit 0 shows all)"

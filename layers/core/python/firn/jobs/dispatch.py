@@ -23,6 +23,7 @@ MAX_ATTEMPTS: Final = 3
 EMPTY_WAIT: Final = timedelta(minutes=15)
 # EventBridge's shortest schedule: what is not sealed now waits at least this long.
 TICK: Final = timedelta(minutes=1)
+EVERY_MINUTE: Final = CommitPolicy()
 _SEAL_TRIES: Final = 5
 
 
@@ -82,7 +83,7 @@ def dispatch(
     *,
     now: datetime,
     config: str,
-    policy: CommitPolicy = CommitPolicy(),
+    policy: CommitPolicy = EVERY_MINUTE,
     force: bool = False,
     reconcile: bool = False,
     random: Callable[[int], bytes] = os.urandom,
