@@ -112,7 +112,7 @@ def environment(folder: Path, lock: Path, *, project: bool) -> bool:
 
 
 def jars() -> bool:
-    """Fetch the jars of infra/setup/jars.lock into .cache/jars with the Ivy that PySpark ships; check each one's hash."""
+    """Fetch the jars of infra/setup/jars.lock into .cache/jars by the Ivy that PySpark ships; check their hashes."""
     did = False
     lock = (ROOT / "infra/setup/jars.lock").read_text()
     wanted = [line.split() for line in lock.splitlines() if line and not line.startswith("#")]

@@ -1,0 +1,90 @@
+"""Random histories, delivered shuffled and doubled in one epoch, against the executable specification."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.changes.fold import RowChange, fold
+from firn.changes.positions import order_key, position
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import GONE, config, event
+
+pytestmark = pytest.mark.spark
+
+
+def change(one: dict[str, Any]) -> RowChange:
+    """An event of `test_commit.event` as the specification knows it."""
+    op, source = one["op"], one["source"]
+    image = one["after"] if op in "cur" else one["before"]
+    where = position("postgresql", op, source["sequence"], 0)
+    return RowChange(
+        op=op,
+        key=() if op == "t" else (image["id"],),
+        old_key=None,
+        position=where,
+        order=order_key(where, op, repr(image).encode()),
+        values=image if op in "cur" else None,
+        unavailable=frozenset(name for name, value in (image or {}).items() if value == GONE),
+    )
+
+
+def history(seed: int, events: int, keys: int) -> list[dict[str, Any]]:
+    """Inserts, updates with and without unavailable columns, deletes, moves and, rarely, truncates, in order.
+
+    Not what a database would send: updates of deleted rows and deletes of absent ones are among them, as they are when
+    a part of the stream is late.
+    """
+    dice = random.Random(seed)
+    told = []
+    for lsn in range(100, 100 + events):
+        key = dice.randrange(keys)
+        row = {"id": key, "v": f"v{lsn}", "w": f"w{lsn}", "n": lsn}
+        gone = {name: GONE for name in ("v", "w") if dice.random() < 0.5}
+        match dice.choices("cudmt", (4, 8, 3, 2, 0.02))[0]:
+            case "c":
+                # Now and then a row that really holds the placeholder's text.
+                told.append(event("c", lsn, row | ({"v": GONE} if dice.random() < 0.05 else {})))
+            case "u":
+                told.append(event("u", lsn, row | gone))
+            case "d":
+                told.append(event("d", lsn, None, {"id": key, "v": None, "w": None, "n": 0}))
+            case "m":
+                old = (key + 1 + dice.randrange(keys - 1)) % keys
+                told.append(event("d", lsn, None, {"id": old, "v": None, "w": None, "n": 0}))
+                told.append(event("c", lsn, row | gone))
+            case _:
+                told.append(event("t", lsn))
+    return told
+
+
+@pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)])
+def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
+    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int
+) -> None:
+    told = history(seed, events, keys)
+    delivered = told + random.Random(seed).choices(told, k=events // 3)
+    random.Random(seed + 1).shuffle(delivered)
+    lake = Lake(spark, tmp_path, config())
+    lake.land(delivered, at_once=500)
+    expected = {key[0]: row.values for key, row in fold({}, map(change, told)).rows.items()}
+    found = {
+        key: {name: row[name] for name in ("id", "v", "w", "n")} for key, row in lake.by_key("lake.t", "id").items()
+    }
+    assert found == expected
+
+
+def test_five_epochs_of_whole_rows_in_order_equal_the_specification(spark: SparkSession, tmp_path: Path) -> None:
+    told = [one for one in history(3, 1_500, 100) if GONE not in (one["after"] or {}).values()]
+    lake = Lake(spark, tmp_path, config())
+    dice = random.Random(3)
+    size = -(-len(told) // 5)
+    for first in range(0, len(told), size):
+        epoch = told[first : first + size]
+        delivered = epoch + dice.choices(epoch, k=50)
+        dice.shuffle(delivered)
+        lake.land(delivered, at_once=100)
+    expected = {key[0]: row.values["n"] for key, row in fold({}, map(change, told)).rows.items()}
+    assert {key: row["n"] for key, row in lake.by_key("lake.t", "id").items()} == expected

@@ -1,0 +1,101 @@
+"""The commit job's pure rules: columns, keys, progress, settings. No JVM."""
+
+import json
+from typing import Any
+
+import pytest
+
+from firn.changes.types import Column, decimal
+from firn.changes.types import parse as kind
+from firn_spark.planning import KeyChanged, plan_columns, plan_key
+from firn_spark.progress import parse
+from firn_spark.session import catalog_settings, jdbc_uri
+
+
+def columns(**types: str) -> tuple[Column, ...]:
+    return tuple(Column(name, kind(text)) for name, text in types.items())
+
+
+def test_a_new_table_gets_the_smallest_types_that_hold_all_that_was_seen() -> None:
+    plan = plan_columns((), (), [columns(id="int", a="int"), columns(id="long", b="string")], ["id"])
+    assert [(c.name, str(c.type), c.required) for c in plan.columns] == [
+        ("id", "long", True),
+        ("a", "int", False),
+        ("b", "string", False),
+    ]
+    assert plan.added == plan.columns
+
+
+def test_a_declaration_beats_what_was_seen() -> None:
+    plan = plan_columns((), columns(amount="decimal(12,2)"), [columns(amount="string")])
+    assert plan.columns[0].type == decimal(12, 2)
+
+
+def test_an_existing_column_changes_only_by_icebergs_promotions() -> None:
+    existing = columns(a="int", b="float", c="string")
+    plan = plan_columns(existing, (), [columns(a="string", b="double", c="long"), columns(a="long")])
+    assert [str(c.type) for c in plan.columns] == ["long", "double", "string"]
+    assert [c.name for c in plan.widened] == ["a", "b"]
+    assert plan.added == ()
+
+
+def test_columns_added_to_an_existing_table_are_optional_and_its_unwritable_ones_are_left_alone() -> None:
+    plan = plan_columns(
+        columns(id="int"), (), [columns(id="int", new="int", place="string")], ["new"], frozenset({"place"})
+    )
+    assert [(c.name, c.required) for c in plan.added] == [("new", False)]
+
+
+def test_a_source_column_with_the_name_of_a_metadata_column_is_left_out() -> None:
+    assert [c.name for c in plan_columns((), (), [columns(id="int", _firn_pos="binary")]).columns] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("configured", "existing", "record", "key"),
+    [
+        (("a",), None, ("b",), ("a",)),
+        (None, ("b",), ("c",), ("b",)),
+        (None, None, ("c",), ("c",)),
+        (None, None, None, ()),
+        (("b", "a"), ("a", "b"), None, ("a", "b")),
+    ],
+)
+def test_the_key_is_the_configured_then_the_tables_then_the_records(
+    configured: Any, existing: Any, record: Any, key: Any
+) -> None:
+    assert plan_key(configured, existing, record) == key
+
+
+def test_a_key_that_contradicts_the_table_is_refused() -> None:
+    with pytest.raises(KeyChanged, match="rebuild the table"):
+        plan_key(("a",), (), None)
+
+
+def test_progress_is_the_highest_epoch_in_the_ancestry_and_not_on_other_branches() -> None:
+    snapshots = [
+        {"snapshot-id": 1, "summary": {"firn.epoch.shop": "9"}},
+        {"snapshot-id": 2, "parent-snapshot-id": 1, "summary": {"firn.epoch.shop": "10", "total-records": "7"}},
+        {"snapshot-id": 3, "parent-snapshot-id": 1, "summary": {"firn.epoch.shop": "11"}},
+    ]
+    table = {
+        "location": "file:///t", "schemas": [{"schema-id": 0, "fields": []}], "current-schema-id": 0,
+        "snapshots": snapshots, "current-snapshot-id": 2,
+    }  # fmt: skip
+    state = parse(json.dumps(table))
+    assert (state.progress("shop"), state.progress("other"), state.records) == (10, 0, 7)
+
+
+def test_the_catalog_is_spelled_for_jdbc_as_pyiceberg_spells_it_for_sqlalchemy() -> None:
+    assert jdbc_uri("sqlite:////data/c.db") == "jdbc:sqlite:/data/c.db?busy_timeout=30000&journal_mode=WAL"
+    with pytest.raises(ValueError, match="sqlite:///"):
+        jdbc_uri("postgresql://db")
+
+
+def test_s3_settings_take_the_endpoint_from_the_environment_and_no_secret() -> None:
+    environment = {"AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "AWS_SECRET_ACCESS_KEY": "hidden"}
+    settings = catalog_settings("sqlite:////c.db", "s3://bucket/warehouse/", environment)
+    assert settings["spark.sql.catalog.firn.s3.endpoint"] == "http://127.0.0.1:5000"
+    assert settings["spark.sql.catalog.firn.warehouse"] == "s3://bucket/warehouse"
+    assert "hidden" not in settings.values()
+    with pytest.raises(ValueError, match="file:///"):
+        catalog_settings("sqlite:////c.db", "/just/a/path", {})
