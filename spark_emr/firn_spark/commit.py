@@ -19,7 +19,7 @@ from firn_spark import session as sessions
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
 from firn_spark.outcome import Outcome
-from firn_spark.read import SealedBatch, raw_changes
+from firn_spark.read import Order, SealedBatch, raw_changes
 from firn_spark.rejects import refused, write_rejects
 from firn_spark.table_job import TableJob, first_line
 from firn_spark.targets import Routes, route
@@ -64,7 +64,8 @@ def run(
         outcomes: list[Outcome] = []
         filtered = 0
         if needed:
-            raw = raw_changes(own, staging, _batches(needed), settings.generation).persist(StorageLevel.MEMORY_AND_DISK)
+            order = Order(settings.generation, settings.order_by)
+            raw = raw_changes(own, staging, _batches(needed), order).persist(StorageLevel.MEMORY_AND_DISK)
             routes = route(settings, facts_of(raw))
             filtered = routes.ignored
             _reject_refused(store, stream, needed, raw, routes)

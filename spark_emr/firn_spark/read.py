@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from firn.changes.infer import columns_from
-from firn.changes.positions import order_key, position
+from firn.changes.positions import field_position, order_key, position
 from firn.errors import EventError
 from firn.staging.store import get, open_store
 from firn_spark.arrow import map_in_arrow
@@ -53,7 +53,16 @@ class SealedBatch:
     bytes: int
 
 
-def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch], generation: int) -> DataFrame:
+@dataclass(frozen=True)
+class Order:
+    """What a stream's configuration says about order: its generation, and the field that orders a source without
+    positions (None: arrival order)."""
+
+    generation: int = 0
+    field: str | None = None
+
+
+def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order) -> DataFrame:
     """All rows of the batches, columns RAW. Fails if an object is missing or broken: acknowledged data is never
     skipped."""
     cores = spark.sparkContext.defaultParallelism
@@ -78,17 +87,17 @@ def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch
             for first in range(0, len(mine), _FETCHES_AT_ONCE):
                 some = mine[first : first + _FETCHES_AT_ONCE]
                 for batch, body in zip(some, pool.map(fetch, some), strict=True):
-                    yield from rows_of(batch, body, generation)
+                    yield from rows_of(batch, body, order)
 
     return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, RAW)
 
 
-def rows_of(batch: SealedBatch, body: bytes, generation: int) -> Iterator[pa.RecordBatch]:
+def rows_of(batch: SealedBatch, body: bytes, order: Order) -> Iterator[pa.RecordBatch]:
     """The rows of one staged object, then its facts, as record batches of RAW."""
     table = pq.read_table(io.BytesIO(body))
     rows = table.num_rows
     columns: dict[str, pa.Array] = {name: table.column(name).cast(kind) for name, kind in _STAGED.items()}
-    placed = _place(batch, {name: columns[name].to_pylist() for name in (*_PLACED_BY, "op", "index")}, generation)
+    placed = _place(batch, {name: columns[name].to_pylist() for name in (*_PLACED_BY, "op", "index")}, order)
     columns |= {name: pa.array(values, RAW.field(name).type) for name, values in placed.items()}
     columns["epoch"] = pa.array([batch.epoch] * rows, pa.int64())
     columns["batch"] = pa.array([batch.batch] * rows, pa.string())
@@ -102,20 +111,23 @@ def rows_of(batch: SealedBatch, body: bytes, generation: int) -> Iterator[pa.Rec
         yield pa.RecordBatch.from_pylist([empty | fact for fact in facts], RAW)
 
 
-_PLACED_BY = ("connector", "order", "before", "after", "key")
+_PLACED_BY = ("table", "connector", "order", "before", "after", "key")
 
 
-def _place(batch: SealedBatch, columns: dict[str, list[Any]], generation: int) -> dict[str, list[Any]]:
+def _place(batch: SealedBatch, columns: dict[str, list[Any]], by: Order) -> dict[str, list[Any]]:
     """Position, total order and occurrence of each change."""
     placed: dict[str, list[Any]] = {"pos": [], "ord": [], "occurrence": [], "fault": [], "fault_text": []}
-    seen: dict[bytes, int] = {}
+    seen: dict[tuple[str, bytes], int] = {}
     names = ("op", "index", *_PLACED_BY)
-    for op, index, connector, order, before, after, key in zip(*(columns[name] for name in names), strict=True):
+    for op, index, table, connector, order, before, after, key in zip(*(columns[name] for name in names), strict=True):
         content = f"{before}\0{after}\0{key if before is None and after is None else ''}".encode()
         where: bytes | None = None
         fault = text = None
         try:
-            where = position(connector or "", op, order, generation)
+            where = position(connector or "", op, order, by.generation)
+            image = after if after is not None else before
+            if where is None and by.field is not None and image is not None:
+                where = field_position(image.encode(), by.field, op, by.generation)
         except EventError as error:
             fault, text = error.code, str(error)
         if where is None:
@@ -123,8 +135,9 @@ def _place(batch: SealedBatch, columns: dict[str, list[Any]], generation: int) -
             total = b"\0" + batch.place.to_bytes(8, "big") + index.to_bytes(4, "big") + b"\1"
         else:
             total = b"\1" + order_key(where, op, content)
-        occurrence = seen.get(total, 0)
-        seen[total] = occurrence + 1
+        # Truncates of two tables are alike in all but the table.
+        occurrence = seen.get((table, total), 0)
+        seen[table, total] = occurrence + 1
         for name, value in zip(placed, (where, total, occurrence, fault, text), strict=True):
             placed[name].append(value)
     return placed

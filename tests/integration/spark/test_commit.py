@@ -260,6 +260,16 @@ def test_identical_rows_of_one_copy_are_all_kept_and_a_repeated_request_adds_non
     assert one.snapshots("lake.t")[-1]["firn.epoch.spec"] == "2"
 
 
+def test_a_request_delivered_twice_in_one_epoch_is_appended_once(lake: Make) -> None:
+    one = lake(config(""))
+    copied = [event("c", 10, {"a": 1}) for _ in range(3)]
+    one.post(copied)
+    one.post(copied)
+    assert one.commit(one.seal()) == 0
+    assert len(one.rows("lake.t")) == 3
+    assert one.line("lake.t") | {"merged": 3, "superseded": 3} == one.line("lake.t")
+
+
 def test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence(lake: Make) -> None:
     one = lake(config(""))
     one.land([event("c", 10, {"a": 1})])
@@ -280,3 +290,11 @@ def test_a_key_changed_in_the_configuration_stops_the_table_with_advice(lake: Ma
     one.post([event("c", 20, {"id": 2, "v": "a"})])
     assert one.commit(one.seal()) == 1
     assert "rebuild the table" in one.line("lake.t")["error"]
+
+
+def test_a_source_without_positions_is_ordered_by_the_field_that_the_configuration_names(lake: Make) -> None:
+    one = lake(config(stream="    order_by: version\n"))
+    value = {"op": "u", "before": None, "source": {"connector": "own", "schema": "app", "table": "t"}}
+    one.land([{**value, "after": {"id": 1, "v": "ten", "version": 10}}])
+    one.land([{**value, "after": {"id": 1, "v": "nine", "version": 9}}])
+    assert one.by_key("lake.t", "id")[1]["v"] == "ten"

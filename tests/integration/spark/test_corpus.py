@@ -1,6 +1,7 @@
-"""Debezium's own events, sent whole, against PostgreSQL's own final state: every table equals, and each trap is named.
+"""Debezium's own events against PostgreSQL's own final state, and each trap in them by name. The other encodings go
+through the whole stack in tests/e2e/test_corpus_over_http.py.
 
-tests/data/corpus/README.md says how the events were made and which differences no reader of them can avoid.
+tests/data/README.md says how the events were made and which differences no reader of them can avoid.
 """
 
 from collections.abc import Mapping
@@ -60,8 +61,6 @@ def what_iceberg_or_debezium_cannot_hold(column: str, _row: Mapping[str, str]) -
 
 
 EXPECT_NULL = {"gen": area_of_streamed_rows}
-# A column dropped and added again makes no event: only the incremental snapshot (plain, schema) tells row 1 again.
-STALE_WITHOUT_INCREMENTAL_SNAPSHOT = {"evolve": ["(1,) c: expected None, is 'back'"]}
 
 
 @pytest.fixture(scope="module")
@@ -80,22 +79,6 @@ def schema(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lak
     return lake
 
 
-@pytest.fixture(scope="module")
-def flat(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """Flattened by ExtractNewRecordState: no truncates, only an LSN for the order."""
-    lake = Lake(spark, tmp_path_factory.mktemp("flat"), config(KEYS, "flat"))
-    lake.land(records(CORPUS / "spec" / "flat.ndjson.gz"))
-    return lake
-
-
-@pytest.fixture(scope="module")
-def cloudevents(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Lake:
-    """CloudEvents 1.0 in JSON."""
-    lake = Lake(spark, tmp_path_factory.mktemp("cloudevents"), config({"uidx": ["a", "b"]}, "cloudevents"))
-    lake.land(records(CORPUS / "spec" / "cloudevents.ndjson.gz"))
-    return lake
-
-
 @pytest.mark.parametrize("name", sorted(KEYS))
 def test_plain_events_give_the_final_state(plain: Lake, name: str) -> None:
     assert differences(plain, name, typed=False, expect_null=EXPECT_NULL.get(name)) == []
@@ -108,20 +91,7 @@ def test_events_with_schema_give_the_final_state_in_every_scalar_type(schema: La
     assert [line for line in found if " nneg: " not in line] == []
 
 
-# Flattening drops truncates (the SMT does), so the rows that they removed stay.
-@pytest.mark.parametrize("name", sorted(KEYS.keys() - {"trunc_a", "trunc_b"}))
-def test_flattened_events_give_the_final_state(flat: Lake, name: str) -> None:
-    found = differences(flat, name, typed=False, expect_null=EXPECT_NULL.get(name))
-    assert found == STALE_WITHOUT_INCREMENTAL_SNAPSHOT.get(name, [])
-
-
-@pytest.mark.parametrize("name", sorted(KEYS))
-def test_cloudevents_give_the_final_state(cloudevents: Lake, name: str) -> None:
-    found = differences(cloudevents, name, typed=False, expect_null=EXPECT_NULL.get(name))
-    assert found == STALE_WITHOUT_INCREMENTAL_SNAPSHOT.get(name, [])
-
-
-# The traps of tests/data/corpus/README.md, by name.
+# The traps of tests/data/README.md, by name.
 
 
 def test_a_changed_key_carries_the_unchanged_documents_of_the_old_row(plain: Lake) -> None:
@@ -132,8 +102,8 @@ def test_a_changed_key_carries_the_unchanged_documents_of_the_old_row(plain: Lak
     assert moved["n"] == 13
 
 
-def test_a_row_that_really_holds_the_placeholder_text_keeps_it(plain: Lake, schema: Lake, flat: Lake) -> None:
-    for lake in (plain, schema, flat):
+def test_a_row_that_really_holds_the_placeholder_text_keeps_it(plain: Lake, schema: Lake) -> None:
+    for lake in (plain, schema):
         docs = {str(key): row for key, row in lake.by_key("spec.docs_default", "id").items()}
         assert docs["00000000-0000-4000-8000-0000000000bb"]["body"] == "__debezium_unavailable_value"
 
@@ -208,7 +178,7 @@ def test_names_with_dots_blanks_and_other_scripts_are_columns_like_others(plain:
     assert (rows[1]["dot.ted"], rows[1]["日本語"], rows[1]["Größe"], rows[1]["$d"]) == ("d", "変更", 11, 5)
 
 
-def test_nothing_of_the_corpus_is_rejected(plain: Lake, schema: Lake, flat: Lake, cloudevents: Lake) -> None:
-    for lake in (plain, schema, flat, cloudevents):
+def test_nothing_of_the_corpus_is_rejected(plain: Lake, schema: Lake) -> None:
+    for lake in (plain, schema):
         letters = [letter for path in paths(lake.store, dead_prefix("spec")) for letter in read_dead(lake.store, path)]
         assert letters == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firn.changes.change import Change
 from firn.changes.envelopes import parse
-from firn.changes.positions import WIDTH, order_key, position
+from firn.changes.positions import WIDTH, field_position, order_key, position
 from firn.errors import EventError
 
 ROOT = Path(__file__).parents[3]
@@ -241,3 +241,21 @@ def test_equal_changes_have_equal_keys_and_others_differ() -> None:
 def test_no_position_is_older_than_any() -> None:
     assert order_key(None, "u", b"a") < order_key(at("0", op="r", generation=1), "t", b"a")
     assert len(order_key(None, "u", b"")) == len(order_key(at("5"), "u", b""))
+
+
+def test_order_by_compares_numbers_and_times_as_what_they_are() -> None:
+    def by(value: str) -> bytes:
+        return field_position(b'{"id": 1, "version": ' + value.encode() + b"}", "version", "u", 0)
+
+    assert by("9") < by("10") < by("10.5") < by('"11"')
+    assert by("-1") < by("0")
+    assert by('"2024-01-01T00:00:00+02:00"') < by('"2024-01-01T00:00:00Z"') == by('"2024-01-01 00:00:00"')
+    assert by("1") < field_position(b'{"version": 0}', "version", "u", 1)
+    assert len(by("1")) == WIDTH
+
+
+@pytest.mark.parametrize("image", [b"{}", b'{"version": null}', b'{"version": "new"}', b'{"version": {}}', b"[]"])
+def test_order_by_on_a_row_that_does_not_hold_it_is_a_bad_position(image: bytes) -> None:
+    with pytest.raises(EventError, match="version") as caught:
+        field_position(image, "version", "u", 0)
+    assert caught.value.code == "bad_position"

@@ -16,6 +16,7 @@ text.
 | oracle | commit SCN (a read's: its SCN) | SCN, 64 bits; rs_id, 80; ssn, 32 |
 | mongodb | time, ms | place in its second |
 | firn | start of the producer, ms | its counter |
+| none, with `order_by` | the field's value, half of the range added | 0 |
 
 PostgreSQL's `source.sequence` is [previous commit LSN, change LSN]: the change's LSN alone is not in commit order.
 Snapshot reads have null for the first, and so has the first streamed transaction, which may hold lower LSNs than the
@@ -28,6 +29,8 @@ formats by SQL Server ("nchar(22) log sequence number": VLF, block, slot in hex)
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from hashlib import blake2b
 from typing import Any
 
@@ -60,6 +63,44 @@ def position(connector: str, op: str, order: str | None, generation: int) -> byt
         return generation.to_bytes(4) + commit.to_bytes(16) + kind + change.to_bytes(24)
     except (ValueError, OverflowError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise EventError("bad_position", f"{connector} order {order[:80]}: {error}") from None
+
+
+def field_position(image: bytes, field: str, op: str, generation: int) -> bytes:
+    """The position of a change of a source without any, from a field of its row: the stream's `order_by`.
+
+    `image`: the row as JSON. A number counts with nine decimals, a time in ISO 8601 in microseconds (without a zone it
+    is UTC). The kind stays as it is elsewhere, so of equal values a streamed change beats a read. Raises EventError
+    bad_position if the field is missing, null, or of another kind.
+    """
+    try:
+        value = msgspec.json.decode(image, type=dict[str, msgspec.Raw]).get(field)
+        if value is None:
+            raise ValueError("the row does not hold it")
+        commit = _HALF + _sortable(msgspec.json.decode(value, type=int | float | str | None))
+        kind = b"\0" if op == "r" else b"\1"
+        return generation.to_bytes(4) + commit.to_bytes(16) + kind + bytes(24)
+    except (ValueError, OverflowError, ArithmeticError, RecursionError) as error:
+        raise EventError("bad_position", f"order_by field {field!r}: {error}") from None
+
+
+_HALF = 1 << 127  # makes negative values sort as unsigned bytes
+
+
+def _sortable(value: float | str | None) -> int:
+    if value is None:
+        raise ValueError("it is null")
+    if isinstance(value, int):
+        return value * 10**9
+    if isinstance(value, float):
+        value = repr(value)
+    try:
+        return int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)
+    except ArithmeticError:
+        time = datetime.fromisoformat(value)
+        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def order_key(position: bytes | None, op: str, content: bytes) -> bytes:
