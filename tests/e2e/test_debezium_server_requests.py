@@ -11,6 +11,7 @@ import pytest
 from tests.e2e.conftest import CORPUS, Stack
 
 SAVED = sorted(file.name.removesuffix(".ndjson.gz") for file in (CORPUS / "http_raw").glob("*.ndjson.gz"))
+OPTIONS = ("--s3",)  # the other modules' storage is files
 CONFIG = "streams:\n" + "".join(
     f"""
   {name}:
