@@ -9,7 +9,7 @@ export SAM_CLI_TELEMETRY := 0
 .PHONY: help setup setup-sam demo up test test-unit test-property test-stack test-spark test-e2e check sam bench lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
 setup:  ## install everything into .venv and .cache (a no-op the second time)
 	@$(PYTHON) infra/setup/setup.py

@@ -9,6 +9,7 @@ from firn.errors import ConfigError
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.dead import read_dead
 from firn.staging.store import Store, get, listing
+from firn.streams.config import StreamConfig
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -45,17 +46,22 @@ def stream_statuses(store: Store, catalog: "Catalog", now: datetime) -> list[Str
     except ConfigError:
         return []
     tables = list_tables(catalog)
-    return [_status(store, name, [one for one in tables if one.stream == name], now) for name in sorted(config.streams)]
+    return [
+        _status(store, config.streams[name], [one for one in tables if one.stream == name], now)
+        for name in sorted(config.streams)
+    ]
 
 
-def _status(store: Store, stream: str, tables: "Sequence[TableSummary]", now: datetime) -> StreamStatus:
+def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary]", now: datetime) -> StreamStatus:
+    stream = settings.name
     committed = cuts.newest(store, stream)
     cut = cuts.read(store, stream, committed) if committed else None
     free = epochs.candidates(store, stream, now, above=committed)
     open_epochs = [epochs.read(store, stream, n) for n in epochs.numbers(store, stream, committed)]
     dead = _dead_letters(store, stream)
     keyless = tuple(one.name for one in tables if one.mode == "append" and not one.key)
-    positionless = _without_position(store, stream, [batch.path for batch in free.batches])
+    ordered = settings.order_by is not None
+    positionless = not ordered and _without_position(store, stream, [batch.path for batch in free.batches])
     notes = []
     if positionless:
         notes.append(
@@ -96,8 +102,10 @@ def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:
     data = get(store, path) if path else None
     if data is None:
         return False
-    orders = read_parquet(data).read_all().column("order")
-    return bool(orders.null_count)
+    rows = read_parquet(data).read_all()
+    if "order" not in rows.column_names:  # null throughout
+        return bool(rows.num_rows)
+    return bool(rows.column("order").null_count)
 
 
 def _newest_sealed(store: Store, stream: str) -> str | None:
