@@ -24,7 +24,7 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup  ## all tests
-	@$(BIN)/python -m pytest tests
+	@$(BIN)/python -m pytest tests/unit tests/property tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
 	@$(BIN)/python -m pytest tests/unit

@@ -26,14 +26,14 @@ from firn_spark.facts import columns_to_json
 _STAGED = {
     "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
     "order": pa.string(), "tx_order": pa.int64(), "flat": pa.bool_(), "key": pa.string(), "before": pa.string(),
-    "after": pa.string(), "schema_id": pa.string(),
+    "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
 }  # fmt: skip
 # pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
 # fault, fault_text: why the change can't be placed. fact, value: a row that is no change but says something about the
 # table: fact "columns" (value: inferred columns), "schema" (the inline schema), "key" (names of the record's key).
 RAW = pa.schema(
     {"epoch": pa.int64(), "batch": pa.string()}
-    | _STAGED
+    | {name: kind for name, kind in _STAGED.items() if name != "schema"}
     | {"pos": pa.binary(), "ord": pa.binary(), "occurrence": pa.int32()}
     | dict.fromkeys(("fault", "fault_text", "fact", "value"), pa.string())
 )
@@ -94,9 +94,9 @@ def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch
 
 def rows_of(batch: SealedBatch, body: bytes, order: Order) -> Iterator[pa.RecordBatch]:
     """The rows of one staged object, then its facts, as record batches of RAW."""
-    table = pq.read_table(io.BytesIO(body))
+    table = _staged(body)
     rows = table.num_rows
-    columns: dict[str, pa.Array] = {name: table.column(name).cast(kind) for name, kind in _STAGED.items()}
+    columns = {name: table.column(name) for name in _STAGED}
     placed = _place(batch, {name: columns[name].to_pylist() for name in (*_PLACED_BY, "op", "index")}, order)
     columns |= {name: pa.array(values, RAW.field(name).type) for name, values in placed.items()}
     columns["epoch"] = pa.array([batch.epoch] * rows, pa.int64())
@@ -109,6 +109,24 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> Iterator[pa.Record
     if facts:
         empty = dict.fromkeys(RAW.names) | {"epoch": batch.epoch, "batch": batch.batch}
         yield pa.RecordBatch.from_pylist([empty | fact for fact in facts], RAW)
+
+
+def _staged(body: bytes) -> pa.Table:
+    """All columns of one staged object; what says nothing is not in the file (docs/architecture.md)."""
+    table = pq.read_table(io.BytesIO(body))
+    rows = table.num_rows
+    columns = []
+    for name, kind in _STAGED.items():
+        if name in table.column_names:
+            column = table.column(name).cast(kind)
+        elif name == "index":
+            column = pa.array(range(rows), kind)
+        elif name == "flat":
+            column = pa.repeat(pa.scalar(False, kind), rows)
+        else:
+            column = pa.nulls(rows, kind)
+        columns.append(column)
+    return pa.table(columns, names=list(_STAGED))
 
 
 _PLACED_BY = ("table", "connector", "order", "before", "after", "key")

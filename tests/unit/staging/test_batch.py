@@ -1,6 +1,7 @@
 import io
 from datetime import datetime
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -44,6 +45,17 @@ def test_a_staged_batch_holds_the_columns_of_format_1() -> None:
     assert [row["after"] for row in rows] == ['{ "id": 1.50 }', "{}", None]
     assert rows[2]["before"] == '{"n":"ü"}'
     assert [row["ts"] for row in rows] == [1, None, 3]
+
+
+def test_a_column_that_says_nothing_is_left_out() -> None:
+    plain = msgspec.structs.replace(
+        PARSED, index=[0, 1, 2], flat=[False] * 3, ts=[0] * 3, key=[None] * 3, tx_order=[None] * 3, schema=[None] * 3
+    )
+    table = pq.read_table(io.BytesIO(write_batch(plain, META)))
+    assert table.column_names == ["table", "op", "ts", "connector", "order", "before", "after"]
+    late = msgspec.structs.replace(plain, flat=[False, True, False], key=[None, b"{}", None])
+    table = pq.read_table(io.BytesIO(write_batch(late, META)))
+    assert (table["flat"].to_pylist(), table["key"].to_pylist()) == ([False, True, False], [None, "{}", None])
 
 
 def test_a_schema_stands_on_the_first_row_that_uses_it() -> None:

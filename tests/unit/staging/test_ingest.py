@@ -24,7 +24,7 @@ def staged(store: FaultyStore, batch: str) -> list[dict[str, Any]]:
     data = get(store, layout.staged_path(batch))
     assert data is not None
     rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(data)).to_pylist()
-    return rows
+    return [{"index": place} | row for place, row in enumerate(rows)]  # a file without `index`: 0, 1, 2, …
 
 
 def test_an_accepted_request_is_one_staged_object(config: Config, now: datetime, body: Body) -> None:

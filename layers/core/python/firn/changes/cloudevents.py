@@ -88,7 +88,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     connectors = [event.connector for event in events]
     op = [event.op for event in events]
     table = kind.tables(events)
-    before, before_plain = images([row.before for row in rows], sparse=True)
+    before, before_plain = images([row.before for row in rows])
     after, after_plain = images([row.after for row in rows])
     schema, _ = images([data.schema for data in datas])
     others = [

@@ -1,7 +1,6 @@
 """Decoded events of one shape -> columns, at one comprehension a column: the path that nearly all events take."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -10,6 +9,7 @@ from firn.changes.reading import Value, decode
 from firn.errors import EventError
 
 _OBJECT = b"{"[0]
+_NULL = Raw(b"null")
 
 
 class Columns(Struct, frozen=True):
@@ -27,16 +27,10 @@ class Columns(Struct, frozen=True):
     schema: list[bytes | None] | None = None  # when the format itself holds it, as CloudEvents do
 
 
-def images(raws: Sequence[Raw], *, sparse: bool = False) -> tuple[list[bytes | None], bool]:
-    """Row images as bytes, null as None; and whether all of them are objects or null. `sparse`: most are null."""
-    if not raws:
-        return [], True
-    # No JSON text holds a NUL byte, so that splitting at it is exact; it makes small objects fastest.
-    texts: list[Any] = b"\0".join(raws).split(b"\0") if sparse else list(map(bytes, raws))
+def images(raws: Sequence[Raw]) -> tuple[list[bytes | None], bool]:
+    """Row images as bytes, null as None; and whether all of them are objects or null."""
+    texts = [None if raw == _NULL else bytes(raw) for raw in raws]
     # Of all first bytes that a JSON value can have, an object's is the highest.
-    if min(texts) >= b"{":
-        return texts, True
-    texts = [None if text == b"null" else text for text in texts]
     return texts, min(filter(None, texts), default=b"{") >= b"{"
 
 

@@ -5,7 +5,7 @@ Rules from Debezium's documentation ("Data change events" of each connector) and
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -13,13 +13,14 @@ from msgspec import Raw, Struct
 from firn.changes.change import Change, Ignored, Int64
 from firn.changes.columns import Columns, images, irregular, single
 from firn.changes.reading import Value, decode, required_op
-from firn.changes.sources import Sequenced, Source, frequent_type, source_type
+from firn.changes.sources import Postgres, Sequenced, Source, frequent_type, source_type
 from firn.errors import EventError
 
 # Members that a flattened row has and no envelope: their presence fails the decode, so that a flattened row with
 # columns named `op` and `source` is read on its own, as what it is.
 MARKERS = frozenset({"__op", "__deleted"})
 _NULL = Raw(b"null")
+_Op = Literal["c", "u", "d", "r", "t", "m"]
 _Never = Annotated[str, msgspec.Meta(min_length=1, max_length=0)]
 
 
@@ -30,7 +31,7 @@ class Transaction(Struct, frozen=True, gc=False):
 
 
 @cache
-def event_type(source: type[Source]) -> Any:
+def event_type(source: type[Source], op: Any = str) -> Any:
     """The envelope with this connector's source. Members that Firn doesn't need are skipped undecoded.
 
     Everything has a default, so that a heartbeat among events does not fail the decode of them all: its op is "".
@@ -42,7 +43,7 @@ def event_type(source: type[Source]) -> Any:
             ("after", Raw, _NULL),
             ("source", source, source()),
             ("transaction", Transaction | None, None),
-            ("op", str, ""),
+            ("op", op, ""),
             ("flat_op", _Never, ""),
             ("flat_deleted", _Never, ""),
         ],
@@ -55,6 +56,14 @@ def event_type(source: type[Source]) -> Any:
 def value_type(connector: str) -> Any:
     """What the fast path decodes a value into."""
     return event_type(frequent_type(connector)) | None
+
+
+def exact_type(connector: str) -> Any:
+    """The same for events that have an op of _Op and this connector: one object for all, where each had its own."""
+    source = msgspec.defstruct(
+        "Source", [("connector", Literal[connector], "")], bases=(frequent_type(connector),), frozen=True, gc=False
+    )
+    return event_type(source, _Op) | None
 
 
 def connector_of(value: Value) -> str:
@@ -72,11 +81,12 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     op = [event.op for event in events]
     table = kind.tables(sources)
     order = kind.orders(sources)
-    before, before_plain = images([event.before for event in events], sparse=True)
+    before, before_plain = images([event.before for event in events])
     after, after_plain = images([event.after for event in events])
     plain = before_plain and after_plain
     # What else orders a source of frequent fields was not decoded.
-    others = [] if kind is not Sequenced or all(order) else [i for i, text in enumerate(order) if text is None]
+    frequent = issubclass(kind, Sequenced) and not issubclass(kind, Postgres)
+    others = [i for i, text in enumerate(order) if text is None] if frequent and not all(order) else []
     return Columns(
         op=op,
         table=table,

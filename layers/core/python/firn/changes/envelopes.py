@@ -43,10 +43,18 @@ class Format(Struct, frozen=True):
     read: Callable[[Value], Change | Ignored]
     strict: bool = True  # False: numbers may come as text
     flat: bool = False
+    # The same as value_type, quicker, for events that all have a known op and this connector; tried first.
+    exact_type: Callable[[str], Any] | None = None
 
 
 FORMATS = {
-    "debezium": Format(debezium.value_type, debezium.connector_of, debezium.columns, debezium.read),
+    "debezium": Format(
+        debezium.value_type,
+        debezium.connector_of,
+        debezium.columns,
+        debezium.read,
+        exact_type=debezium.exact_type,
+    ),
     "flat": Format(flat.value_type, flat.connector_of, flat.columns, flat.read, flat=True),
     "cloudevents": Format(
         cloudevents.value_type, cloudevents.connector_of, cloudevents.columns, cloudevents.read, strict=False
@@ -118,9 +126,9 @@ def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
 
 
 @cache  # bounded: a shape's connector is one of SOURCES or ""
-def _decoder(shape: Shape, *, array: bool) -> Callable[[bytes], list[Any]]:
+def _decoder(shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> Callable[[bytes], list[Any]]:
     form = FORMATS[shape.format]
-    kind = form.value_type(shape.connector)
+    kind = value_type(shape.connector)
     if shape.wrapped:
         kind = Wrapped[kind] | None  # type: ignore[valid-type]
     if shape.record:
@@ -130,13 +138,19 @@ def _decoder(shape: Shape, *, array: bool) -> Callable[[bytes], list[Any]]:
     return msgspec.json.Decoder(kind, strict=form.strict).decode_lines
 
 
+def _decoded(body: bytes, shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> list[Any] | None:
+    try:
+        return _decoder(shape, value_type, array=array)(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
 def _together(body: bytes, envelope: str, shape: Shape, *, array: bool) -> Parsed | None:
     """All events by one decode; None if they are not of one shape."""
     form = FORMATS[shape.format]
     known = shape if shape.connector in SOURCES else msgspec.structs.replace(shape, connector="")
-    try:
-        values = _decoder(known, array=array)(body)
-    except (msgspec.DecodeError, RecursionError):
+    values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
+    if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
         return None
     count = len(values)
     keys: list[bytes | None] = [None] * count

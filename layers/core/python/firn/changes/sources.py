@@ -27,6 +27,15 @@ Int = int | None
 Text = str | None
 
 
+def _names(schemas: list[Text], tables: list[Text]) -> list[str]:
+    """`schema.table`, or `table` where there is no schema; "" where there is no table."""
+    rows = len(tables)
+    if rows and schemas.count(schemas[0]) == tables.count(tables[0]) == rows:  # nearly always, and then one object
+        schemas, tables = schemas[:1], tables[:1]
+    names = [f"{s}.{t}" if s and t else t or "" for s, t in zip(schemas, tables, strict=True)]
+    return names if len(names) == rows else names * rows
+
+
 def _array(*fields: object) -> str:
     return msgspec.json.encode(fields).decode()
 
@@ -42,7 +51,7 @@ class Source(Struct, frozen=True, gc=False):
     @staticmethod
     def tables(sources: Sequence[Any]) -> list[str]:
         """`schema.table`, or `table` where the source names no schema; "" where it names no table."""
-        return [f"{s.schema}.{s.table}" if s.schema and s.table else s.table or "" for s in sources]
+        return _names([s.schema for s in sources], [s.table for s in sources])
 
     @staticmethod
     def orders(sources: Sequence[Any]) -> list[str | None]:
@@ -83,7 +92,7 @@ class MySql(Source, frozen=True, gc=False):
     @staticmethod
     def tables(sources: Sequence[Any]) -> list[str]:
         """`db.table`."""
-        return [f"{s.db}.{s.table}" if s.db and s.table else s.table or "" for s in sources]
+        return _names([s.db for s in sources], [s.table for s in sources])
 
     @staticmethod
     def orders(sources: Sequence[Any]) -> list[str | None]:
@@ -128,7 +137,7 @@ class MongoDb(Source, frozen=True, gc=False):
     @staticmethod
     def tables(sources: Sequence[Any]) -> list[str]:
         """`db.collection`."""
-        return [f"{s.db}.{s.collection}" if s.db and s.collection else s.collection or "" for s in sources]
+        return _names([s.db for s in sources], [s.collection for s in sources])
 
     @staticmethod
     def orders(sources: Sequence[Any]) -> list[str | None]:
