@@ -103,7 +103,7 @@ def test_nothing_listens_at_the_url() -> None:
     shop = firn.Producer("shop", url="http://127.0.0.1:9", retry=QUICK)
     shop.insert("t", {"id": 1})
     with pytest.raises(StreamUnreachable, match=r"http://127.0.0.1:9/v1/streams/shop: ConnectionRefused"):
-        shop.flush()
+        shop.close()
 
 
 def test_a_refused_batch_says_why(ingress: Ingress) -> None:
@@ -111,7 +111,7 @@ def test_a_refused_batch_says_why(ingress: Ingress) -> None:
     shop = firn.Producer("shop", url=ingress.url, retry=QUICK)
     shop.insert("t", {"id": 1})
     with pytest.raises(RequestError, match="HTTP 404: no stream 'shop'") as refused:
-        shop.flush()
+        shop.close()
     assert (refused.value.status, refused.value.code) == (404, "unknown_stream")
 
 

@@ -17,6 +17,8 @@ from urllib.parse import quote, urlsplit
 
 from firn.errors import RequestError, TransientError
 
+# Not the module's own generator: forked senders would share its seed, and a background thread its state.
+_RANDOM = random.SystemRandom()
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
 """Answers that decide nothing: try again, later. Anything else from 400 up is final."""
 
@@ -120,7 +122,7 @@ class StreamClient:
             failures += 1
             if failures >= self._retry.tries:
                 raise StreamUnreachable(f"{method} {self.url}{path}: {reason}, {failures} tries")
-            self._sleep(self._retry.wait(failures, asked, random.random()))
+            self._sleep(self._retry.wait(failures, asked, _RANDOM.random()))
 
     def close(self) -> None:
         """Close the connection; the next request opens a new one."""
