@@ -87,7 +87,7 @@ def start_stack(folder: Path, config: str, *options: str) -> Stack:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)),
-            *("--no-schedules", *options),
+            *(options if "--schedule-seconds" in options else ("--no-schedules", *options)),
         ],
         stdout=log,
         stderr=log,

@@ -130,7 +130,7 @@ def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     }
     (source,) = functions["ingest_queue"].queues
     assert source.report_failures
-    assert [schedule.seconds for schedule in functions["dispatch"].schedules] == [60]
+    assert [schedule.seconds for schedule in functions["dispatch"].schedules] == [60, 86_400]
     assert own().binary_types == ("*/*",)
 
 

@@ -196,8 +196,8 @@ class CatalogConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """All of `firn.yaml`. `warehouse` "" means the deployment's own (FIRN_WAREHOUSE). `sha` is the SHA-256 of `text`,
-    in hex: the name under which the text is stored and which each epoch carries.
+    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
+    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries.
     """
 
     catalog: CatalogConfig

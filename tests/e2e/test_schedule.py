@@ -1,0 +1,56 @@
+"""Nobody flushes: the template's schedule commits what came over the queue and over HTTP."""
+
+import json
+import time
+
+import boto3
+import pytest
+from pyiceberg.exceptions import NoSuchTableError
+
+from tests.e2e.conftest import Stack
+
+OPTIONS = ("--schedule-seconds", "2")
+CONFIG = """
+streams:
+  shop:
+    commit: {every: 1s}
+    tables:
+      public.t: {to: shop.t, key: [id]}
+"""
+
+
+def event(n: int) -> str:
+    source = {"connector": "postgresql", "schema": "public", "table": "t", "sequence": f'["1","{n}"]'}
+    return json.dumps({"op": "c", "before": None, "after": {"id": n}, "source": source})
+
+
+def ids(stack: Stack) -> list[int]:
+    try:
+        return sorted(stack.read("shop", "t")["id"].to_pylist())
+    except NoSuchTableError:
+        return []
+
+
+@pytest.mark.spark
+def test_the_schedule_alone_commits_what_came_by_queue_and_by_http(stack: Stack) -> None:
+    [url] = [url for name, url in stack.about["queues"].items() if "Dead" not in name]
+    env = stack.about["env"]
+    sqs = boto3.client(
+        "sqs",
+        endpoint_url=stack.about["aws_endpoint"],
+        region_name=env["AWS_REGION"],
+        aws_access_key_id=env["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=env["AWS_SECRET_ACCESS_KEY"],
+    )
+    to_shop = {"stream": {"DataType": "String", "StringValue": "shop"}}
+    sqs.send_message(QueueUrl=url, MessageBody=event(1), MessageAttributes=to_shop)
+    sqs.send_message(QueueUrl=url, MessageBody="{ not JSON", MessageAttributes=to_shop)
+    assert stack.post("shop", event(2).encode())[0] == 202
+    deadline = time.monotonic() + 240
+    while ids(stack) != [1, 2]:
+        assert time.monotonic() < deadline, ids(stack)
+        time.sleep(0.5)
+    while (shop := json.loads(stack.firn("status", "--json").stdout)[0])["dead_letters"] != 1:
+        assert time.monotonic() < deadline, shop
+        time.sleep(0.5)
+    assert stack.firn("query", "--json", "SELECT count(*) AS n FROM shop.t").stdout.replace(" ", "").count('"n":2') == 1
