@@ -33,7 +33,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         catalog_uri=settings.catalog_uri or config.catalog.uri or "",
     )
     jobs = EmrJobs(settings) if settings.emr_application else None
-    names = [stream_config(config, event["stream"]).name] if event.get("stream") else list(config.streams)
+    names = [event["stream"]] if event.get("stream") else list(config.streams)
     force, reconcile = bool(event.get("force")), bool(event.get("reconcile"))
     results: list[dict[str, Any]] = []
     for name in names:
@@ -44,7 +44,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
                 jobs,
                 now=datetime.now(UTC),
                 config=config.sha,
-                policy=config.streams[name].commit,
+                policy=stream_config(config, name).commit,
                 force=force,
                 reconcile=reconcile,
             )

@@ -56,6 +56,13 @@ def test_an_unknown_stream_is_not_found(stack: Stack) -> None:
 
 
 @pytest.mark.stack
+def test_a_flush_of_an_unknown_stream_says_so(stack: Stack) -> None:
+    done = stack.firn("flush", "nosuch", check=False)
+    assert done.returncode == 1
+    assert "no stream 'nosuch'" in done.stderr
+
+
+@pytest.mark.stack
 def test_events_without_op_or_table_are_rejected_and_named(stack: Stack) -> None:
     no_op = event(1)
     del no_op["op"]

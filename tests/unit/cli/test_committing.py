@@ -99,7 +99,7 @@ def test_a_flush_gives_up_at_its_time_out(stack: Stack, ingress: Ingress, monkey
 
 def test_a_dispatch_that_failed_is_told(stack: Stack, ingress: Ingress) -> None:
     ingress.answers["/_firn/invoke/dispatch"] = {"streams": [{"stream": "shop", "error": "storage is away"}]}
-    with pytest.raises(FlushFailed, match="stream shop: dispatch failed: storage is away"):
+    with pytest.raises(FlushFailed, match="stream shop was not dispatched: storage is away"):
         flush(stack)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from firn.errors import RequestError, StorageUnavailable
+from firn.errors import StorageUnavailable
 from firn.jobs.dispatch import Run
 from firn.staging import epochs
 from firn.staging.configs import current_sha
@@ -66,9 +66,11 @@ def test_one_stream_can_be_named(app: ModuleType, store: FaultyStore) -> None:
     assert epochs.numbers(store, "shop") == []
 
 
-def test_an_unknown_stream_is_an_error(app: ModuleType) -> None:
-    with pytest.raises(RequestError, match="no stream 'nobody'"):
-        app.handler({"stream": "nobody"}, None)
+def test_an_unknown_stream_is_told_as_that_streams_error(app: ModuleType, store: FaultyStore) -> None:
+    [told] = app.handler({"stream": "nobody"}, None)["streams"]
+    assert told["stream"] == "nobody"
+    assert "no stream 'nobody'" in told["error"]
+    assert epochs.numbers(store, "nobody") == []
 
 
 def test_one_streams_failure_does_not_keep_the_others(
