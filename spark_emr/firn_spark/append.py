@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.types import Column
+from firn.jobs.planning import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.jobs.progress import EPOCH, progress_in
 from firn_spark.evolve import Table
-from firn_spark.planning import BEFORE, IDENTITY, OP, POSITION, TIME
-from firn_spark.progress import EPOCH, progress_in
 
 
 class LostRace(Exception):

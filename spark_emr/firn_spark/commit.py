@@ -10,7 +10,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.placing import Order
 from firn.errors import EventError, FirnError
+from firn.jobs.outcome import Outcome
+from firn.jobs.targets import Routes, route
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.store import Store, open_store
 from firn.streams.config import StreamConfig
@@ -18,11 +21,9 @@ from firn.streams.names import TableName
 from firn_spark import session as sessions
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
-from firn_spark.outcome import Outcome
-from firn_spark.read import Order, SealedBatch, raw_changes
+from firn_spark.read import SealedBatch, raw_changes
 from firn_spark.rejects import refused, write_rejects
 from firn_spark.table_job import TableJob, first_line
-from firn_spark.targets import Routes, route
 
 Log = Callable[[dict[str, Any]], None]
 

@@ -1,212 +1,56 @@
-"""Raw changes of one table to typed columns c0…cn, with what the fold needs beside them.
+"""Raw changes of one table to typed columns c0…cn, with what the fold needs beside them, on the executors.
 
 Names of source columns never enter a DataFrame: they may hold dots, quotes or differ only in case.
 """
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from firn.changes.codec import Decoded, DecodeSettings, RowCodec
-from firn.changes.positions import order_key
-from firn.changes.types import Column
-from firn.errors import EventError
+from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
 from firn_spark.arrow import map_in_arrow
 from firn_spark.columns import arrow_type
 
-# _op c, u, r, d; _ts ms; _unavail: ordinals of the columns with a placeholder (values null if op is u, literal if c or
-# r); _code, _message: why the change is rejected; _size: how many bytes its images have.
-META = [
-    ("_epoch", pa.int64()), ("_batch", pa.string()), ("_index", pa.int32()), ("_op", pa.string()), ("_ts", pa.int64()),
-    ("_pos", pa.binary()), ("_ord", pa.binary()), ("_unavail", pa.list_(pa.int32())), ("_code", pa.string()),
-    ("_message", pa.string()), ("_before", pa.string()), ("_tx_order", pa.int64()), ("_occurrence", pa.int32()),
-]  # fmt: skip
-_TAKEN = ("epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence")
-_READ = (*_TAKEN, "flat", "key", "before", "after", "schema_id")
+_TYPES = {
+    "_epoch": pa.int64(), "_batch": pa.string(), "_index": pa.int32(), "_op": pa.string(), "_ts": pa.int64(),
+    "_pos": pa.binary(), "_ord": pa.binary(), "_unavail": pa.list_(pa.int32()), "_code": pa.string(),
+    "_message": pa.string(), "_before": pa.string(), "_tx_order": pa.int64(), "_occurrence": pa.int32(),
+}  # fmt: skip
 _ROWS_PER_BATCH = 8_192
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How to decode the changes of one table. `key`: ordinals of the key's columns in `columns`; `schemas`: columns of
-    the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts."""
-
-    columns: tuple[Column, ...]
-    key: tuple[int, ...]
-    settings: DecodeSettings
-    schemas: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
-    bad_schemas: Mapping[str, str] = field(default_factory=dict)
-    snapshot_reads: bool = True
-
-    @property
-    def arrow(self) -> pa.Schema:
-        """Columns of the decoded DataFrame."""
-        typed = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(self.columns)]
-        return pa.schema(META + typed)
+def decoded_schema(decoding: Decoding) -> pa.Schema:
+    """Columns of the decoded DataFrame: META, then c0, c1, …"""
+    typed = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(decoding.columns)]
+    return pa.schema([(name, _TYPES[name]) for name in META] + typed)
 
 
 def mirror_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
     """Row changes for a mirror table. Truncates are left out; an update that changes the key becomes a delete of the
-    old key and an update of the new one, at the same position."""
-    return _decoded(raw, decoding, _MirrorDecoder)
+    old key and a create of the new one, at the same position."""
+    return _decoded(raw, decoding, MirrorDecoder)
 
 
 def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
     """One row for each change, truncates too: the columns from after, or from before for a delete."""
-    return _decoded(raw, decoding, _AppendDecoder)
+    return _decoded(raw, decoding, AppendDecoder)
 
 
-def _decoded(raw: DataFrame, decoding: Decoding, decoder: "Callable[[Decoding], _Decoder]") -> DataFrame:
-    schema = decoding.arrow
+def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
+    schema = decoded_schema(decoding)
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         one = decoder(decoding)
         for batch in batches:
             for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
                 part = batch.slice(first, _ROWS_PER_BATCH)
-                columns = [part.column(name).to_pylist() for name in _READ]
-                rows: list[list[Any]] = []
-                for change in zip(*columns, strict=True):
-                    rows.extend(one.rows(dict(zip(_READ, change, strict=True))))
+                columns = [part.column(name).to_pylist() for name in READ]
+                changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
+                rows = [row for change in changes for row in one.rows(change)]
                 if rows:
                     arrays = zip(*rows, strict=True)
                     typed = [pa.array(v, field.type) for v, field in zip(arrays, schema, strict=True)]
                     yield pa.RecordBatch.from_arrays(typed, schema=schema)
 
-    return map_in_arrow(raw.select(*_READ), decode, schema)
-
-
-class _Decoder:
-    """Decodes with one codec for each inline schema, made when first met."""
-
-    def __init__(self, decoding: Decoding) -> None:
-        self.decoding = decoding
-        self.width = len(decoding.columns)
-        self._codecs: dict[tuple[str | None, bool, bool], RowCodec] = {}
-
-    def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
-        """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
-        if change["op"] == "r" and not self.decoding.snapshot_reads:
-            return
-        if change["fault"] is not None:
-            yield self._rejected(change, change["fault"], change["fault_text"])
-            return
-        try:
-            yield from list(self._rows(change))
-        except EventError as error:
-            yield self._rejected(change, error.code, str(error))
-
-    def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
-        raise NotImplementedError
-
-    def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:
-        name = (change["schema_id"], bool(change["flat"]), key_only)
-        if name[0] in self.decoding.bad_schemas:
-            raise EventError("bad_schema", self.decoding.bad_schemas[name[0]])
-        codec = self._codecs.get(name)
-        if codec is None:
-            columns = self.decoding.columns
-            target = [columns[i] for i in self.decoding.key] if key_only else columns
-            source = self.decoding.schemas[name[0]] if name[0] is not None else None
-            codec = self._codecs[name] = RowCodec(target, source, self.decoding.settings, flat=name[1])
-        return codec.decode(image.encode())
-
-    def _row(
-        self,
-        change: dict[str, Any],
-        op: str,
-        values: Sequence[Any],
-        unavailable: Sequence[int] = (),
-        total: bytes | None = None,
-    ) -> list[Any]:
-        return [
-            change["epoch"], change["batch"], change["index"], op, change["ts"], change["pos"],
-            change["ord"] if total is None else total, list(unavailable) or None, None, None, None, change["tx_order"],
-            change["occurrence"], *values,
-        ]  # fmt: skip
-
-    def _rejected(self, change: dict[str, Any], code: str, message: str) -> list[Any]:
-        row = self._row(change, change["op"], [None] * self.width)
-        row[8], row[9] = code, message
-        return row
-
-
-class _MirrorDecoder(_Decoder):
-    def __init__(self, decoding: Decoding) -> None:
-        super().__init__(decoding)
-        self.key_names = [decoding.columns[i].name for i in decoding.key]
-
-    def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
-        op = change["op"]
-        if op == "t":
-            return
-        if op == "d":
-            yield self._row(change, "d", self._only_key(self._deleted_key(change)))
-            return
-        if change["after"] is None:
-            raise EventError("bad_image", f"an event of op {op} without a row image after it")
-        decoded = self._decode(change, change["after"])
-        key = [decoded.values[i] for i in self.decoding.key]
-        if None in key:
-            self._require_key(change["after"])
-        values = decoded.values if op == "u" else decoded.as_literal()
-        if op == "u" and change["before"] is not None:
-            old = self._decode(change, change["before"], key_only=True).values
-            if old != key and self._has_key(change["before"]):
-                # A changed key is a move: a delete, then a create that takes what it left out from the deleted row.
-                yield self._row(change, "d", self._only_key(old), total=_before(change))
-                op = "c"
-        yield self._row(change, op, values, decoded.unavailable)
-
-    def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
-        """The key of a delete: from the record's key if it names all columns, else from the row image."""
-        for image in (change["key"], change["before"], change["after"]):
-            if image is not None and self._has_key(image):
-                return self._decode(change, image, key_only=True).values
-        raise EventError("no_key", f"a delete that does not name the key [{', '.join(self.key_names)}]")
-
-    def _only_key(self, key: Sequence[Any]) -> list[Any]:
-        values: list[Any] = [None] * self.width
-        for ordinal, value in zip(self.decoding.key, key, strict=True):
-            values[ordinal] = value
-        return values
-
-    def _require_key(self, image: str) -> None:
-        """A null is a value that a key may have; a key that is not there is none."""
-        if not self._has_key(image):
-            raise EventError("no_key", f"the row does not hold the key [{', '.join(self.key_names)}]")
-
-    def _has_key(self, image: str) -> bool:
-        try:
-            row = json.loads(image)
-        except ValueError:
-            return False
-        return isinstance(row, dict) and all(name in row for name in self.key_names)
-
-
-class _AppendDecoder(_Decoder):
-    def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
-        op = change["op"]
-        image = change["after"] if change["after"] is not None and op != "d" else change["before"] or change["after"]
-        if image is None:
-            if op not in "td":
-                raise EventError("bad_image", f"an event of op {op} without a row image after it")
-            values: list[Any] = [None] * self.width
-        else:
-            # What an update left out stays null: an append table has no earlier row to take it from.
-            decoded = self._decode(change, image)
-            values = decoded.values if op == "u" else decoded.as_literal()
-        row = self._row(change, op, values)
-        row[10] = change["before"]
-        yield row
-
-
-def _before(change: dict[str, Any]) -> bytes:
-    """The place in the total order of the delete that a changed key implies: just before the change itself."""
-    if change["pos"] is None:
-        return bytes(change["ord"][:-1]) + b"\0"
-    return b"\1" + order_key(change["pos"], "d", change["ord"])
+    return map_in_arrow(raw.select(*READ), decode, schema)

@@ -8,11 +8,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.jobs import progress
+from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
-from firn_spark import progress
 from firn_spark.columns import column_of, iceberg_type
-from firn_spark.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn_spark.session import CATALOG
 
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 
 from firn.changes.types import Column
+from firn.jobs.planning import POSITION, TIME
 from firn.streams.names import quoted
 from firn_spark.evolve import Table
 from firn_spark.folding import Truncate
-from firn_spark.planning import POSITION, TIME
 
 _SOURCE = "firn_changes"
 _PROPERTY = "spark.sql.iceberg.snapshot-property."

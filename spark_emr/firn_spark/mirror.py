@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn_spark.decode import Decoding
+from firn.changes.rows import Decoding
 from firn_spark.folding import Truncate, fold_changes, same_key
 from firn_spark.merge import MirrorChanges
 from firn_spark.moves import find_moves, fold_moves

@@ -15,10 +15,10 @@ from pyspark.sql import functions as f
 
 from firn.changes.fold import UNKNOWN, Row, RowChange, fold
 from firn.changes.types import Column
+from firn.jobs.planning import POSITION
 from firn.streams.names import quoted
 from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.folding import Truncate, same_key
-from firn_spark.planning import POSITION
 
 
 @dataclass(frozen=True)

@@ -13,18 +13,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs.outcome import Outcome
+from firn.jobs.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
+from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, merge, mirror
 from firn_spark.append import LostRace
-from firn_spark.decode import Decoding, append_changes, mirror_changes
+from firn_spark.decode import append_changes, mirror_changes
 from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
-from firn_spark.outcome import Outcome
-from firn_spark.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
 from firn_spark.rejects import rejected, write_rejects
-from firn_spark.targets import Target
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them

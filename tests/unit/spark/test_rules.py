@@ -7,8 +7,8 @@ import pytest
 
 from firn.changes.types import Column, decimal
 from firn.changes.types import parse as kind
-from firn_spark.planning import KeyChanged, plan_columns, plan_key
-from firn_spark.progress import parse
+from firn.jobs.planning import KeyChanged, plan_columns, plan_key
+from firn.jobs.progress import parse
 from firn_spark.session import catalog_settings, jdbc_uri
 
 

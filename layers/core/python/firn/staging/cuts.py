@@ -9,14 +9,27 @@ from firn.staging.batch import FORMAT
 from firn.staging.store import Store, get, paths, put_if_absent
 
 
-class Cut(msgspec.Struct, frozen=True):
-    """All epochs of `stream` up to `n` are in `tables` (target table as `namespace.table` -> Iceberg snapshot id)."""
+class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All epochs of `stream` up to `n` are in `tables` (target table as `namespace.table` -> Iceberg snapshot id), but
+    for those that are quarantined.
+
+    progress     the last epoch that is in each table
+    counts       what became of the changes since the cut before, by table: events = merged + superseded + ignored + dead
+    filtered     staged changes since the cut before that no rule takes
+    high         the highest position so far (hex) and the source time of its change (ms); None where none is known
+    quarantined  tables that this cut leaves behind, with the reason
+    """
 
     format: int
     stream: str
     n: int
     made_at: str  # RFC 3339, UTC, milliseconds
     tables: dict[str, int]
+    progress: dict[str, int] = {}
+    counts: dict[str, dict[str, int]] = {}
+    filtered: int = 0
+    high: tuple[str, int] | None = None
+    quarantined: dict[str, str] = {}
 
 
 _decode: Final = msgspec.json.Decoder(Cut).decode

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from firn.changes.declared import declared_column
 from firn.changes.types import Column
 from firn.errors import EventError
+from firn.jobs.facts import TableFacts
 from firn.streams.config import StreamConfig, TableRule
 from firn.streams.names import TableName
-from firn_spark.facts import TableFacts
 
 
 @dataclass(frozen=True)

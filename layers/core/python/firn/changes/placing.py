@@ -1,0 +1,55 @@
+"""Where each staged change stands: its position, its place in the total order, and which of several equals it is."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from firn.changes.positions import field_position, order_key, position
+from firn.errors import EventError
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a stream's configuration says about order: its generation, and the field that orders a source without
+    positions (None: arrival order)."""
+
+    generation: int = 0
+    field: str | None = None
+
+
+PLACED_BY: Final = ("op", "index", "table", "connector", "order", "before", "after", "key")
+
+
+def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[str, list[Any]]:
+    """Position, total order and occurrence of each change of one staged object, and why one can't be placed.
+
+    columns  those of PLACED_BY, of equal length
+    place    the object's number in the range, which orders what has no position
+    by       what the stream says about order
+    """
+    found: dict[str, list[Any]] = {"pos": [], "ord": [], "occurrence": [], "fault": [], "fault_text": []}
+    seen: dict[tuple[str, bytes], int] = {}
+    for op, index, table, connector, order, before, after, key in zip(
+        *(columns[name] for name in PLACED_BY), strict=True
+    ):
+        content = f"{before}\0{after}\0{key if before is None and after is None else ''}".encode()
+        where: bytes | None = None
+        fault = text = None
+        try:
+            where = position(connector or "", op, order, by.generation)
+            image = after if after is not None else before
+            if where is None and by.field is not None and image is not None:
+                where = field_position(image.encode(), by.field, op, by.generation)
+        except EventError as error:
+            fault, text = error.code, str(error)
+        if where is None:
+            # No position: arrival order, as the epochs list the batches; older than anything that has a position.
+            total = b"\0" + place.to_bytes(8, "big") + index.to_bytes(4, "big") + b"\1"
+        else:
+            total = b"\1" + order_key(where, op, content)
+        # Truncates of two tables are alike in all but the table.
+        occurrence = seen.get((table, total), 0)
+        seen[table, total] = occurrence + 1
+        for name, value in zip(found, (where, total, occurrence, fault, text), strict=True):
+            found[name].append(value)
+    return found
