@@ -9,13 +9,14 @@ def at(position: int) -> bytes:
     return position.to_bytes(8, "big")
 
 
-def change(
-    op: str, key: int, position: int, unavailable: tuple[str, ...] = (), old_key: int | None = None, **values: Any
-) -> RowChange:
-    order = at(position) + bytes([RANK[op]]) + str(sorted(values.items())).encode()[:8].ljust(8)
+def order(op: str, position: int, **values: Any) -> bytes:
+    return at(position) + bytes([RANK[op]]) + str(sorted(values.items())).encode()[:8].ljust(8)
+
+
+def change(op: str, key: int, position: int, unavailable: tuple[str, ...] = (), **values: Any) -> RowChange:
     image = None if op in "dt" else {"id": key, **values}
-    old = (old_key,) if old_key is not None else None
-    return RowChange(op, () if op == "t" else (key,), old, at(position), order, image, frozenset(unavailable))
+    where = order(op, position, **values)
+    return RowChange(op, () if op == "t" else (key,), at(position), where, image, frozenset(unavailable))
 
 
 def rows(state: State) -> dict[Key, dict[str, Any]]:
@@ -65,7 +66,7 @@ def test_a_truncate_removes_what_is_older_and_nothing_newer() -> None:
 def test_an_unavailable_column_keeps_the_earlier_value() -> None:
     state = fold({}, [change("c", 1, 1, v="a", n=1), change("u", 1, 2, ("v",), v="?", n=2)])
     assert rows(state) == {(1,): {"id": 1, "v": "a", "n": 2}}
-    assert state.rows[1,].held == {"v": at(1)}
+    assert state.rows[1,].held == {"v": order("c", 1, v="a", n=1)}
 
 
 def test_a_late_full_change_fills_a_column_that_a_newer_one_left_unavailable() -> None:
@@ -74,7 +75,7 @@ def test_a_late_full_change_fills_a_column_that_a_newer_one_left_unavailable() -
     assert rows(before)[1,]["v"] == "a"
     after = fold(before, [late])
     assert rows(after) == {(1,): {"id": 1, "v": "b", "n": 3}}
-    assert after.rows[1,].held == {"v": at(2)}
+    assert after.rows[1,].held == {"v": order("u", 2, v="b", n=2)}
 
 
 def test_a_held_value_goes_with_a_delete_that_turns_out_to_lie_between() -> None:
@@ -94,12 +95,6 @@ def test_a_row_that_really_holds_the_placeholder_text_keeps_it() -> None:
 def test_a_changed_key_as_delete_and_create_at_one_position_carries_the_unavailable_columns() -> None:
     moved = [change("d", 3, 5), change("c", 30, 5, ("v",), v="?", n=2)]
     assert in_both_orders(change("c", 3, 1, v="big", n=1), *moved) == {(30,): {"id": 30, "v": "big", "n": 2}}
-
-
-def test_a_changed_key_as_one_update_carries_the_unavailable_columns() -> None:
-    assert in_both_orders(change("c", 3, 1, v="big", n=1), change("u", 30, 5, ("v",), old_key=3, v="?", n=2)) == {
-        (30,): {"id": 30, "v": "big", "n": 2}
-    }
 
 
 def test_a_changed_key_carries_values_that_come_late_to_its_old_row() -> None:
@@ -135,16 +130,16 @@ def test_repeats_change_nothing() -> None:
 
 def test_a_tombstone_keeps_the_deleted_row_and_outlives_a_new_one() -> None:
     state = fold({}, [change("c", 1, 1, v="a"), change("d", 1, 2), change("c", 1, 3, v="b")])
-    assert state.tombstones[1,].position == at(2)
-    assert state.tombstones[1,].row == Row({"id": 1, "v": "a"}, at(1))
+    assert state.tombstones[1,].order == order("d", 2)
+    assert state.tombstones[1,].row == Row({"id": 1, "v": "a"}, order("c", 1, v="a"))
 
 
 # a table of which only the rows are known
 
 
-def test_a_change_at_or_below_the_position_of_a_known_row_is_in_it_already() -> None:
-    known = {(1,): Row({"id": 1, "v": "b"}, at(2))}
-    assert rows(fold(known, [change("u", 1, 2, v="x"), change("u", 1, 1, v="y")])) == {(1,): {"id": 1, "v": "b"}}
+def test_a_change_at_or_below_the_order_of_a_known_row_is_in_it_already() -> None:
+    known = {(1,): Row({"id": 1, "v": "b"}, order("u", 2, v="b"))}
+    assert rows(fold(known, [change("u", 1, 2, v="b"), change("u", 1, 1, v="y")])) == {(1,): {"id": 1, "v": "b"}}
     assert rows(fold(known, [change("u", 1, 3, v="c")])) == {(1,): {"id": 1, "v": "c"}}
 
 
@@ -166,4 +161,4 @@ def test_a_changed_key_takes_its_unavailable_columns_from_the_tables_row() -> No
     moved = [change("d", 3, 5), change("c", 30, 5, ("v",), v="?", n=2)]
     state = fold(known, moved)
     assert rows(state) == {(30,): {"id": 30, "v": "big", "n": 2}}
-    assert state.rows[30,].held == {"v": at(1)}
+    assert state.rows[30,].held == {}

@@ -12,8 +12,8 @@ Rules of the replay (the source of each is in docs/architecture.md, "Order"):
   placeholder was really written.
 * A delete removes the key's row, a truncate all rows. What was before is gone for good: an update that follows finds
   nothing to keep.
-* A changed primary key is one move, whether it comes as one update (`old_key`) or as a delete and a create at one
-  position: the old key's row goes, and the new row takes its unavailable columns from it.
+* A changed primary key is one move: a delete of the old key and a create of the new one at one position. The new row
+  takes its unavailable columns from the row that the delete removed.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from typing import Any, Final
 
 Key = tuple[Any, ...]
 
-UNKNOWN: Final = b""  # below every position: of a column whose value no change has told yet, and of an adopted row
+UNKNOWN: Final = b""  # below every order: of a column whose value no change has told yet, and of an adopted row
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,15 @@ class RowChange:
     """One change of one table, decoded.
 
     op           c create, u update, d delete, r snapshot read, t truncate (its key is ()).
-    old_key      the key before an update that changed it, else None.
     position     where the change stands in its source (changes.positions.position), None if the source has none.
     order        position, rank of the op and hash of the content (changes.positions.order_key): the total order. Two
                  changes of equal op, key and order are the same change.
-    values       the row after the change, placeholders taken literally; of a delete the row before it, or None.
+    values       the row after the change, placeholders taken literally; None for a delete.
     unavailable  the columns that hold the placeholder.
     """
 
     op: str
     key: Key
-    old_key: Key | None
     position: bytes | None
     order: bytes
     values: Mapping[str, Any] | None
@@ -50,19 +48,25 @@ class RowChange:
 
 @dataclass(frozen=True)
 class Row:
-    """A live row. `position` is that of the change that put it there; `held` names the columns that this change left
-    unavailable, each with the position of the change that its value comes from (UNKNOWN: no such change is known)."""
+    """A live row. `order` is that of the change that put it there; `held` names the columns that this change left
+    unavailable, each with the order of the change that its value comes from (UNKNOWN: no such change is known).
+
+    A row that a move brought holds nothing: it is, with all its columns, as the move left it.
+    """
 
     values: Mapping[str, Any]
-    position: bytes
+    order: bytes
     held: Mapping[str, bytes] = field(default_factory=dict)
+
+    def column_order(self, column: str) -> bytes:
+        """The order of the change that the column's value comes from."""
+        return self.held.get(column, self.order)
 
 
 @dataclass(frozen=True)
 class Tombstone:
-    """The newest delete of a key: its position and order, and the row that it removed (None: there was none)."""
+    """The newest delete of a key: its order, and the row that it removed (None: there was none)."""
 
-    position: bytes
     order: bytes
     row: Row | None
 
@@ -75,50 +79,68 @@ class State:
     rows: Mapping[Key, Row]
     tombstones: Mapping[Key, Tombstone]
     truncated: bytes | None
-    base: Mapping[Key, Row]
+    base: tuple[tuple[Key, Row], ...]
     changes: tuple[RowChange, ...]
 
 
-def fold(known: State | Mapping[Key, Row], changes: Iterable[RowChange]) -> State:
+def fold(known: State | Mapping[Key, Row] | Iterable[tuple[Key, Row]], changes: Iterable[RowChange]) -> State:
     """The state of the table once `changes` are known too.
 
-    known    the state so far; or only the rows of a table, of whose history nothing is known but what the rows carry
-             (`position` and `held`). A change at or below the position of such a row is already in it, but may still
-             fill its held columns.
+    known    the state so far; or only rows of a table, of whose history nothing is known but what the rows carry
+             (`order` and `held`). A change at or below the order of such a row is already in it, but may still fill its
+             held columns. Several rows of one key are what the table held at several times.
     """
-    state = known if isinstance(known, State) else State({}, {}, None, dict(known), ())
-    distinct = {(c.order, c.op, c.key): c for c in (*state.changes, *changes)}
-    return _replay(state.base, tuple(sorted(distinct.values(), key=_by_order)))
+    if not isinstance(known, State):
+        known = State({}, {}, None, tuple(known.items() if isinstance(known, Mapping) else known), ())
+    distinct = {(c.order, c.op, c.key): c for c in (*known.changes, *changes)}
+    return _replay(known.base, tuple(sorted(distinct.values(), key=_by_order)))
+
+
+def moves(changes: Iterable[RowChange]) -> dict[bytes, tuple[RowChange, RowChange]]:
+    """The changed keys among `changes`: position -> (delete, create).
+
+    Such a pair shares its position, which nothing else in the table does: a position with several deletes or creates
+    (the rows of one COPY) is no pair.
+    """
+    at: defaultdict[bytes, dict[tuple[bytes, str, Key], RowChange]] = defaultdict(dict)
+    for change in changes:
+        if change.position and change.op in "cd":
+            at[change.position][change.order, change.op, change.key] = change
+    pairs = {}
+    for position, found in at.items():
+        if sorted(change.op for change in found.values()) == ["c", "d"]:
+            delete, create = sorted(found.values(), key=lambda change: change.op, reverse=True)
+            if delete.key != create.key:
+                pairs[position] = (delete, create)
+    return pairs
 
 
 def _by_order(change: RowChange) -> tuple[bytes, str, str]:
     return change.order, change.op, repr(change.key)
 
 
-def _replay(base: Mapping[Key, Row], changes: tuple[RowChange, ...]) -> State:
+def _replay(base: tuple[tuple[Key, Row], ...], changes: tuple[RowChange, ...]) -> State:
     rows: dict[Key, Row] = {}
     tombstones: dict[Key, Tombstone] = {}
     truncated: bytes | None = None
-    moves = _moves(changes)
-    remembered = [change for key, row in base.items() for change in _told_by(key, row)]
-    for change in sorted((*remembered, *changes), key=_by_order):
-        position = change.position or UNKNOWN
+    old_keys = {create.order: delete.key for delete, create in moves(changes).values()}
+    # What a row of the base tells stands after the change of the same order, which is in that row already.
+    remembered = [(told.order, 1, told) for key, row in base for told in _told_by(key, row)]
+    in_order = sorted([*remembered, *((c.order, 0, c) for c in changes)], key=lambda x: (*x[:2], *_by_order(x[2])[1:]))
+    for _, _, change in in_order:
         if change.op == "t":
             truncated = change.order
             rows.clear()
         elif change.op == "d":
-            tombstones[change.key] = Tombstone(position, change.order, rows.pop(change.key, None))
-        elif change.old_key is not None and change.old_key != change.key:
-            gone = Tombstone(position, change.order, rows.pop(change.old_key, None))
-            tombstones[change.old_key] = gone
-            rows[change.key] = _written(change, gone.row)
-        elif (old_key := moves.get(change.order)) is not None:
+            tombstones[change.key] = Tombstone(change.order, rows.pop(change.key, None))
+        elif change.op == "c" and (old_key := old_keys.get(change.order)) is not None:
             # Its delete has just been replayed: at one position the order puts a delete before a create.
-            rows[change.key] = _written(change, tombstones[old_key].row)
+            kept = _written(change, tombstones[old_key].row)
+            rows[change.key] = Row(kept.values, kept.order)
         elif change.op == "u":
             rows[change.key] = _written(change, rows.get(change.key))
         else:
-            rows[change.key] = Row(dict(change.values or {}), position)
+            rows[change.key] = Row(dict(change.values or {}), change.order)
     return State(rows, tombstones, truncated, base, changes)
 
 
@@ -128,30 +150,14 @@ def _written(change: RowChange, earlier: Row | None) -> Row:
     held: dict[str, bytes] = {}
     for column in change.unavailable:
         values[column] = earlier.values.get(column) if earlier else None
-        held[column] = earlier.held.get(column, earlier.position) if earlier else UNKNOWN
-    return Row(values, change.position or UNKNOWN, held)
-
-
-def _moves(changes: Iterable[RowChange]) -> dict[bytes, Key]:
-    """Creates that are the second half of a changed key: order of the create -> key of the delete.
-
-    Such a pair shares its position, which nothing else in the table does: a position with several deletes or creates
-    (the rows of one COPY) is no pair.
-    """
-    at: defaultdict[bytes, list[RowChange]] = defaultdict(list)
-    for change in changes:
-        if change.position and change.op in "cd":
-            at[change.position].append(change)
-    pairs = [sorted(found, key=_by_order) for found in at.values() if sorted(c.op for c in found) == ["c", "d"]]
-    return {create.order: delete.key for delete, create in pairs if delete.key != create.key}
+        held[column] = earlier.column_order(column) if earlier else UNKNOWN
+    return Row(values, change.order, held)
 
 
 def _told_by(key: Key, row: Row) -> list[RowChange]:
-    """What a row of a table tells of its history: an update for each position that its columns come from."""
+    """What a row of a table tells of its history: an update for each order that its columns come from."""
     told = []
-    for position in {row.position, *row.held.values()}:
-        unavailable = frozenset(c for c in row.values if row.held.get(c, row.position) != position)
-        # After every change of that position, which is in the row already. A row without position is older than all.
-        order = position + b"\xff" * 32 if position else UNKNOWN
-        told.append(RowChange("u", key, None, position, order, row.values, unavailable))
+    for order in {row.order, *row.held.values()}:
+        unavailable = frozenset(c for c in row.values if row.column_order(c) != order)
+        told.append(RowChange("u", key, None, order, row.values, unavailable))
     return told

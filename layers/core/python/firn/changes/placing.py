@@ -17,29 +17,33 @@ class Order:
     field: str | None = None
 
 
-PLACED_BY: Final = ("op", "index", "table", "connector", "order", "before", "after", "key")
+PLACED_BY: Final = (
+    "op", "index", "table", "connector", "order", "before", "after", "key", "occurrence", "generation"
+)  # fmt: skip
 
 
 def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[str, list[Any]]:
     """Position, total order and occurrence of each change of one staged object, and why one can't be placed.
 
-    columns  those of PLACED_BY, of equal length
+    columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
+             which keep theirs
     place    the object's number in the range, which orders what has no position
     by       what the stream says about order
     """
     found: dict[str, list[Any]] = {"pos": [], "ord": [], "occurrence": [], "fault": [], "fault_text": []}
     seen: dict[tuple[str, bytes], int] = {}
-    for op, index, table, connector, order, before, after, key in zip(
+    for op, index, table, connector, order, before, after, key, given, generation in zip(
         *(columns[name] for name in PLACED_BY), strict=True
     ):
         content = f"{before}\0{after}\0{key if before is None and after is None else ''}".encode()
         where: bytes | None = None
         fault = text = None
+        era = by.generation if generation is None else generation
         try:
-            where = position(connector or "", op, order, by.generation)
+            where = position(connector or "", op, order, era)
             image = after if after is not None else before
             if where is None and by.field is not None and image is not None:
-                where = field_position(image.encode(), by.field, op, by.generation)
+                where = field_position(image.encode(), by.field, op, era)
         except EventError as error:
             fault, text = error.code, str(error)
         if where is None:
@@ -48,8 +52,10 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
         else:
             total = b"\1" + order_key(where, op, content)
         # Truncates of two tables are alike in all but the table.
-        occurrence = seen.get((table, total), 0)
-        seen[table, total] = occurrence + 1
+        occurrence = given
+        if occurrence is None:
+            occurrence = seen.get((table, total), 0)
+            seen[table, total] = occurrence + 1
         for name, value in zip(found, (where, total, occurrence, fault, text), strict=True):
             found[name].append(value)
     return found

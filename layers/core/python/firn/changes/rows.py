@@ -17,12 +17,12 @@ from firn.errors import EventError
 # r); _code, _message: why the change is rejected.
 META: Final = (
     "_epoch", "_batch", "_index", "_op", "_ts", "_pos", "_ord", "_unavail", "_code", "_message", "_before", "_tx_order",
-    "_occurrence",
+    "_occurrence", "_origin",
 )  # fmt: skip
 # What the decoders read of a raw change.
 READ: Final = (
-    "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "flat", "key",
-    "before", "after", "schema_id",
+    "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "origin",
+    "flat", "key", "before", "after", "schema_id",
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ class Decoder:
         return [
             change["epoch"], change["batch"], change["index"], op, change["ts"], change["pos"],
             change["ord"] if total is None else total, list(unavailable) or None, None, None, None, change["tx_order"],
-            change["occurrence"], *values,
+            change["occurrence"], change["origin"], *values,
         ]  # fmt: skip
 
     def _rejected(self, change: dict[str, Any], code: str, message: str) -> list[Any]:

@@ -1,0 +1,67 @@
+"""What a table remembers is enough: whatever comes, in whatever order and split, the incremental rule equals `fold`."""
+
+from collections.abc import Collection, Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firn.changes.fold import Key, RowChange, fold
+from firn.changes.incremental import Known, apply
+from tests.property.test_fold import Source, histories
+
+
+def delivered(batches: Iterable[list[RowChange]], known: Known) -> Known:
+    """`known` after the batches, one after the other; the log is what has been delivered so far."""
+    log: list[RowChange] = []
+
+    def of(keys: Collection[Key]) -> list[RowChange]:
+        return [change for change in log if change.key in keys]
+
+    for batch in batches:
+        log += batch
+        known = apply(known, batch, of)
+    return known
+
+
+@st.composite
+def deliveries(draw: st.DrawFn, log: list[RowChange], most: int = 6) -> list[list[RowChange]]:
+    """All of `log`, shuffled, some of it twice, in up to `most` batches."""
+    again = draw(st.lists(st.sampled_from(log), max_size=8)) if log else []
+    shuffled = draw(st.permutations([*log, *again]))
+    batches: list[list[RowChange]] = [[] for _ in range(most)]
+    for change in shuffled:
+        batches[draw(st.integers(0, most - 1))].append(change)
+    return batches
+
+
+@given(histories(), st.data())
+def test_any_order_any_split_any_repeat_equals_the_specification(source: Source, data: st.DataObject) -> None:
+    known = delivered(data.draw(deliveries(source.log)), Known())
+    expected = fold({}, source.log)
+    assert dict(known.rows) == dict(expected.rows)
+
+
+@given(histories(), st.data())
+def test_one_change_at_a_time_backwards(source: Source, data: st.DataObject) -> None:
+    known = delivered([[change] for change in reversed(source.log)], Known())
+    assert dict(known.rows) == dict(fold({}, source.log).rows)
+
+
+@given(histories(), st.data())
+def test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows(
+    source: Source, data: st.DataObject
+) -> None:
+    cuts = [i for i in range(len(source.log) + 1) if _between_statements(source.log, i)]
+    cut = data.draw(st.sampled_from(cuts))
+    old = Known(rows=fold({}, source.log[:cut]).rows)
+    newer = source.log[cut:]
+    batches: list[list[RowChange]] = [[], [], [], []]
+    # In order but split anyhow, even between the halves of a move.
+    ends = sorted(data.draw(st.lists(st.integers(0, len(newer)), min_size=3, max_size=3)))
+    for place, change in enumerate(newer):
+        batches[sum(place >= end for end in ends)].append(change)
+    assert dict(delivered(batches, old).rows) == dict(fold({}, source.log).rows)
+
+
+def _between_statements(log: list[RowChange], i: int) -> bool:
+    return i in {0, len(log)} or log[i - 1].position != log[i].position
