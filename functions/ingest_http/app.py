@@ -16,7 +16,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.staging.bodies import content_of, read_body
+from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, stream_config
+from firn.staging.receipts import Header
 from firn.staging.status import batch_status
 from firn.staging.wiring import staging
 
@@ -34,8 +36,10 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     content = content_of(headers.get("content-type"))
     raw = _raw_body(event)
     body = read_body(raw, headers.get("content-encoding"), settings.limits)
-    key = headers.get("idempotency-key")
-    done = accept(store, current, stream, body, now=datetime.now(UTC), content=content, key=key)
+    # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
+    header: Header = "webhook-id" if "idempotency-key" not in headers and "webhook-id" in headers else "Idempotency-Key"
+    key = headers.get(header.lower())
+    done = accept(store, current, stream, body, now=datetime.now(UTC), content=content, key=key, key_header=header)
     counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
     if not done.duplicate:
         metrics.add_dimension("stream", stream)
@@ -43,6 +47,8 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
             metrics.add_metric(name, MetricUnit.Count, value)
         metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
         metrics.flush_metrics()
+        if done.rejected:
+            print_dead(store, stream_config(current, stream), done.batch_id, datetime.now(UTC))
     logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
     return 202, done
 

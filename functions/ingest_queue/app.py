@@ -2,7 +2,7 @@
 
 The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM. A message that can't be read is
 dead-lettered and counts as handled; one of an unknown stream fails alone; while storage is away all fail and SQS brings
-them again. A message that comes twice is staged twice, and folded away by its position.
+them again. A message that comes twice is staged once, by its id (staging/queue.py).
 """
 
 from collections import defaultdict
@@ -14,7 +14,9 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.staging.ingest import accept_messages
+from firn.staging.counting import print_dead
+from firn.staging.ingest import stream_config
+from firn.staging.queue import Message, take
 from firn.staging.wiring import staging
 
 logger = Logger(service="ingest_queue")
@@ -32,21 +34,30 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     failed: list[str] = []
     for stream, records in streams.items():
         try:
-            _stage(stream, records)
+            failed += _stage(stream, records)
         except (RequestError, TransientError, UnknownOutcome, ConfigError) as error:
             logger.error("not staged", extra={"stream": stream, "messages": len(records), "reason": str(error)})
             failed += [record["messageId"] for record in records]
     return {"batchItemFailures": [{"itemIdentifier": message} for message in failed]}
 
 
-def _stage(stream: str, records: list[Mapping[str, Any]]) -> None:
-    messages = [record["body"].encode("utf-8", "surrogatepass") for record in records]
+def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
+    """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
+    messages = [Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass")) for r in records]
     _, store, config = staging()
-    done = accept_messages(store, config(), stream, messages, now=datetime.now(UTC))
-    counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+    current = config()
+    taken = take(store, current, stream, messages, now=datetime.now(UTC))
+    counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
     metrics.add_dimension("stream", stream)
+    done = taken.batch
+    if done is not None:
+        counts |= {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+        metrics.add_metric("bytes", MetricUnit.Bytes, sum(len(message.body) for message in messages))
     for name, value in counts.items():
         metrics.add_metric(name, MetricUnit.Count, value)
-    metrics.add_metric("bytes", MetricUnit.Bytes, sum(map(len, messages)))
     metrics.flush_metrics()
-    logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "messages": len(messages), **counts})
+    if done is not None and done.rejected:
+        print_dead(store, stream_config(current, stream), done.batch_id, datetime.now(UTC))
+    batch = None if done is None else done.batch_id
+    logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **counts})
+    return [records[place]["messageId"] for place in taken.again]

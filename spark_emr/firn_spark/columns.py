@@ -10,6 +10,8 @@ from pyspark.sql.types import StructType
 from firn.changes.types import Column, Type, decimal, list_of
 from firn.changes.types import parse as parse_type
 
+# Field id of a column -> order of the change that its value comes from. Only Firn's own column has this type.
+HELD_TYPE = Type("held")
 _ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -22,6 +24,7 @@ _ARROW: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "uuid": pa.string(),  # Spark has no uuid: Iceberg's reader and writer turn it to text and back
     "binary": pa.binary(),
+    "held": pa.map_(pa.int32(), pa.binary()),
 }
 
 
@@ -58,6 +61,9 @@ def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:
         "string": lambda: types.StringType.get(),
         "uuid": lambda: types.UUIDType.get(),
         "binary": lambda: types.BinaryType.get(),
+        "held": lambda: types.MapType.ofOptional(
+            element_id, element_id + 1, types.IntegerType.get(), types.BinaryType.get()
+        ),
     }[kind.name]()
 
 

@@ -9,24 +9,28 @@ from pyspark.sql import SparkSession
 
 from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.jobs import progress
-from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
-from firn_spark.columns import column_of, iceberg_type
+from firn_spark.columns import HELD_TYPE, column_of, iceberg_type
 from firn_spark.session import CATALOG
 
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
+# Added when the first value is unavailable: most tables never need it.
+HELD_METADATA = Column(HELD, HELD_TYPE)
+FACTS_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
+)  # fmt: skip
 APPEND_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
     Column(IDENTITY, STRING),
 )  # fmt: skip
 _PROPERTIES = {
     "format-version": "2",
-    "write.merge.mode": "merge-on-read",
-    # Under snapshot isolation two concurrent MERGEs both insert the same new key.
-    "write.merge.isolation-level": "serializable",
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
+    # Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
+    f"write.metadata.metrics.column.{POSITION}": "full",
     "firn.format": "1",
 }
 
@@ -115,6 +119,18 @@ class Tables:
             update = self._widen(update, column)
         for name in relaxed:
             update = update.makeColumnOptional(name)
+        update.commit()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
+        """Sets those that differ, in one commit."""
+        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
+        if not new:
+            return table
+        update = table.java.updateProperties()
+        for name, value in new.items():
+            update = update.set(name, value)
         update.commit()
         table.java.refresh()
         return self._look(table.name, table.java)

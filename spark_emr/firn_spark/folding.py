@@ -1,38 +1,33 @@
 """Many changes of a key to one, in Spark: the same rules as firn.changes.fold, without its obviousness."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-
-@dataclass(frozen=True)
-class Truncate:
-    """The newest truncate of a table within the range: `order` is its place in the total order, `position` its
-    position (None in a stream without positions)."""
-
-    order: bytes
-    position: bytes | None
+NOTHING = b""  # firn.changes.fold.UNKNOWN: below every order
 
 
 def fold_changes(
-    changes: DataFrame, width: int, key: Sequence[int], unavailable: Sequence[int], truncate: Truncate | None
+    changes: DataFrame, width: int, key: Sequence[int], unavailable: Sequence[int], truncate: bytes | None
 ) -> DataFrame:
     """One row a key: the newest change by `_ord`, with the gaps that older ones can fill filled.
 
-    changes      decoded changes (decode.META and c0…c{width-1}); `_unavail` only where values really are unavailable
+    changes      decoded changes (rows.META and c0…c{width-1}); `_unavail` only where values really are unavailable
     unavailable  ordinals that are unavailable in any change; [] spares the work
-    -> c0…, `_op`, `_pos`, `_ts`; `_kept`: ordinals still unavailable, for which the target's value stands; `_gone`: the
-       position of the newest delete or truncate among the key's changes, before which no target value counts.
+    truncate     `_ord` of the newest truncate that is known; what is older is left out
+    -> c0…; `_op`: d, or another for a row; `_order`: of the change that decides (null without a position), `_ts`;
+       h{i} for the unavailable ordinals: null if the value is of that change, else the order of the change that it is
+       from, NOTHING if no change here has it; `_deleted`: the order of the newest delete of the key, NOTHING for one
+       without position; `_gone`: the same, or the truncate if that is newer.
     """
     if truncate is not None:
-        changes = changes.where(f.col("_ord") > f.lit(truncate.order))
+        changes = changes.where(f.col("_ord") > f.lit(truncate))
     keys = [f"c{i}" for i in key]
     others = [f"c{i}" for i in range(width) if i not in key]
     is_delete = f.col("_op") == "d"
-    newest = f.max_by(f.struct("_op", "_pos", "_ts", "_ord", "_unavail", *others), "_ord").alias("w")
+    newest = f.max_by(f.struct("_op", "_ts", "_ord", "_unavail", *others), "_ord").alias("w")
     filled = [
         f.max_by(
             f.struct(f.col("_ord").alias("ord"), f.col(f"c{i}").alias("value")),
@@ -40,13 +35,10 @@ def fold_changes(
         ).alias(f"f{i}")
         for i in unavailable
     ]
-    deleted = f.max_by(
-        f.struct(f.col("_ord").alias("ord"), f.col("_pos").alias("pos")), f.when(is_delete, f.col("_ord"))
-    )
-    folded = changes.groupBy(*keys).agg(newest, deleted.alias("d"), *filled)
+    folded = changes.groupBy(*keys).agg(newest, f.max(f.when(is_delete, f.col("_ord"))).alias("d"), *filled)
 
     # An older value counts if no delete of the row came after it.
-    fills = {i: f.col(f"f{i}.ord").isNotNull() & _not_below(f"f{i}.ord", "d.ord") for i in unavailable}
+    fills = {i: f.col(f"f{i}.ord").isNotNull() & _not_below(f"f{i}.ord", "d") for i in unavailable}
     columns = [
         f.col(f"c{i}")
         if i in key
@@ -55,19 +47,33 @@ def fold_changes(
         else f.col(f"w.c{i}").alias(f"c{i}")
         for i in range(width)
     ]
-    kept = [f.when(_holds("w._unavail", i) & ~fills[i], f.lit(i)) for i in unavailable]
-    left = f.array_compact(f.array(*kept)) if kept else f.array().cast("array<int>")
-    gone = f.col("d.pos")
-    if truncate is not None and truncate.position is not None:
-        gone = f.greatest(gone, f.lit(truncate.position))
+    held = [
+        f.when(_holds("w._unavail", i), f.when(fills[i], order_of(f.col(f"f{i}.ord"))).otherwise(f.lit(NOTHING))).alias(
+            f"h{i}"
+        )
+        for i in unavailable
+    ]
+    deleted = f.when(f.col("d").isNotNull(), f.coalesce(order_of(f.col("d")), f.lit(NOTHING)))
+    gone = deleted if truncate is None else f.greatest(deleted, f.lit(plain(truncate) or NOTHING))
     return folded.select(
         *columns,
         f.col("w._op").alias("_op"),
-        f.col("w._pos").alias("_pos"),
+        order_of(f.col("w._ord")).alias("_order"),
         f.col("w._ts").alias("_ts"),
-        left.alias("_kept"),
+        *held,
+        deleted.alias("_deleted"),
         gone.alias("_gone"),
     )
+
+
+def order_of(total: Column) -> Column:
+    """The order (changes.positions.order_key) in `_ord`; null if it only tells the order of arrival."""
+    return f.when(f.substring(total, 1, 1) == f.lit(b"\1"), f.substring(total, 2, 1_000))
+
+
+def plain(total: bytes) -> bytes | None:
+    """The same for one value."""
+    return total[1:] if total[:1] == b"\1" else None
 
 
 def _holds(array: str, ordinal: int) -> Column:

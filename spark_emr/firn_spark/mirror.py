@@ -1,27 +1,42 @@
-"""One mirror table in one job: decode, fold, merge."""
+"""One mirror table in one job: survey, fold, decide, remember, commit. The rules are those of changes.incremental."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.rows import Decoding
-from firn_spark.folding import Truncate, fold_changes, same_key
-from firn_spark.merge import MirrorChanges
-from firn_spark.moves import find_moves, fold_moves
+from firn.jobs.planning import ColumnPlan
+from firn_spark import moves
+from firn_spark.deciding import Shape
+from firn_spark.evolve import HELD_METADATA, Table, Tables
+from firn_spark.folding import fold_changes, plain, same_key
+from firn_spark.memory import Memory
+
+_HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+# What an update may leave unavailable (TOAST, LOBs): of a row without such columns nothing need be kept.
+_OUT_OF_LINE = frozenset({"string", "binary", "list"})
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over decoded changes tells: how many there are and how many are rejected, which ordinals updates
-    leave unavailable, whether creates do too, and which required columns hold a null."""
+    """What one pass over decoded changes tells.
+
+    changes, rejected    how many there are, and how many of them are dead letters
+    unavailable          ordinals that updates leave out; `creates_unavailable`: whether creates leave some out too
+    nulls                required columns that hold a null
+    deletes              how many deletes; `newest_fact`: `_ord` of the newest change that is to be remembered
+    low                  `_ord` of the oldest change, b"" if there is none
+    """
 
     changes: int
     rejected: int
     unavailable: tuple[int, ...]
     creates_unavailable: bool
     nulls: tuple[int, ...]
+    deletes: int
+    newest_fact: bytes
+    low: bytes
 
 
 def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
@@ -35,6 +50,9 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
             "gaps"
         ),
         f.count(f.when(gaps & (f.col("_op") == "c"), 1)).alias("creates"),
+        f.count(f.when(good & (f.col("_op") == "d"), 1)).alias("deletes"),
+        f.max(f.when(good & _is_fact(), f.col("_ord"))).alias("fact"),
+        f.min(f.when(good, f.col("_ord"))).alias("low"),
         *(f.max(good & (f.col("_op") != "d") & f.col(f"c{i}").isNull()).alias(f"n{i}") for i in required),
     ).collect()[0]
     return Survey(
@@ -43,30 +61,146 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
         unavailable=tuple(sorted(row["gaps"] or ())),
         creates_unavailable=row["creates"] > 0,
         nulls=tuple(i for i in required if row[f"n{i}"]),
+        deletes=row["deletes"],
+        newest_fact=bytes(row["fact"] or b""),
+        low=bytes(row["low"] or b""),
     )
 
 
-def newest_truncate(raw: DataFrame) -> Truncate | None:
-    """The newest truncate among raw changes."""
-    found = raw.where((f.col("op") == "t") & f.col("fault").isNull()).agg(f.max(f.struct("ord", "pos"))).collect()[0][0]
-    if found is None:
-        return None
-    return Truncate(bytes(found["ord"]), None if found["pos"] is None else bytes(found["pos"]))
+def _is_fact() -> Column:
+    late = (f.col("_op") == "d") | ((f.col("_op") == "c") & f.col("_unavail").isNotNull())
+    return late & f.col("_pos").isNotNull()
+
+
+def newest_truncate(raw: DataFrame) -> bytes:
+    """`_ord` of the newest truncate among raw changes, b"" if there is none."""
+    found = raw.where((f.col("op") == "t") & f.col("fault").isNull()).agg(f.max("ord")).collect()[0][0]
+    return bytes(found or b"")
+
+
+def shape_of(
+    tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int], seen: Survey, deletes: bool
+) -> tuple[Table, Shape]:
+    """The table, with a place for held columns if these changes need one, and its shape."""
+    ids = {field["name"]: int(field["id"]) for field in table.state.fields}
+    known = {int(text) for text in table.state.properties.get(_HELD_IDS, "").split(",") if text}
+    held = known | {ids[plan.columns[i].name] for i in seen.unavailable}
+    if held:
+        table = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
+        table = tables.set_properties(table, {_HELD_IDS: ",".join(map(str, sorted(held)))})
+    gaps = tuple(i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
+    out_of_line = any(column.type.name in _OUT_OF_LINE for i, column in enumerate(plan.columns) if i not in key)
+    return table, Shape(
+        columns=plan.columns,
+        key=tuple(key),
+        gaps=gaps,
+        held_ids={i: ids[plan.columns[i].name] for i in gaps},
+        extras=tuple(sorted(plan.unwritable)),
+        keep=deletes and out_of_line,
+    )
 
 
 def folded(
-    spark: SparkSession, target: str, decoded: DataFrame, decoding: Decoding, seen: Survey, truncate: Truncate | None
-) -> MirrorChanges:
-    """The decoded changes as one change a key, ready for the engine."""
-    columns, key = decoding.columns, decoding.key
-    changes = decoded.where(f.col("_code").isNull())
-    moves = find_moves(changes, key) if seen.creates_unavailable else []
-    moved = fold_moves(spark, target, changes, columns, key, moves, truncate) if moves else None
-    if moved is not None:
-        changes = changes.join(f.broadcast(moved.keys), same_key(changes, moved.keys, key), "left_anti")
+    spark: SparkSession,
+    table: Table,
+    changes: DataFrame,
+    memory: Memory,
+    shape: Shape,
+    seen: Survey,
+    truncate: bytes,
+    log: moves.Log,
+) -> DataFrame:
+    """The good decoded changes as one row a key, what the facts know counted in (folding.fold_changes and `_whole`)."""
+    width = len(shape.columns)
+    newest = max(truncate, memory.said.truncated) or None
+    linked = moves.find(changes, memory, shape, seen.creates_unavailable)
+    moved = None
+    if linked:
+        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, newest)
+        changes = changes.join(f.broadcast(moved.keys), same_key(changes, moved.keys, shape.key), "left_anti")
     # A create or a read holds real values, whatever they look like, unless it is the second half of a move.
-    really = f.when(f.col("_op") == "u", f.col("_unavail"))
-    rows = fold_changes(changes.withColumn("_unavail", really), len(columns), key, seen.unavailable, truncate)
-    if moved is not None:
-        rows = rows.unionByName(moved.rows)
-    return MirrorChanges(rows, columns, key, seen.unavailable, truncate)
+    mine = changes.select(
+        "_op", "_ord", "_ts", f.when(f.col("_op") == "u", f.col("_unavail")).alias("_unavail"),
+        *(f"c{i}" for i in range(width)),
+    )  # fmt: skip
+    known = memory.deletes_above(seen.low, mine, shape.columns, shape.key) if seen.low else None
+    if known is not None:
+        mine = mine.unionByName(known, allowMissingColumns=True)
+    rows = fold_changes(mine, width, shape.key, shape.gaps, newest).withColumn("_whole", f.lit(False))
+    return rows if moved is None else rows.unionByName(moved.rows)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Of `deciding.decide`'s rows: how many are written and removed, how many changes decided a row, and how many would
+    make a row at or below the floor."""
+
+    written: int
+    removed: int
+    told: int
+    too_old: int
+
+
+def count(rows: DataFrame, floor: bytes) -> Numbers:
+    """One Spark job over `rows` (persisted by the caller)."""
+    found = rows.agg(
+        f.count(f.when(f.col("_write"), 1)),
+        f.count(f.when(f.col("_remove"), 1)),
+        f.count(f.when(f.col("_told") & (f.col("_write") | f.col("_remove")), 1)),
+        f.count(f.when(below(floor), 1)),
+    ).collect()[0]
+    return Numbers(*(int(number) for number in found))
+
+
+def below(floor: bytes) -> Column:
+    """Of `deciding.decide`'s rows: it would make a row, and a delete of it may have been forgotten."""
+    return f.lit(bool(floor)) & f.col("_write") & f.col("_late") & (f.col("_order") <= f.lit(floor))
+
+
+def too_old(good: DataFrame, rows: DataFrame, floor: bytes, shape: Shape) -> DataFrame:
+    """The decoded changes at or below the floor of keys that the table does not have, marked as rejected."""
+    keys = rows.where(below(floor)).select(*(f"c{i}" for i in shape.key))
+    late = good.join(f.broadcast(keys), same_key(good, keys, shape.key), "left_semi")
+    text = (
+        "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
+        "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
+    )
+    return late.where(f.col("_ord") <= f.lit(b"\1" + floor)).withColumns(
+        {"_code": f.lit("too_old"), "_message": f.lit(text)}
+    )
+
+
+def remember(
+    memory: Memory,
+    plan: ColumnPlan,
+    good: DataFrame,
+    rows: DataFrame,
+    shape: Shape,
+    seen: Survey,
+    truncate: bytes,
+    last: int,
+) -> None:
+    """Writes the facts of the good decoded changes, and the rows that they remove, before the table's own commit.
+
+    Raises fence.LostRace, fence.CommitUnknown.
+    """
+    newest = max(seen.newest_fact, truncate if plain(truncate) else b"")
+    if not newest:
+        return
+    facts = good.where(_is_fact()).select(
+        "_op", "_ord", "_ts", *(f.col(f"c{i}").alias(shape.columns[i].name) for i in shape.key)
+    )
+    kept = None
+    if shape.keep:
+        kept = rows.where(f.col("_kept.t_pos").isNotNull()).select(
+            *(f.col(f"_kept.t{i}").alias(column.name) for i, column in enumerate(shape.columns)),
+            f.col("_kept.t_pos"),
+            f.col("_kept.t_held"),
+        )
+    memory.write(plan, facts, kept, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
+
+
+def remember_truncate(memory: Memory, truncate: bytes, last: int) -> None:
+    """The same for a truncate of a table that is not there yet: its older changes may still come."""
+    if plain(truncate):
+        memory.write(ColumnPlan(()), None, None, truncate, truncate, False, last)

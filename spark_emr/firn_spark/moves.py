@@ -2,118 +2,203 @@
 them, on the driver.
 
 Debezium sends such a change as a delete and a create at one position. The create's unavailable values are those of the
-deleted row, which only a replay of both keys' changes can tell.
+deleted row. If all that concerns the two keys comes in order, the table's rows and the new changes tell it. If not (the
+halves came in different epochs, or a change of the old key came late), the keys are folded again from the staged log.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.fold import UNKNOWN, Row, RowChange, fold
-from firn.changes.types import Column
-from firn.jobs.planning import POSITION
-from firn.streams.names import quoted
+from firn.changes.fold import UNKNOWN, Key, Row, RowChange
+from firn.changes.incremental import linked_keys, refolded
+from firn.changes.positions import WIDTH
 from firn_spark.columns import arrow_type, spark_schema
-from firn_spark.folding import Truncate, same_key
+from firn_spark.deciding import Shape, folded_schema, there
+from firn_spark.evolve import Table
+from firn_spark.folding import same_key
+from firn_spark.memory import Memory
+
+# All decoded changes of some keys (columns c… of the key) that the staged log still holds, up to this range's end.
+Log = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True)
 class Moved:
     """`keys`: all keys that such moves connect (columns c… of the key). `rows`: what becomes of them, with the columns
-    of folding.fold_changes."""
+    of folding.fold_changes and `_whole`."""
 
     keys: DataFrame
     rows: DataFrame
 
 
-def find_moves(changes: DataFrame, key: Sequence[int]) -> list[tuple[bytes, tuple[Any, ...], tuple[Any, ...]]]:
-    """(position, old key, new key) of each create with unavailable values that has a delete at its position."""
-    names = [f"c{i}" for i in key]
-    creates = changes.where((f.col("_op") == "c") & f.col("_unavail").isNotNull() & f.col("_pos").isNotNull())
-    deletes = changes.where((f.col("_op") == "d") & f.col("_pos").isNotNull())
-    deletes = deletes.select(f.col("_pos").alias("p"), *(f.col(name).alias(f"old_{name}") for name in names)).distinct()
-    paired = creates.select("_pos", *names).distinct().join(f.broadcast(deletes), f.col("_pos") == f.col("p"))
-    width = len(names)
-    rows = [tuple(row) for row in paired.select("_pos", *(f"old_{name}" for name in names), *names).collect()]
-    found = [(bytes(row[0]), row[1 : 1 + width], row[1 + width :]) for row in rows]
-    return [move for move in found if move[1] != move[2]]
+def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool) -> set[Key]:
+    """The keys to fold again (changes.incremental.linked_keys); nothing is read if there never was such a create.
 
-
-def fold_moves(
-    spark: SparkSession,
-    target: str,
-    changes: DataFrame,
-    columns: Sequence[Column],
-    key: Sequence[int],
-    moves: Iterable[tuple[bytes, tuple[Any, ...], tuple[Any, ...]]],
-    truncate: Truncate | None,
-) -> Moved:
-    """Folds all changes of the moved keys with the specification, from the rows that the table `target` has of them.
-
-    `changes` has `_unavail` only where values really are unavailable.
+    changes  the range's decoded changes, `_unavail` as decoded
+    creates  whether creates among them leave values out
     """
-    schema = pa.schema([(f"c{i}", arrow_type(column.type)) for i, column in enumerate(columns)])
-    key_schema = spark_schema(pa.schema([schema.field(i) for i in key]))
-    both = list(dict.fromkeys(one for _, old, new in moves for one in (old, new)))
-    keys = spark.createDataFrame(both, key_schema)
-    mine = changes.join(f.broadcast(keys), same_key(changes, keys, key), "left_semi")
-    raw = [row.asDict() for row in mine.collect()]
-    known = [_row_change(row, len(columns), key) for row in raw]
-    times = {change.position: row["_ts"] for change, row in zip(known, raw, strict=True)}
+    if not (creates or memory.said.creates):
+        return set()
+    small = changes.select("_op", "_ord", "_unavail", *(f"c{i}" for i in shape.key))
+    gaps = small.where((f.col("_op") == "c") & f.col("_unavail").isNotNull())
+    new = _changes(gaps, shape) if creates else []
+    known = _facts(memory.rows("c", shape.columns, shape.key), shape) if memory.said.creates else []
+    positions = sorted({change.position for change in (*new, *known) if change.position})
+    if not positions:
+        return set()
+    at = f.substring("_ord", 2, WIDTH).isin(*(f.lit(position) for position in positions))
+    new += _changes(small.where((f.col("_op") == "d") & at), shape)
+    deletes = memory.rows("d", shape.columns, shape.key)
+    known += _facts(None if deletes is None else deletes.where(at), shape)
+    old_keys = list({change.key for change in (*new, *known) if change.op == "d"})
+    if old_keys:
+        keys = _keys(changes, shape, old_keys)
+        mine = small.join(f.broadcast(keys), same_key(small, keys, shape.key), "left_semi")
+        new += [replace(change, unavailable=frozenset()) for change in _changes(mine.where("_op <> 'c'"), shape)]
+        new += [
+            replace(c, unavailable=frozenset()) for c in _changes(mine.where("_op = 'c' AND _unavail IS NULL"), shape)
+        ]
+    return linked_keys(new, known)
+
+
+def fold_again(
+    spark: SparkSession,
+    table: Table,
+    changes: DataFrame,
+    memory: Memory,
+    shape: Shape,
+    linked: Collection[Key],
+    log: Log,
+    truncate: bytes | None,
+) -> Moved:
+    """The rows of the linked keys, from all that is known of them."""
+    keys = _keys(changes, shape, linked)
+    mine = changes.join(f.broadcast(keys), same_key(changes, keys, shape.key), "left_semi")
+    new = _full(mine.collect(), shape)
+    live, times = _live(spark, table, keys, shape)
+    times |= {change.order: ts for change, ts in new}
+    deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
+    said = [change for change, _ in new]
+    if not _in_order(said, [row for _, row in live], deletes):
+        late = _full(log(keys).collect(), shape)
+        said += [change for change, _ in late]
+        times |= {change.order: ts for change, ts in late}
+        live += _removed(memory, keys, shape)
+    said += deletes
     if truncate is not None:
-        known.append(RowChange("t", (), None, truncate.position, _specified(truncate.order), None))
-    state = fold(_rows_of(spark, target, columns, key, keys), known)
+        said.append(RowChange("t", (), truncate[1 : WIDTH + 1], truncate[1:], None))
+    return Moved(keys, _as_rows(spark, refolded(live, said), linked, said, times, shape))
 
+
+def _in_order(new: Sequence[RowChange], live: Sequence[Row], deletes: Sequence[RowChange]) -> bool:
+    """Whether all that the table knows of the keys is older than what is new, and no half of a move came before."""
+    first = min((change.order for change in new), default=UNKNOWN)
+    creates = {change.position for change in new if change.op == "c"}
+    before = [*(row.order for row in live), *(change.order for change in deletes)]
+    return all(order < first for order in before) and not any(d.position in creates for d in deletes)
+
+
+def _keys(like: DataFrame, shape: Shape, keys: Collection[Key]) -> DataFrame:
+    schema = pa.schema([(f"c{i}", arrow_type(shape.columns[i].type)) for i in shape.key])
+    return like.sparkSession.createDataFrame(list(keys), spark_schema(schema))
+
+
+def _key(row: Mapping[str, Any], shape: Shape) -> Key:
+    return tuple(_hashable(row[f"c{i}"]) for i in shape.key)
+
+
+def _hashable(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def _changes(found: DataFrame, shape: Shape) -> list[RowChange]:
+    """Changes of which only op, order and key matter; creates among them leave values out."""
+    return [_fact(row.asDict(), shape) for row in found.collect() if row["_ord"][:1] == b"\1"]
+
+
+def _facts(found: DataFrame | None, shape: Shape, keys: DataFrame | None = None) -> list[RowChange]:
+    if found is None:
+        return []
+    if keys is not None:
+        found = found.join(f.broadcast(keys), same_key(found, keys, shape.key), "left_semi")
+    return _changes(found, shape)
+
+
+def _fact(row: Mapping[str, Any], shape: Shape) -> RowChange:
+    order = bytes(row["_ord"])[1:]
+    unavailable = frozenset({"?"}) if row["_op"] == "c" else frozenset[str]()
+    return RowChange(row["_op"], _key(row, shape), order[:WIDTH], order, None, unavailable)
+
+
+def _full(rows: Iterable[Any], shape: Shape) -> list[tuple[RowChange, int | None]]:
+    """(change, its time in ms) of decoded changes."""
+    found = []
+    for one in rows:
+        row = one.asDict()
+        position = None if row["_pos"] is None else bytes(row["_pos"])
+        values = None if row["_op"] == "d" else {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
+        unavailable = frozenset(f"c{i}" for i in row["_unavail"] or ())
+        change = RowChange(row["_op"], _key(row, shape), position, bytes(row["_ord"])[1:], values, unavailable)
+        found.append((change, row["_ts"]))
+    return found
+
+
+def _live(
+    spark: SparkSession, table: Table, keys: DataFrame, shape: Shape
+) -> tuple[list[tuple[Key, Row]], dict[bytes, int | None]]:
+    """The table's rows of the keys, and the time (ms) of the change that each order stands for."""
+    rows = there(spark, table, replace(shape, keep=True))
+    named = rows.select(
+        *(f.col(f"t{i}").alias(f"c{i}") for i in range(len(shape.columns))),
+        f.col("t_pos").alias("_pos"),
+        f.col("t_held").alias("_held"),
+        f.unix_millis("t_ts").alias("_ts"),
+    )
+    found = named.join(f.broadcast(keys), same_key(named, keys, shape.key), "left_semi").collect()
+    live = [_row(row.asDict(), shape) for row in found]
+    return live, {row.order: one["_ts"] for (_, row), one in zip(live, found, strict=True)}
+
+
+def _removed(memory: Memory, keys: DataFrame, shape: Shape) -> list[tuple[Key, Row]]:
+    rows = memory.rows("k", shape.columns, range(len(shape.columns)))
+    if rows is None:
+        return []
+    found = rows.join(f.broadcast(keys), same_key(rows, keys, shape.key), "left_semi").collect()
+    return [_row(row.asDict() | {"_pos": row["_ord"][1:]}, shape) for row in found]
+
+
+def _row(row: Mapping[str, Any], shape: Shape) -> tuple[Key, Row]:
+    ordinals = {field: i for i, field in shape.held_ids.items()}
+    held = {f"c{ordinals[field]}": bytes(order) for field, order in (row["_held"] or {}).items() if field in ordinals}
+    values = {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
+    return _key(row, shape), Row(values, UNKNOWN if row["_pos"] is None else bytes(row["_pos"]), held)
+
+
+def _as_rows(
+    spark: SparkSession,
+    rows: Mapping[Key, Row],
+    linked: Collection[Key],
+    said: Sequence[RowChange],
+    times: Mapping[bytes, int | None],
+    shape: Shape,
+) -> DataFrame:
+    deleted: dict[Key, bytes] = {}
+    for change in said:
+        if change.op == "d":
+            deleted[change.key] = max(change.order, deleted.get(change.key, UNKNOWN))
     out: list[tuple[Any, ...]] = []
-    for one in both:
-        row, tombstone = state.rows.get(one), state.tombstones.get(one)
+    for key in linked:
+        row, gone = rows.get(key), deleted.get(key)
         if row is not None:
-            values = tuple(row.values.get(f"c{i}") for i in range(len(columns)))
-            out.append((*values, "u", row.position or None, times.get(row.position), None, None))
-        elif tombstone is not None:
-            values = tuple(one[key.index(i)] if i in key else None for i in range(len(columns)))
-            out.append(
-                (*values, "d", tombstone.position or None, times.get(tombstone.position), None, tombstone.position)
-            )
-    meta: list[tuple[str, pa.DataType]] = [
-        ("_op", pa.string()), ("_pos", pa.binary()), ("_ts", pa.int64()), ("_kept", pa.list_(pa.int32())),
-        ("_gone", pa.binary()),
-    ]  # fmt: skip
-    return Moved(keys, spark.createDataFrame(out, spark_schema(pa.schema(list(schema) + meta))))
-
-
-def _row_change(row: Mapping[str, Any], width: int, key: Sequence[int]) -> RowChange:
-    return RowChange(
-        op=row["_op"],
-        key=tuple(row[f"c{i}"] for i in key),
-        old_key=None,
-        position=None if row["_pos"] is None else bytes(row["_pos"]),
-        order=_specified(row["_ord"]),
-        values=None if row["_op"] == "d" else {f"c{i}": row[f"c{i}"] for i in range(width)},
-        unavailable=frozenset(f"c{i}" for i in row["_unavail"] or ()),
-    )
-
-
-def _specified(order: bytes) -> bytes:
-    """The order as the specification knows it: without the byte that tells positions from arrival order."""
-    return bytes(order[1:])
-
-
-def _rows_of(
-    spark: SparkSession, target: str, columns: Sequence[Column], key: Sequence[int], keys: DataFrame
-) -> dict[tuple[Any, ...], Row]:
-    """The target's rows of these keys."""
-    table = spark.table(target).select(
-        *(f.col(quoted(column.name)).alias(f"c{i}") for i, column in enumerate(columns)), f.col(POSITION).alias("_pos")
-    )
-    found = table.join(f.broadcast(keys), same_key(table, keys, key), "left_semi").collect()
-    rows = {}
-    for row in found:
-        values = {f"c{i}": row[f"c{i}"] for i in range(len(columns))}
-        position = UNKNOWN if row["_pos"] is None else bytes(row["_pos"])
-        rows[tuple(row[f"c{i}"] for i in key)] = Row(values, position)
-    return rows
+            values = [row.values.get(f"c{i}") for i in range(len(shape.columns))]
+            held = [row.held.get(f"c{i}") for i in shape.gaps]
+            out.append((*values, "u", row.order or None, times.get(row.order), *held, gone, gone, True))
+        else:
+            values = [key[shape.key.index(i)] if i in shape.key else None for i in range(len(shape.columns))]
+            out.append((*values, "d", gone, None, *(None for _ in shape.gaps), gone, gone, True))
+    return spark.createDataFrame(out, folded_schema(shape))

@@ -21,7 +21,8 @@ from firn_spark.arrow import map_in_arrow
 _STAGED = {
     "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
     "order": pa.string(), "tx_order": pa.int64(), "flat": pa.bool_(), "key": pa.string(), "before": pa.string(),
-    "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
+    "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(), "occurrence": pa.int32(),
+    "generation": pa.int64(), "origin": pa.string(),
 }  # fmt: skip
 # pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
 # fault, fault_text: why the change can't be placed. fact, value: a row that is no change but says something about the
@@ -48,9 +49,11 @@ class SealedBatch:
     bytes: int
 
 
-def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order) -> DataFrame:
+def raw_changes(
+    spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order, *, whole: bool = True
+) -> DataFrame:
     """All rows of the batches, columns RAW. Fails if an object is missing or broken: acknowledged data is never
-    skipped."""
+    skipped. `whole` False: objects that have expired are left out, of what is long committed."""
     cores = spark.sparkContext.defaultParallelism
     size = sum(batch.bytes for batch in batches)
     tasks = max(1, min(len(batches), max(cores, size // _BYTES_PER_TASK)))
@@ -60,9 +63,9 @@ def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch
         store = open_store(staging)
         mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
 
-        def fetch(batch: SealedBatch) -> bytes:
+        def fetch(batch: SealedBatch) -> bytes | None:
             body = get(store, batch.path)
-            if body is None:
+            if body is None and whole:
                 raise FileNotFoundError(
                     f"{batch.path} of epoch {batch.epoch} is missing from {staging}: restore it (bucket versioning), "
                     "never skip it: its sender was told 202"
@@ -73,7 +76,8 @@ def raw_changes(spark: SparkSession, staging: str, batches: Sequence[SealedBatch
             for first in range(0, len(mine), _FETCHES_AT_ONCE):
                 some = mine[first : first + _FETCHES_AT_ONCE]
                 for batch, body in zip(some, pool.map(fetch, some), strict=True):
-                    yield from rows_of(batch, body, order)
+                    if body is not None:
+                        yield from rows_of(batch, body, order)
 
     return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, RAW)
 

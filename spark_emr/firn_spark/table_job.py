@@ -1,14 +1,11 @@
 """One table of a commit job, from raw changes to its snapshot."""
 
 import json
-import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
@@ -17,15 +14,21 @@ from firn.changes.rows import Decoding
 from firn.changes.types import Column
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
+from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
-from firn_spark import append, merge, mirror
-from firn_spark.append import LostRace
+from firn_spark import append, delta, mirror, moves
+from firn_spark.deciding import Shape, decide, there
 from firn_spark.decode import append_changes, mirror_changes
 from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
-from firn_spark.rejects import rejected, write_rejects
+from firn_spark.facts import facts_of
+from firn_spark.failures import failure_of
+from firn_spark.fence import CommitUnknown, LostRace
+from firn_spark.folding import NOTHING, plain, same_key
+from firn_spark.memory import Memory
+from firn_spark.rejects import rejected
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
@@ -46,7 +49,10 @@ class TableJob:
         warehouse: str,
         epochs: Mapping[int, Epoch],
         last: int,
+        log: Callable[[Sequence[str]], DataFrame],
     ) -> None:
+        """`log`: all raw changes of source tables that the staged log still holds, up to the epoch `last`."""
+        self._log = log
         self._spark = spark
         self._store = store
         self._stream = stream
@@ -67,10 +73,11 @@ class TableJob:
                     break
                 except Exception as error:
                     # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                    if not left or not (isinstance(error, LostRace) or _was_refused(error)):
+                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
                         raise
         except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-            outcome.status, outcome.error = "failed", first_line(error)
+            found = failure_of(error)
+            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
@@ -139,8 +146,9 @@ class TableJob:
         outcome: Outcome,
     ) -> None:
         truncates = target.events(outcome.progress, "t")
-        truncate = mirror.newest_truncate(mine) if truncates else None
+        truncate = mirror.newest_truncate(mine) if truncates else b""
         outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
+        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse).look()
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]
@@ -149,19 +157,68 @@ class TableJob:
             if table is None and (not plan.columns or not seen.changes - seen.rejected):
                 outcome.status = "empty"  # nothing that a table could be made from
                 outcome.ignored = outcome.events - outcome.dead
+                mirror.remember_truncate(memory, truncate, self._last)
                 return
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, decoding.key)
-            changes = mirror.folded(self._spark, table.sql, decoded, decoding, seen, truncate)
-            rows = changes.rows.persist(StorageLevel.MEMORY_AND_DISK)
+            table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
+            good = decoded.where(f.col("_code").isNull())
+            log = self._log_of(target, decoding)
+            changes = mirror.folded(self._spark, table, good, memory, shape, seen, truncate, log)
+            new_truncate = (plain(truncate) or NOTHING) if truncate else None
+            rows = decide(changes, seen.changes, there(self._spark, table, shape), shape, new_truncate)
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
             try:
-                outcome.merged = rows.count()
-                outcome.superseded = max(0, outcome.events - outcome.ignored - outcome.dead - outcome.merged)
-                merge.apply(self._spark, table, replace(changes, rows=rows), outcome.summary(self._stream, self._last))
+                self._apply_mirror(target, table, plan, mine, good, rows, memory, shape, seen, truncate, outcome)
             finally:
                 rows.unpersist()
         finally:
             decoded.unpersist()
         outcome.snapshot_id = self._snapshot(target)
+
+    def _apply_mirror(
+        self,
+        target: Target,
+        table: Table,
+        plan: ColumnPlan,
+        mine: DataFrame,
+        good: DataFrame,
+        rows: DataFrame,
+        memory: Memory,
+        shape: Shape,
+        seen: mirror.Survey,
+        truncate: bytes,
+        outcome: Outcome,
+    ) -> None:
+        floor = memory.said.floor
+        numbers = mirror.count(rows, floor)
+        if numbers.too_old:
+            late = mirror.too_old(good, rows, floor, shape)
+            self._bury(target, mine, late, late.select("_batch", "_index").distinct().count(), outcome)
+            rows = rows.where(~mirror.below(floor))
+            numbers = mirror.count(rows, floor)
+        outcome.merged = numbers.told
+        outcome.superseded = max(0, outcome.events - outcome.ignored - outcome.dead - outcome.merged)
+        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        summary = outcome.summary(self._stream, self._last)
+        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
+
+    def _log_of(self, target: Target, decoding: Decoding) -> moves.Log:
+        """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""
+
+        def log(keys: DataFrame) -> DataFrame:
+            raw = self._log(target.sources)
+            schemas = facts_of(raw)
+            known = [schemas[source] for source in target.sources if source in schemas]
+            every = replace(
+                decoding,
+                schemas={name: columns for facts in known for name, columns in facts.schemas.items()},
+                bad_schemas={name: reason for facts in known for name, reason in facts.bad_schemas.items()},
+            )
+            mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull())
+            decoded = mirror_changes(mine, every).where(f.col("_code").isNull())
+            return decoded.join(f.broadcast(keys), same_key(decoded, keys, decoding.key), "left_semi")
+
+        return log
 
     def _append(
         self,
@@ -199,8 +256,10 @@ class TableJob:
         """Dead letters first: if the job dies after them, the rerun finds them written."""
         if count:
             rows = rejected(mine, decoded)
-            write_rejects(self._store, self._stream, target.name, self._epochs, rows)
-        outcome.dead = count
+            new = write_rejects(self._store, self._stream, target.name, self._epochs, rows)
+            outcome.dead_by = _together(outcome.dead_by, by_table(reasons(rows)))
+            outcome.dead_new = _together(outcome.dead_new, by_table(new))
+        outcome.dead += count
 
     def _ready(
         self,
@@ -240,18 +299,15 @@ class TableJob:
         return table.state.snapshot_id if table else None
 
 
-def first_line(error: BaseException) -> str:
-    """What an error says, in one line: a Java exception's class and message, the last line of a worker's traceback."""
-    if isinstance(error, Py4JJavaError):
-        java = error.java_exception
-        return f"{java.getClass().getSimpleName()}: {str(java.getMessage()).splitlines()[0]}"
-    text = str(error).strip()
-    if isinstance(error, PythonException):
-        raised = [
-            line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Unavailable|Outcome)?: ", line)
-        ]
-        text = raised[-1] if raised else text
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else type(error).__name__
+def _together(
+    one: Mapping[str, Mapping[str, int]], other: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Two counts by source table and reason as one."""
+    result = {table: dict(counts) for table, counts in one.items()}
+    for table, counts in other.items():
+        for reason, number in counts.items():
+            result.setdefault(table, {})[reason] = result.get(table, {}).get(reason, 0) + number
+    return result
 
 
 def _was_refused(error: BaseException) -> bool:

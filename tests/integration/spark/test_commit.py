@@ -15,7 +15,7 @@ from firn.staging.layout import dead_prefix
 from firn.staging.store import paths
 from firn.streams.names import TableName
 from firn_spark import append
-from firn_spark.append import LostRace
+from firn_spark.fence import LostRace
 from firn_spark.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 

@@ -119,7 +119,7 @@ def replayed(file: str, table: str, target: tuple[Column, ...] | None) -> dict[K
         key = tuple(row[name] for name in names)
         order = position + bytes([RANK[event["op"]]]) + json.dumps(image).encode()
         unavailable = frozenset(codec.target[i].name for i in found.unavailable)
-        changes.append(RowChange(event["op"], key, None, position, order, row, unavailable))
+        changes.append(RowChange(event["op"], key, position, order, row, unavailable))
     return {key: dict(row.values) for key, row in fold({}, changes[::-1]).rows.items()}
 
 

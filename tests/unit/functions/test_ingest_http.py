@@ -240,3 +240,14 @@ def test_the_import_loads_no_pyarrow_no_pyspark_and_no_boto3() -> None:
         cwd=FUNCTIONS / "ingest_http", env={"PYTHONPATH": str(layer)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert found.stdout.strip() == "[]"
+
+
+def test_a_webhook_id_is_the_key_where_no_idempotency_key_is_sent(app: ModuleType) -> None:
+    first = post(app, EVENT, webhook_id="msg_1")
+    status, again = post(app, EVENT, webhook_id="msg_1")
+    assert (status, again["duplicate"], again["batch_id"]) == (202, True, first[1]["batch_id"])
+    status, refused = post(app, EVENT.replace(b'"id":1', b'"id":2'), webhook_id="msg_1")
+    assert (status, refused["error"]) == (409, "idempotency_conflict")
+    assert "webhook-id" in refused["message"]
+    both = post(app, EVENT, webhook_id="msg_1", Idempotency_Key="k")
+    assert (both[0], both[1]["duplicate"]) == (202, False)

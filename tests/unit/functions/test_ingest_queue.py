@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from firn.staging import layout
+from firn.staging.batch import BatchMeta, read_meta
 from firn.staging.dead import read_dead
 from firn.staging.store import paths
 from tests.unit.staging.storage_faults import FaultyStore
@@ -85,3 +86,30 @@ def test_while_no_configuration_is_published_all_messages_come_again(app: Module
 def test_text_that_no_utf8_can_hold_is_dead_lettered(app: ModuleType, store: FaultyStore) -> None:
     assert failed(app.handler({"Records": [message("1", '{"op":"\ud800"}')]}, None)) == []
     assert len(paths(store, "dead/shop")) == 1
+
+
+def test_messages_that_come_again_regrouped_are_staged_once(app: ModuleType, store: FaultyStore) -> None:
+    first = [message(str(n), change(n)) for n in range(4)]
+    assert failed(app.handler({"Records": first}, None)) == []
+    assert failed(app.handler({"Records": [first[2], message("9", change(9)), first[0]]}, None)) == []
+    assert failed(app.handler({"Records": first}, None)) == []
+    assert [batch.accepted for batch in metas(store)] == [4, 1]
+
+
+def test_a_message_under_way_elsewhere_fails_alone(app: ModuleType, store: FaultyStore) -> None:
+    store.faults = [None, "refused", "refused", "refused"]  # the receipt is written, the batch is not
+    assert failed(app.handler({"Records": [message("1", change(1))]}, None)) == ["1"]
+    assert failed(app.handler({"Records": [message("1", change(1)), message("2", change(2))]}, None)) == ["1"]
+    assert [batch.accepted for batch in metas(store)] == [1]
+
+
+def test_an_id_with_another_body_is_dead_lettered_and_does_not_come_again(app: ModuleType, store: FaultyStore) -> None:
+    assert failed(app.handler({"Records": [message("1", change(1))]}, None)) == []
+    assert failed(app.handler({"Records": [message("1", change(2))]}, None)) == []
+    (path,) = paths(store, "dead/shop")
+    assert [letter.reason for letter in read_dead(store, path)] == ["message_conflict"]
+
+
+def metas(store: FaultyStore) -> list[BatchMeta]:
+    found = [read_meta(store, path) for path in paths(store, "staged")]
+    return [meta for meta in found if meta is not None]

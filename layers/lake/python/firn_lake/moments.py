@@ -1,9 +1,10 @@
-"""Which snapshot of a table an `--as-of` means: a time, a snapshot id, a tag or a branch."""
+"""Which snapshot of a table an `--as-of` means (a time, a snapshot id, a tag or a branch), or a `--cut`."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
+from firn.staging.cuts import Cut
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -48,6 +49,20 @@ def snapshot_at(table: "Table", as_of: str | int | datetime | None) -> int | Non
             "write 2026-01-31T12:00:00Z, milliseconds since 1970, or a snapshot id"
         ) from None
     return _at_time(table, moment, text)
+
+
+def snapshot_in(table: "Table", cut: Cut) -> int:
+    """The id of the table's snapshot in `cut`. Raises NoSuchMoment if the cut doesn't hold the table, or it expired."""
+    snapshot = cut.tables.get(_name(table))
+    if snapshot is None:
+        holds = ", ".join(sorted(cut.tables)) or "nothing"
+        raise NoSuchMoment(f"cut {cut.n} of {cut.stream} does not hold {_name(table)}; it holds {holds}")
+    if table.snapshot_by_id(snapshot) is None:
+        raise NoSuchMoment(
+            f"snapshot {snapshot} of {_name(table)}, which cut {cut.n} of {cut.stream} names, has expired; "
+            "firn cut list shows newer cuts, and firn cut keep holds one for good"
+        )
+    return snapshot
 
 
 def _at_time(table: "Table", moment: datetime, said: str) -> int:

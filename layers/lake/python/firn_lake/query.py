@@ -14,7 +14,8 @@ import sqlglot
 from sqlglot import exp
 
 from firn.errors import TerminalError
-from firn_lake.moments import snapshot_at
+from firn.staging.cuts import Cut
+from firn_lake.moments import snapshot_at, snapshot_in
 from firn_lake.tables import identifier_text, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
@@ -32,12 +33,12 @@ class QueryError(TerminalError):
     """The query can't be run; the text says where and what to write instead."""
 
 
-def query(catalog: "Catalog", sql: str, as_of: AsOf = None) -> pa.Table:
+def query(catalog: "Catalog", sql: str, as_of: AsOf = None, cut: Cut | None = None) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
-    `as_of` (see `firn_lake.moments.snapshot_at`). Times are UTC.
+    `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
 
     Raises QueryError, TableNotFound, NoSuchMoment.
     """
@@ -53,7 +54,9 @@ def query(catalog: "Catalog", sql: str, as_of: AsOf = None) -> pa.Table:
         tables: dict[tuple[str, ...], pa.Table] = {}
         for number, (written, identifier) in enumerate(resolved.items()):
             if identifier not in tables:
-                tables[identifier] = _read(catalog.load_table(identifier), as_of, wanted)
+                table = catalog.load_table(identifier)
+                snapshot = snapshot_at(table, as_of) if cut is None else snapshot_in(table, cut)
+                tables[identifier] = _read(table, snapshot, wanted)
             _register(connection, number, written, tables[identifier])
         connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
         try:
@@ -130,8 +133,8 @@ def _identifiers_used(tree: exp.Expr) -> frozenset[str] | None:
     return frozenset(name.name.casefold() for name in tree.find_all(exp.Identifier))
 
 
-def _read(table: "Table", as_of: AsOf, wanted: frozenset[str] | None) -> pa.Table:
-    scan = table.scan(snapshot_id=snapshot_at(table, as_of))
+def _read(table: "Table", snapshot: int | None, wanted: frozenset[str] | None) -> pa.Table:
+    scan = table.scan(snapshot_id=snapshot)
     if wanted is None:
         return scan.to_arrow()
     names = [field.name for field in scan.projection().fields]

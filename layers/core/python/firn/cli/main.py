@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import firn
-from firn.cli import batch, doctor, flush, history, init, query, send, status, tables, up
+from firn.cli import batch, cut, doctor, flush, history, init, query, send, status, tables, up
 from firn.errors import FirnError
 
 app = typer.Typer(
@@ -32,6 +32,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(cut.app, name="cut")
 
 
 def _print_version(wanted: bool) -> None:

@@ -18,15 +18,35 @@ def command(
         str | None,
         typer.Option("--as-of", help="ISO time (UTC without a zone), ms since 1970, snapshot id, tag or branch."),
     ] = None,
+    cut: Annotated[
+        str | None,
+        typer.Option(
+            "--cut", help="Read all tables at this cut, consistently: its number, or the name it was kept as."
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", help="The cut's stream, where several have one of that number.")
+    ] = None,
     limit: Annotated[int, typer.Option(help="Rows to show to people; 0 shows all. JSON has them all.", min=0)] = 200,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
     """Run one SELECT over the tables, read-only. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case"."""
+    if cut is None and stream is not None:
+        raise typer.BadParameter("it goes with --cut", param_hint="--stream")
+    if cut is not None and as_of is not None:
+        raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
     from firn_lake.query import query
 
-    catalog = find_stack(folder, running=False).catalog()
-    result = query(catalog, sys.stdin.read() if sql == "-" else sql, as_of)
+    stack = find_stack(folder, running=False)
+    wanted = None
+    if cut is not None:
+        from firn.staging.kept import find
+
+        wanted = find(stack.store(), cut, stream)
+        for table, reason in sorted(wanted.quarantined.items()):
+            typer.echo(f"cut {wanted.n} leaves {table} behind, it is older than the others: {reason}", err=True)
+    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())

@@ -1,15 +1,18 @@
 """What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
 
 
 @dataclass
 class Outcome:
     """`events` = `merged` + `superseded` + `ignored` + `dead`. `merged` counts changes that decide a row (mirror) or
     are one (append), `superseded` those that a newer or an equal one made void, `ignored` truncates and snapshot
-    reads left out by configuration. `status` is committed, skipped (all in already), empty or failed;
-    `progress` is the epoch that the table had before."""
+    reads left out by configuration. `status` is committed, skipped (all in already), empty, failed or quarantined;
+    `progress` is the epoch that the table had before; `failure` is a failures.Kind. `dead_by` counts the dead letters
+    by source table and reason, `dead_new` those of them that no earlier run had written."""
 
     table: str
     sources: tuple[str, ...]
@@ -24,12 +27,15 @@ class Outcome:
     seconds: float = 0.0
     snapshot_id: int | None = None
     error: str | None = None
+    failure: str | None = None
+    dead_by: dict[str, dict[str, int]] = field(default_factory=dict)
+    dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def summary(self, stream: str, last: int) -> dict[str, str]:
         """The snapshot properties: the progress, and the counts."""
-        counts = {name: str(getattr(self, name)) for name in ("events", "merged", "superseded", "ignored", "dead")}
+        counts = {name: str(getattr(self, name)) for name in COUNTS}
         return {f"firn.epoch.{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
 
     def line(self) -> dict[str, Any]:
         """The outcome for a JSON log line, without what does not apply."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in asdict(self).items() if value is not None and value != {}}

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from firn.changes.types import Column, promotable, storable, widen
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
-METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, "_firn_held"})
+HELD, AT = "_firn_held", "_firn_at"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT})
 
 
 @dataclass(frozen=True)

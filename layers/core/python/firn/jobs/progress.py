@@ -38,6 +38,11 @@ def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
     return max((int(summary[name]) for summary in summaries if name in summary), default=0)
 
 
+def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
+    """The epoch of the stream up to which a snapshot brought its table; 0 if it is none of the stream's."""
+    return progress_in(stream, (summary,))
+
+
 def parse(metadata: str) -> TableState:
     """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3)."""
     table = json.loads(metadata)

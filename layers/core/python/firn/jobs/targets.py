@@ -1,7 +1,7 @@
 """Which source tables of a range of epochs go to which Iceberg table, by the stream's rules."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from firn.changes.declared import declared_column
 from firn.changes.types import Column
@@ -24,6 +24,11 @@ class Target:
         """Staged changes in epochs above `above`, all or those of one op."""
         counts = (count for facts in self.facts for count in facts.events.items())
         return sum(count for (epoch, one), count in counts if epoch > above and op in (None, one))
+
+    def above(self, epoch: int) -> "Target":
+        """The same without the changes of epochs up to `epoch`, as far as they are counted."""
+        facts = (replace(one, events={at: n for at, n in one.events.items() if at[0] > epoch}) for one in self.facts)
+        return replace(self, facts=tuple(facts)) if epoch else self
 
     def seen(self) -> list[tuple[Column, ...]]:
         """All sets of columns that the sources' changes show."""

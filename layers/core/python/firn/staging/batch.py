@@ -6,8 +6,8 @@ holds from its last few kilobytes.
 
 import hashlib
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 from arro3.core import Array, DataType, Field, RecordBatch, Schema
@@ -17,6 +17,7 @@ from firn.changes.change import Parsed
 from firn.errors import FirnError
 from firn.staging.store import Store, tail
 
+T = TypeVar("T")
 FORMAT: Final = 1
 _META_KEY: Final = "firn"
 # Enough for the footer of a batch of some hundred tables; a longer one costs a second read.
@@ -38,7 +39,12 @@ _COLUMNS: Final[Mapping[str, tuple[Any, bool]]] = {  # name -> (type, nullable),
     "after": (_TEXT, True),
     "schema_id": (_TEXT, True),
     "schema": (_TEXT, True),
+    # Only of replayed dead letters (staging/replay.py): what says who they were the first time.
+    "occurrence": (_INT32, True),
+    "generation": (_INT64, True),
+    "origin": (_TEXT, True),
 }
+_AGAIN: Final = frozenset({"occurrence", "generation", "origin"})
 _RAW: Final = frozenset({"key", "before", "after", "schema"})  # bytes in Parsed
 _FIELDS: Final = {name: Field(name, kind, nullable=nullable) for name, (kind, nullable) in _COLUMNS.items()}
 # Measured (docs/adr/0002): dictionaries pay where few values repeat, and cost a hash per row elsewhere; zstd has a
@@ -54,8 +60,11 @@ _ENCODING: Final[Mapping[str, Any]] = {
 }
 
 
-class BatchMeta(msgspec.Struct, frozen=True):
-    """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored."""
+class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored.
+
+    `replay` is the path of the dead letters that this batch brings again; None where a sender sent it.
+    """
 
     format: int
     stream: str
@@ -66,6 +75,7 @@ class BatchMeta(msgspec.Struct, frozen=True):
     rejected: int
     ignored: dict[str, int]  # reason -> events
     tables: dict[str, int]  # source table -> rows
+    replay: str | None = None
 
 
 class UnreadableBatch(FirnError):
@@ -76,13 +86,13 @@ _decode_meta = msgspec.json.Decoder(BatchMeta).decode
 _encode = msgspec.json.encode
 
 
-def write_batch(parsed: Parsed, meta: BatchMeta) -> bytes:
-    """`parsed`'s rows as a Parquet file, with `meta` in its footer.
+def write_batch(parsed: Parsed, meta: BatchMeta, again: Mapping[str, Sequence[Any]] | None = None) -> bytes:
+    """`parsed`'s rows as a Parquet file, with `meta` in its footer. `again`: the columns of replayed dead letters.
 
     The same arguments give the same bytes, which makes a repeated put recognisable. Raises UnicodeError if an image is
     not UTF-8.
     """
-    columns = _told(parsed)
+    columns = _told(parsed, again or {})
     arrays = [_array(column, _COLUMNS[name][0], raw=name in _RAW) for name, column in columns.items()]
     rows = RecordBatch.from_arrays(arrays, schema=Schema([_FIELDS[name] for name in columns]))
     return parquet(rows, {_META_KEY: _encode(meta).decode()}, _ENCODING)
@@ -100,19 +110,36 @@ def read_meta(store: Store, path: str, size: int | None = None) -> BatchMeta | N
 
     Raises UnreadableBatch, StorageUnavailable.
     """
+    footer = read_footer(store, path, size)
+    return None if footer is None else meta_of(footer, path)
+
+
+def read_footer(store: Store, path: str, size: int | None = None) -> bytes | None:
+    """The footer of the Parquet file at `path`, None if there is no object. Raises as `read_meta`."""
     end = tail(store, path, _TAIL, size)
     if end is None:
         return None
     if end[-4:] != b"PAR1":
-        raise UnreadableBatch(f"{path} is no Parquet file: move it out of staged/, it was not written by Firn")
+        folder = path.partition("/")[0]
+        raise UnreadableBatch(f"{path} is no Parquet file: move it out of {folder}/, it was not written by Firn")
     footer = int.from_bytes(end[-8:-4], "little") + 8
     if footer > len(end):
         end = tail(store, path, footer, size) or b""
-    return meta_of(end[-footer:], path)
+    return end[-footer:]
 
 
 def meta_of(footer: bytes, path: str) -> BatchMeta:
-    """The batch's meta out of a Parquet footer (`path` only for the message). Raises UnreadableBatch.
+    """The batch's meta out of a Parquet footer (`path` only for the message). Raises UnreadableBatch."""
+    meta = entry_of(_decode_meta, footer, path)
+    if meta.format > FORMAT:
+        raise UnreadableBatch(
+            f"{path} has format {meta.format}, this Firn reads up to {FORMAT}: update this side first"
+        )
+    return meta
+
+
+def entry_of(decode: Callable[[bytes], T], footer: bytes, path: str) -> T:
+    """What `decode` makes of the entry `firn` of a Parquet footer.
 
     Thrift's compact protocol writes `KeyValue(1: key, 2: value)` as two length-prefixed strings in a row, after all
     row groups and their statistics: the last match is ours, whatever the data holds.
@@ -125,26 +152,22 @@ def meta_of(footer: bytes, path: str) -> BatchMeta:
         raise UnreadableBatch(f"{path} has no 'firn' entry in its footer: it was not written by Firn")
     length, start = _varint(footer, at + len(mark))
     try:
-        meta = _decode_meta(footer[start : start + length])
+        return decode(footer[start : start + length])
     except msgspec.MsgspecError as error:
         raise UnreadableBatch(f"{path}: the 'firn' entry in the footer can't be read ({error})") from error
-    if meta.format > FORMAT:
-        raise UnreadableBatch(
-            f"{path} has format {meta.format}, this Firn reads up to {FORMAT}: update this side first"
-        )
-    return meta
 
 
-def _told(parsed: Parsed) -> dict[str, Sequence[Any]]:
+def _told(parsed: Parsed, again: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
     """The columns to write, in order. One that says nothing is left out, for each has its cost: `index` if it is
     0, 1, 2, …, `flat` if it is false throughout, any other if it is null throughout."""
-    columns: dict[str, Sequence[Any]] = {name: getattr(parsed, name, ()) for name in _COLUMNS}
+    columns: dict[str, Sequence[Any]] = {name: getattr(parsed, name, ()) for name in _COLUMNS if name not in _AGAIN}
     columns["schema_id"], columns["schema"] = _first_uses(parsed.schema)
     rows = len(parsed)
     if rows and parsed.index[-1] == rows - 1:  # it rises from row to row
         del columns["index"]
     if not any(parsed.flat):
         del columns["flat"]
+    columns |= again
     return {name: column for name, column in columns.items() if not _only_nulls(column)}
 
 

@@ -1,6 +1,6 @@
 """Cuts: the end of a committed range of epochs, as a consistent set of snapshots, one a table."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -35,9 +35,9 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
 _decode: Final = msgspec.json.Decoder(Cut).decode
 
 
-def make(stream: str, n: int, made_at: str, tables: dict[str, int]) -> Cut:
-    """A cut of the present format."""
-    return Cut(FORMAT, stream, n, made_at, tables)
+def make(stream: str, n: int, made_at: str, tables: dict[str, int], **more: Any) -> Cut:
+    """A cut of the present format; `more`: the other fields of Cut."""
+    return Cut(FORMAT, stream, n, made_at, tables, **more)
 
 
 def write(store: Store, cut: Cut) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from firn.staging import layout
+from firn.staging import layout, quarantine
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.staging.store import Store, get, listing, paths, put_if_absent
 
@@ -105,27 +105,41 @@ def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whol
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES.
 
     Lists from an overlap before the newest epoch (`whole`: everything, which also finds what a long-delayed retry put
-    behind that floor). The next number is 1 + the highest of the sealed epochs and `above` (the newest cut, if the
-    epochs themselves have expired). Raises StorageUnavailable.
+    behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is 1 + the
+    highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
+    StorageUnavailable.
     """
     sealed = numbers(store, stream)
     newest = read(store, stream, sealed[-1]) if sealed else None
     floor = None if whole or newest is None else min(newest.time, now) - OVERLAP
     # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
     # (It would still fail at the number; this way no work is wasted.)
-    covered = _covered(store, stream, sealed, floor)
+    cases = quarantine.read_epochs(store, stream)
+    lifted = [n for n, case in cases.items() if case.lift is not None]
+    covered = _covered(store, stream, [n for n in sealed if n not in lifted], floor)
     start = None if floor is None else layout.staged_floor(stream, floor)
     free: list[tuple[str, str, int]] = []
     for path, size in listing(store, layout.staged_prefix(stream), start):
         batch = layout.batch_of(path)
         if batch is not None and batch not in covered and layout.staged_path(batch) == path:
             free.append((batch, path, size))
+    known = {batch for batch, _, _ in free}
+    again = [batch for n in lifted if not cases[n].again for batch in left_of(store, stream, n, sealed)]
+    free += [(batch.id, batch.path, batch.bytes) for batch in again if batch.id not in known]
     found = _read_metas(store, sorted(free)[:MAX_BATCHES])
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
         batches=[batch for batch, _ in found],
         metas=[meta for _, meta in found],
     )
+
+
+def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[EpochBatch]:
+    """The batches of the lifted epoch `n` that no later one of the epochs `sealed` holds. Raises StorageUnavailable."""
+    epoch = read(store, stream, n)
+    later = (read(store, stream, number) for number in sealed if number > n)
+    held = {batch.id for one in later if one is not None for batch in one.batches}
+    return [] if epoch is None else [batch for batch in epoch.batches if batch.id not in held]
 
 
 def seal(store: Store, stream: str, found: Candidates, *, now: datetime, config: str, nonce: str) -> Epoch | None:
@@ -154,11 +168,15 @@ def epoch_of(store: Store, batch: str) -> Epoch | None:
             high = middle
         else:
             low = middle + 1
+    found = None
+    quarantined = quarantine.read_epochs(store, stream)
     for n in sealed[low:]:
         epoch = read(store, stream, n)
         if epoch is not None and any(held.id == batch for held in epoch.batches):
-            return epoch
-    return None
+            found = epoch
+            if n not in quarantined:
+                break  # a quarantined epoch's batches may be in a later one too
+    return found
 
 
 def _covered(store: Store, stream: str, sealed: Sequence[int], floor: datetime | None) -> set[str]:

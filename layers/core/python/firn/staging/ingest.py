@@ -7,19 +7,20 @@ nothing.
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 import msgspec
 
+from firn.changes.broken import table_named_in
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes import parse
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.staging import layout, receipts
 from firn.staging.batch import FORMAT, BatchMeta, read_meta, write_batch
 from firn.staging.bodies import Content
-from firn.staging.dead import DeadLetter, read_dead, write_dead
+from firn.staging.dead import DeadLetter, change_at, read_dead, rebuilt, staged_change, write_dead
 from firn.staging.store import Store, put_if_absent
 from firn.streams.config import Config, StreamConfig
 
@@ -57,9 +58,10 @@ def accept(
     now: datetime,
     content: Content = "auto",
     key: str | None = None,
+    key_header: receipts.Header = "Idempotency-Key",
     random: Random = os.urandom,
 ) -> Accepted:
-    """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key. `now`: aware.
+    """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key, from `key_header`. `now`: aware.
 
     Raises RequestError (400 unreadable, 404 unknown stream, 409 key used for another body), StorageUnavailable or
     UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
@@ -68,7 +70,7 @@ def accept(
     parsed = parse(body, settings.envelope, content)
     batch = layout.batch_id(stream, now, random(8))
     if key is not None:
-        receipt, used = receipts.claim(store, key, body, batch)
+        receipt, used = receipts.claim(store, key, body, batch, key_header)
         batch = receipt.batch
         if used and (meta := read_meta(store, layout.staged_path(batch))):
             return _answer_again(store, meta)
@@ -77,22 +79,34 @@ def accept(
 
 
 def accept_messages(
-    store: Store, config: Config, stream: str, messages: Sequence[bytes], *, now: datetime, random: Random = os.urandom
+    store: Store,
+    config: Config,
+    stream: str,
+    messages: Sequence[bytes],
+    *,
+    now: datetime,
+    batch: str | None = None,
+    refused: Mapping[int, EventError] | None = None,
+    random: Random = os.urandom,
 ) -> Accepted:
     """Stage the queue messages of one stream as one batch. A message that can't be read becomes one dead letter, whole.
 
-    Events are numbered through all messages. Raises RequestError (404 unknown stream), StorageUnavailable,
-    UnknownOutcome.
+    Events are numbered through all messages. `batch`: the id to stage them under (None: a new one). `refused`: messages
+    (by place) that are dead letters whatever is in them. Without receipts: staging/queue.py adds them. `duplicate` in
+    the answer means that another object was there first, and nothing was staged. Raises RequestError (404 unknown
+    stream), StorageUnavailable, UnknownOutcome.
     """
     settings = stream_config(config, stream)
     columns: dict[str, list[object]] = {name: [] for name in _ROWS}
     ignored: Counter[str] = Counter()
     rejected: list[Rejected] = []
     start = 0
-    for message in messages:
+    for place, message in enumerate(messages):
         try:
+            if refused and place in refused:
+                raise refused[place]
             parsed = parse(message, settings.envelope, "auto")
-        except RequestError as error:
+        except (RequestError, EventError) as error:
             rejected.append(Rejected(start, error.code, str(error), message))
             start += 1
             continue
@@ -103,7 +117,7 @@ def accept_messages(
         rejected += [Rejected(start + r.index, r.code, r.message, r.original) for r in parsed.rejected]
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    return _stage(store, config, settings, whole, layout.batch_id(stream, now, random(8)), duplicate=False)
+    return _stage(store, config, settings, whole, batch or layout.batch_id(stream, now, random(8)), duplicate=False)
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:
@@ -129,19 +143,36 @@ def _stage(
         data = write_batch(parsed, meta)
     except UnicodeError as error:
         raise RequestError(400, "not_utf8", f"the body is not UTF-8: {error}") from error
-    letters = [
-        DeadLetter(r.code, r.message, settings.name, None, batch, r.index, received, r.original)
-        for r in parsed.rejected
-    ]
+    letters = dead_letters(parsed.rejected, settings, batch)
     write_dead(store, layout.batch_dead_path(batch), letters)
     path = layout.staged_path(batch)
     if not put_if_absent(store, path, data):
-        # Only with a key: a retry under a newer configuration met the first try's batch. That one stands.
+        # With a key: a retry under a newer configuration met the first try's batch. That one stands. From a queue:
+        # somebody took this batch for dead and made it void (staging/queue.py).
         first = read_meta(store, path)
         if first is None:
             raise StorageUnavailable(f"{path} went away while it was read; try again")
         return _answer_again(store, first)
     return _answer(meta, letters, duplicate=duplicate)
+
+
+def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: str) -> list[DeadLetter]:
+    """The rejected events of a batch as letters, with their table where it can be told."""
+    return [
+        DeadLetter(
+            reason=r.code,
+            message=r.message,
+            stream=settings.name,
+            table=r.change.table if r.change else table_named_in(r.original),
+            batch=batch,
+            index=r.index,
+            received_at=layout.time_of(batch),
+            original=r.original,
+            change=staged_change(r.change) if r.change else None,
+            generation=settings.generation,
+        )
+        for r in rejected
+    ]
 
 
 def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, int]]:
@@ -168,7 +199,8 @@ def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, in
     for row, table in enumerate(parsed.table):
         if table in refused:
             why = refused[table]
-            rejected.append(Rejected(parsed.index[row], why.code, str(why), _original(parsed, row)))
+            change = change_at(parsed, row)
+            rejected.append(Rejected(parsed.index[row], why.code, str(why), rebuilt(staged_change(change)), change))
         elif table not in filtered:
             keep.append(row)
     ignored = dict(parsed.ignored)
@@ -178,28 +210,6 @@ def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, in
     rejected.sort(key=lambda r: r.index)
     kept = {table: rows for table, rows in counts.items() if table not in filtered and table not in refused}
     return Parsed(**columns, ignored=ignored, rejected=rejected), kept
-
-
-def _original(parsed: Parsed, row: int) -> bytes:
-    """An event that was read well and then refused for its table, as an event of its own envelope that can be replayed.
-
-    A flattened event is its image. The others are put together again from what is kept, as Debezium writes them.
-    """
-    image = parsed.after[row] or parsed.before[row]
-    if parsed.flat[row] and image is not None:
-        return image
-    schema, _, table = parsed.table[row].rpartition(".")
-    return msgspec.json.encode(
-        {
-            "before": msgspec.Raw(parsed.before[row] or b"null"),
-            "after": msgspec.Raw(parsed.after[row] or b"null"),
-            "source": {
-                "connector": parsed.connector[row], "schema": schema or None, "table": table,
-                "ts_ms": parsed.ts[row], "sequence": parsed.order[row],
-            },
-            "op": parsed.op[row],
-        }
-    )  # fmt: skip
 
 
 def _answer_again(store: Store, meta: BatchMeta) -> Accepted:

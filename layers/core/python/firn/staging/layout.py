@@ -1,8 +1,10 @@
 """Where each staged object lies: object keys are made and read here and nowhere else. Pure.
 
     staged/{stream}/{yyyy}/{mm}/{dd}/{hh}/{batch id}.parquet    dead/{stream}/{yyyy}/{mm}/{dd}/{batch id}.parquet
-    epochs/{stream}/{n:020d}.json                               cuts/{stream}/{n:020d}.json
-    receipts/{stream}/{sha256 of the idempotency key}           config/{sha}.yaml, config/current.json
+    replays/{stream}/{yyyy}/{mm}/{dd}/{dead object}/{n:06d}.json, and .done beside it once its batch is staged
+    epochs/{stream}/{n:020d}.json                               cuts/{stream}/{n:020d}.json, cuts/_kept/{name}.json
+    receipts/{stream}/{sha256 of the key}, ….2, ….3            config/{sha}.yaml, config/current.json
+    quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -20,6 +22,7 @@ _EPOCH_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 CONFIG_POINTER: Final = "config/current.json"
+_KEPT: Final = "_kept"
 
 
 def is_stream_name(name: str) -> bool:
@@ -91,6 +94,45 @@ def batch_dead_path(batch: str) -> str:
     return dead_path(stream, when, batch)
 
 
+def dead_name(path: str) -> str:
+    """What names a dead-letter object among those of its stream: the batch's id, or the commit's own name."""
+    return path.rpartition("/")[2].removesuffix(".parquet")
+
+
+def dead_day(path: str) -> str:
+    """The day of a dead-letter path as `yyyy/mm/dd`; days compare as text."""
+    return "/".join(path.split("/")[2:5])
+
+
+def replays_prefix(stream: str) -> str:
+    """Below which lies which dead letters of `stream` were replayed."""
+    return f"replays/{stream}"
+
+
+def replay_folder(dead: str) -> str:
+    """Below which lie the replays of one dead-letter object."""
+    return "replays/" + dead.removeprefix("dead/").removesuffix(".parquet")
+
+
+def replay_path(dead: str, n: int) -> str:
+    """The replay `n` (from 1) of a dead-letter object: its rows are claimed by creating this."""
+    return f"{replay_folder(dead)}/{n:06d}.json"
+
+
+def replay_done_path(dead: str, n: int) -> str:
+    """There when the batch of replay `n` is staged."""
+    return f"{replay_folder(dead)}/{n:06d}.done"
+
+
+def replay_of(path: str) -> tuple[str, int] | None:
+    """(dead-letter object, n) of a replay's path, the inverse of `replay_path`; None for any other object."""
+    folder, _, name = path.rpartition("/")
+    number, _, kind = name.partition(".")
+    if not folder.startswith("replays/") or kind != "json" or not (number.isascii() and number.isdigit()):
+        return None
+    return f"dead/{folder.removeprefix('replays/')}.parquet", int(number)
+
+
 def epoch_prefix(stream: str) -> str:
     """Below which the epochs of `stream` lie."""
     return f"epochs/{stream}"
@@ -111,15 +153,76 @@ def cut_path(stream: str, n: int) -> str:
     return f"{cut_prefix(stream)}/{n:020d}.json"
 
 
+def quarantine_prefix(stream: str) -> str:
+    """Below which lies what of `stream` is quarantined."""
+    return f"quarantine/{stream}"
+
+
+def quarantine_path(stream: str, what: str, n: int, kind: str = "") -> str:
+    """Quarantine `n` of `what`: `stream`, `epochs`, or a table's slug with a dot for its slash. `kind`: "" it is held,
+    `lifted` it is lifted, `again` its batches are in another epoch."""
+    return f"{quarantine_prefix(stream)}/{what}/{n:020d}{'.' if kind else ''}{kind}.json"
+
+
+def quarantine_of(path: str) -> tuple[str, int, str] | None:
+    """(what, n, kind) of a quarantine's path; None if the object is none of Firn's."""
+    *_, what, name = path.split("/")
+    number, _, kind = name.removesuffix(".json").partition(".")
+    is_number = len(number) == 20 and number.isascii() and number.isdigit()
+    return (what, int(number), kind) if is_number and kind in ("", "lifted", "again") else None
+
+
+def attempt_prefix(stream: str) -> str:
+    """Below which lies how the jobs of `stream` went that did not end well."""
+    return f"attempts/{stream}"
+
+
+def attempt_path(stream: str, first: int, last: int, attempt: int, kind: str) -> str:
+    """`started` or `failed`: how far a job came. Numbers sort as text."""
+    return f"{attempt_prefix(stream)}/{first:020d}-{last:020d}-{attempt:06d}.{kind}"
+
+
+def stream_of_cut(path: str) -> str | None:
+    """The stream in a cut's path; None if the object is no cut."""
+    folder, stream, *rest = path.split("/")
+    known = folder == "cuts" and is_stream_name(stream) and stream != _KEPT and len(rest) == 1
+    return stream if known and number_of(path) is not None else None
+
+
+def kept_prefix() -> str:
+    """Below which lie the cuts that were kept by name. No stream of firn.yaml begins with `_`."""
+    return f"cuts/{_KEPT}"
+
+
+def kept_path(name: str) -> str:
+    """The cut kept as `name` (staging/kept.py says what a name is)."""
+    if "/" in name or not name:
+        raise ValueError(f"{name!r} can't name a kept cut: it must have no slash")
+    return f"{kept_prefix()}/{name}.json"
+
+
+def attempt_of(path: str) -> tuple[int, int, int, str] | None:
+    """(first, last, attempt, kind), the inverse of `attempt_path`; None if the object is none of Firn's."""
+    numbers, _, kind = path.rpartition("/")[2].partition(".")
+    found = numbers.split("-")
+    known = len(found) == 3 and all(one.isascii() and one.isdigit() for one in found) and kind in ("started", "failed")
+    return (int(found[0]), int(found[1]), int(found[2]), kind) if known else None
+
+
 def number_of(path: str) -> int | None:
     """The number in an epoch's or a cut's path; None if the object is none of Firn's."""
     name = path.rpartition("/")[2].removesuffix(".json")
     return int(name) if len(name) == 20 and name.isascii() and name.isdigit() else None
 
 
-def receipt_path(stream: str, key: str) -> str:
-    """The receipt of an idempotency key: by its hash, because the key is the sender's text."""
-    return f"receipts/{stream}/{hashlib.sha256(key.encode()).hexdigest()}"
+def receipt_path(stream: str, key: str, kind: str = "", link: int = 1) -> str:
+    """The receipt of a key: by its hash, because the key is the sender's text.
+
+    `kind`: a space of keys of its own, "" for Idempotency-Key. No key holds a line feed, so that two spaces never meet.
+    `link`: from 1; a later one is the successor of a receipt whose batch was never written.
+    """
+    name = hashlib.sha256((f"{kind}\n{key}" if kind else key).encode()).hexdigest()
+    return f"receipts/{stream}/{name}" if link == 1 else f"receipts/{stream}/{name}.{link}"
 
 
 def config_path(sha: str) -> str:

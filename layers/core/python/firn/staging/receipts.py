@@ -1,7 +1,7 @@
-"""Receipts: what an idempotency key was first used for. Written before the batch, so that a retry finds its path."""
+"""Receipts: what a key was first used for. Written before the batch, so that a retry finds its path."""
 
 import hashlib
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -12,9 +12,11 @@ from firn.staging.store import Store, get, put_if_absent
 
 MAX_KEY: Final = 255
 
+Header = Literal["Idempotency-Key", "webhook-id"]
+
 
 class Receipt(msgspec.Struct, frozen=True):
-    """The batch that a key stands for. `body` is the SHA-256 (hex) of the request's body, inflated."""
+    """The batch that a key stands for. `body` is the SHA-256 (hex) of the body: a request's, inflated; a message's."""
 
     format: int
     stream: str
@@ -25,27 +27,40 @@ class Receipt(msgspec.Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(Receipt).decode
 
 
-def claim(store: Store, key: str, body: bytes, batch: str) -> tuple[Receipt, bool]:
-    """Use `key` for `batch` unless it was used before -> (its receipt, was it used before).
+def receipt(batch: str, body: bytes) -> Receipt:
+    """A receipt of the present format. ValueError if `batch` is no batch id."""
+    return Receipt(FORMAT, layout.stream_of(batch), batch, hashlib.sha256(body).hexdigest())
+
+
+def put(store: Store, path: str, mine: Receipt) -> Receipt:
+    """Write `mine` at `path` if there is none -> the receipt that stands there now.
+
+    The batch id is random, so that equal bytes mean: this very request wrote it. Raises StorageUnavailable,
+    UnknownOutcome.
+    """
+    if put_if_absent(store, path, msgspec.json.encode(mine)):
+        return mine
+    data = get(store, path)
+    if data is None:
+        raise StorageUnavailable(f"the receipt {path} went away while it was read; try again")
+    return _decode(data)
+
+
+def claim(store: Store, key: str, body: bytes, batch: str, header: Header = "Idempotency-Key") -> tuple[Receipt, bool]:
+    """Use `key` for `batch` unless it was used before -> (its receipt, was it used before). `header`: who brought it.
 
     Raises RequestError 409 if it was used for another body, 400 for a key that is empty, longer than 255 characters or
     not printable; StorageUnavailable, UnknownOutcome.
     """
     if not 0 < len(key) <= MAX_KEY or not key.isprintable():
-        raise RequestError(400, "bad_idempotency_key", f"an Idempotency-Key has 1 to {MAX_KEY} printable characters")
-    mine = Receipt(FORMAT, layout.stream_of(batch), batch, hashlib.sha256(body).hexdigest())
-    path = layout.receipt_path(mine.stream, key)
-    # The batch id is random, so that equal bytes mean: this very request wrote it.
-    if put_if_absent(store, path, msgspec.json.encode(mine)):
-        return mine, False
-    data = get(store, path)
-    if data is None:
-        raise StorageUnavailable(f"the receipt {path} went away while it was read; try again")
-    first = _decode(data)
+        raise RequestError(400, "bad_idempotency_key", f"{header} has 1 to {MAX_KEY} printable characters")
+    mine = receipt(batch, body)
+    kind = "" if header == "Idempotency-Key" else header
+    first = put(store, layout.receipt_path(mine.stream, key, kind), mine)
     if first.body != mine.body:
         raise RequestError(
             409,
             "idempotency_conflict",
-            "this Idempotency-Key was used for another body: send a new key with new events",
+            f"this {header} was used for another body: send a new one with new events",
         )
-    return first, True
+    return first, first.batch != mine.batch

@@ -1,0 +1,225 @@
+"""The commit job: a range of sealed epochs into the tables of one stream, one snapshot a table, then the cut.
+
+Where the tables are is behind a port (jobs/lake.py): Spark and Iceberg in production, tables in memory in the model
+tests. What is written here is the same in both. A table that is behind the cut is brought up to it first; one that can't
+be committed to is quarantined, and nothing behind other tables waits for it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Literal
+
+from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.jobs import quarantine as rules
+from firn.jobs.cutting import write_cut
+from firn.jobs.failures import Failure
+from firn.jobs.lake import Lake
+from firn.jobs.outcome import Outcome
+from firn.jobs.quarantine import Standing
+from firn.jobs.renumber import renumber
+from firn.jobs.targets import Target, route
+from firn.jobs.work import Work, look
+from firn.staging import attempts, epochs, layout, quarantine
+from firn.staging.epochs import Epoch
+from firn.staging.quarantine import Quarantine
+from firn.staging.store import Store
+from firn.streams.names import TableName
+
+Log = Callable[[dict[str, Any]], None]
+Now = Callable[[], datetime]
+
+
+def run(
+    store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1
+) -> int:
+    """Commits epochs `first` to `last` (both included) of `stream`, and what released tables lack.
+
+    What is in a table already is not applied again, so any range may be run any number of times, by any number of jobs
+    at once. A table that fails does not stop the others. `attempt`: which try of this range it is, from 1.
+    -> 0 if all is in, but for what is quarantined; 1 if not.
+    """
+    started = time.monotonic()
+    head = {"stream": stream, "first": first, "last": last}
+    try:
+        attempts.begin(store, stream, first, last, attempt)
+        work = look(store, lake, stream, first, last)
+        if renumber(work, now()):
+            log(head | {"status": "renumbered", "next": 1 + max(work.progress(table) for table in work.states)})
+            return 0
+        held = work.known.held_stream(work.settings.generation)
+        outcomes: list[Outcome] = []
+        if held is None:
+            held, outcomes = _Job(work, attempt, log, now).run()
+        failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+    except Exception as error:  # noqa: BLE001 (the job's edge: whatever it is, say it in one line and exit 1)
+        found = lake.failure(error)
+        log(head | {"status": "failed", "error": found.text})
+        _tell(store, head, attempt, "transient" if found.kind == "transient" else "terminal", found.text)
+        return 1
+    status = "quarantined" if held else "failed" if failed else "committed"
+    log(
+        head | {"status": status, "error": held.message if held else None, "tables": len(outcomes)}
+        | {"failed": [outcome.table for outcome in failed], "filtered": work.filtered()}
+        | {"quarantined": [outcome.table for outcome in outcomes if outcome.status == "quarantined"]}
+        | {name: sum(getattr(outcome, name) for outcome in outcomes) for name in ("events", "merged", "superseded")}
+        | {"dead": sum(outcome.dead for outcome in outcomes), "seconds": round(time.monotonic() - started, 2)}
+    )  # fmt: skip
+    if failed:
+        passing = any(outcome.failure == "transient" for outcome in failed)
+        text = "; ".join(f"{outcome.table}: {outcome.error}" for outcome in failed)
+        _tell(store, head, attempt, "transient" if passing else "terminal", text)
+    return 1 if failed else 0
+
+
+def _tell(
+    store: Store, head: Mapping[str, Any], attempt: int, kind: Literal["transient", "terminal"], error: str
+) -> None:
+    """The mark of a failure. Where it can't be left the job looks killed, which only counts if it goes on so."""
+    try:
+        attempts.fail(store, head["stream"], head["first"], head["last"], attempt, kind, error)
+    except (StorageUnavailable, UnknownOutcome):
+        return
+
+
+class _Job:
+    """One run, once it has looked around. `held`: the tables that this cut leaves behind, with the reason."""
+
+    def __init__(self, work: Work, attempt: int, log: Log, now: Now) -> None:
+        self._work = work
+        self._attempt = attempt
+        self._log = log
+        self._now = now
+        self._high = work.before.high if work.before else None
+        self._held: dict[str, str] = {name: q.reason for name, q in work.known.held().items()}
+        self._outcomes: list[Outcome] = []
+
+    def run(self) -> tuple[Quarantine | None, list[Outcome]]:
+        """-> the quarantine of the whole stream, if its source went back; the outcomes of the tables."""
+        work = self._work
+        for table, stand in work.standings.items():
+            if stand.rolled_back:
+                n = rules.number_for(str(table), work.last, work.known)
+                self._hold(rules.rolled_back_table(work.stream, str(table), stand, n, work.last, self._instant()))
+        needed = self._needed()
+        if needed or work.refused():
+            restored = self._range(needed or work.epochs)
+            if restored is not None:
+                return restored, self._outcomes
+        else:
+            self._catch_up()
+        self._say_held()
+        if not any(outcome.status == "failed" for outcome in self._outcomes):
+            write_cut(work, self._outcomes, self._high, self._held, self._now())
+        return None, self._outcomes
+
+    def _needed(self) -> dict[int, Epoch]:
+        """The epochs that some table still lacks: nothing below the least progress of a touched table is read again."""
+        work = self._work
+        lacking = [
+            work.standings[table].done
+            for table, touched in work.touched.items()
+            if str(table) not in self._held and work.standings[table].done < touched
+        ]
+        return {n: epoch for n, epoch in work.epochs.items() if lacking and n > min(lacking)}
+
+    def _range(self, sealed: Mapping[int, Epoch]) -> Quarantine | None:
+        """Commits the epochs to all their tables. -> the stream's quarantine if its source went back: then nothing of
+        them is committed."""
+        work = self._work
+        opened = work.lake.open(work.stream, work.settings, sealed, work.last)
+        try:
+            span = opened.span(self._high)
+            if rules.went_back(span, self._high) and self._high and not rules.accepted(work.known, self._high):
+                generation = work.settings.generation
+                found = rules.restored_source(
+                    work.stream, span, self._high, generation, min(sealed), work.last, self._instant()
+                )
+                quarantine.hold(work.store, found)
+                return found
+            self._high = rules.next_high(span, self._high)
+            self._catch_up()
+            behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+            routes = route(work.settings, opened.facts)
+            for table, (code, message) in sorted(routes.refused.items()):
+                opened.refuse(table, code, message)
+            for target in routes.targets:
+                if str(target.name) not in self._held and str(target.name) not in behind:
+                    stand = work.standing(target.name)
+                    self._settle(target.name, stand, opened.commit(target, stand.done))
+        finally:
+            opened.close()
+        return None
+
+    def _catch_up(self) -> None:
+        """Brings each released table up to the cut: what it lacks of what was in it, then what went past it."""
+        work = self._work
+        for table, stand in work.standings.items():
+            if not stand.released or work.before is None:
+                continue
+            done = stand.done
+            for upto in sorted({max(stand.expected, done), work.before.n}):
+                outcome = self._part(table, done, upto) if done < upto else None
+                if outcome is not None and not self._settle(table, replace(stand, done=done), outcome):
+                    break
+                done = upto
+
+    def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
+        """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
+        work = self._work
+        sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
+        mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.sources(table, epoch)}
+        if len(sealed) < upto - done:
+            missing = next(n for n in range(done + 1, upto + 1) if n not in sealed)
+            return _failed(table, f"epoch {missing} is no longer in the log: rebuild the table from its source, or skip")
+        if not mine:
+            return None
+        opened = work.lake.open(work.stream, work.settings, mine, upto)
+        try:
+            targets: list[Target] = route(work.settings, opened.facts).targets
+            return next((opened.commit(target, done) for target in targets if target.name == table), None)
+        finally:
+            opened.close()
+
+    def _settle(self, table: TableName, stand: Standing, outcome: Outcome) -> bool:
+        """Notes and logs an outcome; a failure that won't pass by itself becomes a quarantine. -> whether all is in."""
+        work = self._work
+        if outcome.status == "failed":
+            found = Failure(outcome.failure or "terminal", outcome.error or "")
+            if rules.holds(found.kind, self._attempt):
+                n = rules.number_for(outcome.table, work.last, work.known)
+                now = self._instant()
+                self._hold(
+                    rules.failed_table(work.stream, str(table), found.kind, found.text, stand, n, work.last, now)
+                )
+                outcome.status = "quarantined"
+        self._outcomes.append(outcome)
+        self._log(outcome.line())
+        return outcome.status not in ("failed", "quarantined")
+
+    def _hold(self, found: Quarantine) -> None:
+        quarantine.hold(self._work.store, found)
+        self._held[found.table or ""] = found.reason
+
+    def _say_held(self) -> None:
+        """A line for each table that changes go to and that is left out."""
+        said = {outcome.table for outcome in self._outcomes}
+        for table in self._work.touched:
+            name = str(table)
+            if name in self._held and name not in said:
+                case = self._work.known.tables.get(name)
+                why = case.quarantine.message if case and case.lift is None else self._held[name]
+                outcome = Outcome(name, self._work.sources_of(table), status="quarantined", error=why)
+                self._outcomes.append(outcome)
+                self._log(outcome.line())
+
+    def _instant(self) -> str:
+        return layout.instant(self._now())
+
+
+def _failed(table: TableName, error: str) -> Outcome:
+    return Outcome(str(table), (), status="failed", error=error, failure="key_changed")
+
+
+_ = FirnError

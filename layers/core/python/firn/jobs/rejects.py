@@ -1,0 +1,87 @@
+"""Dead letters of the commit job: staged changes that it can't take, each kept as the change it is."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from firn.staging import configs, layout
+from firn.staging.dead import Counts, DeadLetter, StagedChange, counted, read_dead, rebuilt, write_dead
+from firn.staging.epochs import Epoch
+from firn.staging.store import Store
+from firn.streams.names import TableName
+
+# What a rejected row has, beside epoch, batch, index, pos, schema, _code and _message.
+KEPT: Final = (
+    "table", "op", "connector", "order", "ts", "tx_order", "flat", "key", "before", "after", "occurrence", "origin"
+)  # fmt: skip
+
+
+def write_rejects(
+    store: Store, stream: str, target: TableName | str, epochs: Mapping[int, Epoch], rows: Sequence[Mapping[str, Any]]
+) -> Counts:
+    """Write the letters of each epoch, if they are not there: a rerun, over whatever range, finds its own work done.
+
+    rows  staged rows as read (KEPT, epoch, batch, index, generation, pos), with schema (its text), _code and _message
+    -> the letters that this call wrote, by source table and reason
+
+    A rerun under another configuration may reject others: what is missing goes into a further object. Raises
+    StorageUnavailable, UnknownOutcome, UnreadableBatch.
+    """
+    place = target.slug.replace("/", ".") if isinstance(target, TableName) else target
+    written: Counts = Counter()
+    usual = _generation(store, stream, epochs) if rows else None
+    for n in sorted({row["epoch"] for row in rows}):
+        letters = [_letter(stream, row, usual) for row in rows if row["epoch"] == n]
+        letters.sort(key=lambda letter: (letter.batch, letter.index))
+        written += _write(store, stream, epochs[n], f"commit-{n:020d}-{place}", letters)
+    return written
+
+
+def by_table(counts: Counts) -> dict[str, dict[str, int]]:
+    """Counts for a JSON line: source table -> reason -> letters."""
+    found: dict[str, dict[str, int]] = {}
+    for (table, reason), number in sorted(counts.items(), key=lambda one: (one[0][0] or "", one[0][1])):
+        found.setdefault(table or "", {})[reason] = number
+    return found
+
+
+def reasons(rows: Iterable[Mapping[str, Any]]) -> Counts:
+    """Rejected rows by source table and reason."""
+    return Counter((row["table"], row["_code"]) for row in rows)
+
+
+def _write(store: Store, stream: str, epoch: Epoch, name: str, letters: Sequence[DeadLetter]) -> Counts:
+    number = 1
+    while letters:
+        path = layout.dead_path(stream, epoch.time, name if number == 1 else f"{name}-{number}")
+        there = {(letter.batch, letter.index) for letter in read_dead(store, path)}
+        if not there:
+            if write_dead(store, path, letters):
+                return counted(letters)
+            continue  # another job put its own between: look again
+        letters = [letter for letter in letters if (letter.batch, letter.index) not in there]
+        number += 1
+    return Counter()
+
+
+def _letter(stream: str, row: Mapping[str, Any], usual: int | None) -> DeadLetter:
+    change = StagedChange(**{name: row[name] for name in KEPT}, schema=row["schema"])
+    # A position starts with the generation that it was given.
+    generation = int.from_bytes(row["pos"][:4]) if row["pos"] is not None else row["generation"]
+    return DeadLetter(
+        reason=row["_code"],
+        message=row["_message"],
+        stream=stream,
+        table=row["table"],
+        batch=row["batch"],
+        index=row["index"],
+        received_at=layout.time_of(row["batch"]),
+        original=rebuilt(change),
+        change=change,
+        generation=usual if generation is None else generation,
+    )
+
+
+def _generation(store: Store, stream: str, epochs: Mapping[int, Epoch]) -> int:
+    """The stream's generation in the configuration that the job runs under."""
+    return configs.load(store, epochs[max(epochs)].config).streams[stream].generation

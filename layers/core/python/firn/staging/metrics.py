@@ -1,0 +1,61 @@
+"""The counter `dlq_total{stream,table,reason}`, as lines in CloudWatch's embedded metric format. Pure.
+
+The functions and the commit job print such a line each; CloudWatch Logs makes metrics of them, and a line is plain JSON
+for everybody else. The same number also counts under {stream} alone, which is what an alarm looks at.
+https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from firn.errors import EventError
+from firn.staging.dead import Counts
+from firn.streams.config import StreamConfig
+
+NAMESPACE: Final = "Firn"
+DEAD: Final = "dlq_total"
+UNKNOWN: Final = "unknown"
+
+
+def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datetime) -> Iterator[dict[str, Any]]:
+    """A line for each source table and reason. `counts`: table ("": not known) -> reason -> letters; `when`: aware."""
+    for table, reasons in counts.items():
+        for reason, letters in reasons.items():
+            yield {
+                "_aws": {
+                    "Timestamp": int(when.timestamp() * 1000),
+                    "CloudWatchMetrics": [
+                        {
+                            "Namespace": NAMESPACE,
+                            "Dimensions": [["stream", "table", "reason"], ["stream"]],
+                            "Metrics": [{"Name": DEAD, "Unit": "Count"}],
+                        }
+                    ],
+                },
+                "stream": stream,
+                "table": table or UNKNOWN,
+                "reason": reason,
+                DEAD: letters,
+            }
+
+
+def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, int]]:
+    """Letters as `dead_lines` takes them, under the names of tables that a rule takes.
+
+    All others count as one: each name is a metric that costs money, and these names are whatever somebody sends.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for (table, reason), letters in counts.items():
+        name = table if table and _is_known(table, settings) else ""
+        of_table = found.setdefault(name, {})
+        of_table[reason] = of_table.get(reason, 0) + letters
+    return found
+
+
+def _is_known(table: str, settings: StreamConfig) -> bool:
+    try:
+        rule = settings.rule_for(table)
+        return rule is not None and bool(rule.target(table))
+    except EventError:
+        return False

@@ -1,0 +1,150 @@
+"""A dead letter read again under the present configuration: changes in their old place, or why it stays dead. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from firn.changes.change import Change, Parsed, Rejected
+from firn.changes.envelopes import parse
+from firn.errors import EventError, RequestError
+from firn.staging.dead import DeadLetter, StagedChange
+from firn.staging.ingest import routed
+from firn.streams.config import StreamConfig
+
+_ROWS = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
+
+
+class Retaken(NamedTuple):
+    """A letter that can be taken now. `kept`: it is staged just as it was, under no new reading."""
+
+    parsed: Parsed
+    kept: StagedChange | None
+
+
+class Retry(NamedTuple):
+    """What goes into the batch of one replay: the changes, and for each of them who it was the first time."""
+
+    parsed: Parsed
+    occurrence: list[int | None]
+    generation: list[int | None]
+    origin: list[str | None]
+
+
+def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None = None) -> Retaken:
+    """`letter` under `settings`. `corrected`: what a person wrote in place of its original.
+
+    A letter that was once a change is that change again. A letter of several events (a whole queue message) is taken
+    if one of them can be; the others are in `rejected`. Raises EventError if nothing of it can be taken.
+    """
+    kept = letter.change if corrected is None else None
+    if kept is not None:
+        parsed = _one(kept)
+    else:
+        try:
+            parsed = parse(letter.original if corrected is None else corrected, settings.envelope, "auto")
+        except RequestError as error:
+            raise EventError(error.code, str(error)) from None
+        if letter.change is not None and len(parsed) == 1:
+            parsed = _in_its_place(parsed, letter.change)
+    found, _ = routed(parsed, settings)
+    if not len(found):
+        if found.rejected:
+            raise EventError(found.rejected[0].code, found.rejected[0].message)
+        if "filtered_table" in found.ignored:
+            raise EventError(
+                "filtered_table",
+                f"no rule of stream {settings.name} takes {parsed.table[0]}: add one to firn.yaml, or leave the letter",
+            )
+    return Retaken(found, kept)
+
+
+def put_together(
+    letters: Sequence[DeadLetter],
+    retaken: Mapping[int, Retaken],
+    rows: Sequence[int],
+    settings: StreamConfig,
+    landed: Mapping[str, Counter[Any]],
+) -> Retry:
+    """One batch of the letters `rows`.
+
+    letters  all of one dead-letter object
+    retaken  by row, all that can be taken: which of several equal changes one is does not depend on what is replayed
+    landed   how often each change stands in the staged batches that the letters come from, as `likeness` names it
+    """
+    occurrences = _occurrences(letters, retaken, landed)
+    columns: dict[str, list[Any]] = {name: [] for name in _ROWS}
+    again = Retry(Parsed(**columns, ignored={}, rejected=[]), [], [], [])
+    ignored: Counter[str] = Counter()
+    rejected: list[Rejected] = []
+    start = 0
+    for row in rows:
+        letter, (parsed, kept) = letters[row], retaken[row]
+        for name in _ROWS:
+            columns[name] += getattr(parsed, name)
+        columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
+        ignored.update(parsed.ignored)
+        rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
+        again.occurrence.extend(occurrences[row])
+        again.generation.extend([_generation(letter, settings)] * len(parsed))
+        again.origin.extend([_origin(letter, kept, i) for i in parsed.index])
+        start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
+    return again._replace(parsed=Parsed(**columns, ignored=dict(ignored), rejected=rejected))
+
+
+def likeness(table: str, op: str, connector: str, order: str | None, before: Any, after: Any, key: Any) -> Any:
+    """What equal changes of one request have in common (changes/placing.py counts them by position and content)."""
+    images = tuple(image.decode() if isinstance(image, bytes) else image for image in (before, after))
+    whole = key.decode() if isinstance(key, bytes) else key
+    return table, op, connector, order, images, whole if images == (None, None) else None
+
+
+def _one(change: StagedChange) -> Parsed:
+    values = {name: getattr(change, name) for name in Change.__struct_fields__}
+    for name in ("key", "before", "after", "schema"):
+        values[name] = None if values[name] is None else values[name].encode()
+    return Parsed(index=[0], **{name: [value] for name, value in values.items()}, ignored={}, rejected=[])
+
+
+def _in_its_place(parsed: Parsed, change: StagedChange) -> Parsed:
+    """A corrected event keeps the place of the change that it replaces, unless it tells one of its own."""
+    place: dict[str, Any] = {}
+    if parsed.order[0] is None:
+        place = {"order": [change.order], "connector": [change.connector]}
+    for name in ("ts", "tx_order"):
+        if getattr(parsed, name)[0] is None:
+            place[name] = [getattr(change, name)]
+    return msgspec.structs.replace(parsed, **place)
+
+
+def _occurrences(
+    letters: Sequence[DeadLetter], retaken: Mapping[int, Retaken], landed: Mapping[str, Counter[Any]]
+) -> dict[int, list[int | None]]:
+    """Which of several equal changes each is: after those that landed, in the order of the letters."""
+    seen: dict[str, Counter[Any]] = {}
+    found: dict[int, list[int | None]] = {}
+    for row in sorted(retaken):
+        letter, (parsed, kept) = letters[row], retaken[row]
+        if kept is not None and kept.occurrence is not None:
+            found[row] = [kept.occurrence]
+            continue
+        before = seen.setdefault(letter.batch, Counter(landed.get(letter.batch, ())))
+        found[row] = []
+        for change in parsed.changes():
+            like = likeness(
+                change.table, change.op, change.connector, change.order, change.before, change.after, change.key
+            )
+            found[row].append(before[like])
+            before[like] += 1
+    return found
+
+
+def _origin(letter: DeadLetter, kept: StagedChange | None, index: int) -> str:
+    first = kept or letter.change
+    origin = first.origin if first is not None and first.origin is not None else f"{letter.batch}:{letter.index}"
+    return f"{origin}.{index}" if index else origin
+
+
+def _generation(letter: DeadLetter, settings: StreamConfig) -> int | None:
+    return None if letter.generation == settings.generation else letter.generation

@@ -1,0 +1,46 @@
+"""What an exception of Spark, of Iceberg or of ours means, and what it says in one line."""
+
+import re
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException, PythonException
+
+from firn.jobs.failures import Failure, failure
+from firn.jobs.failures import first_line as plain_line
+
+# Words of Java exceptions (class names, JDBC's and SDKs' messages) that speak of the way to a table, not of the table.
+_PASSING = (
+    "CommitStateUnknownException", "CommitFailedException", "ValidationException", "ServiceUnavailableException",
+    "ServiceFailureException", "RESTException", "UncheckedSQLException", "UncheckedInterruptedException",
+    "UncheckedIOException", "RuntimeIOException", "java.io.IOException", "java.net.", "SocketTimeoutException",
+    "SdkClientException", "S3Exception", "SdkException", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLTransientException",
+    "StorageUnavailable", "UnknownOutcome", "TransientError", "LostRace", "No space left", "OutOfMemoryError",
+    "ExecutorLostFailure", "FetchFailed", "cancelled because SparkContext was shut down",
+)  # fmt: skip
+
+
+def failure_of(error: Exception) -> Failure:
+    """Whether trying again may help.
+
+    Spark and py4j know Java's exceptions only as text with a stack trace in it, in which the causes are named.
+    """
+    if not isinstance(error, Py4JError | PySparkException):
+        return failure(error)
+    # Without a Java exception it is the JVM itself that is gone.
+    passing = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
+    passing = passing or any(word in str(error) for word in _PASSING)
+    return Failure("transient" if passing else "terminal", first_line(error))
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line: a Java exception's class and message, the last line of a worker's traceback."""
+    if isinstance(error, Py4JJavaError):
+        java = error.java_exception
+        return f"{java.getClass().getSimpleName()}: {str(java.getMessage()).splitlines()[0]}"
+    if isinstance(error, PythonException):
+        text = str(error).strip()
+        raised = [
+            line for line in text.splitlines() if re.match(r"[\w.]+(Error|Exception|Unavailable|Outcome)?: ", line)
+        ]
+        return f"{type(error).__name__}: {(raised or text.splitlines())[-1 if raised else 0]}"
+    return plain_line(error)

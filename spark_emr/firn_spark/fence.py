@@ -1,0 +1,84 @@
+"""The fence of every data commit: it holds only if the stream's progress is still the one that was read.
+
+Iceberg refreshes its base inside a commit, so a check before it would not do. Twin jobs, paused jobs and answers that
+got lost then change nothing: whoever comes second is refused, and looks again.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.java_gateway import ensure_callback_server_started
+from pyspark.sql import SparkSession
+
+from firn.jobs.progress import EPOCH, progress_in
+from firn_spark.evolve import Table
+
+_ERRORS = "org.apache.iceberg.exceptions"
+_REFUSED = frozenset({f"{_ERRORS}.ValidationException", f"{_ERRORS}.CommitFailedException"})
+
+
+class LostRace(Exception):
+    """Another writer's commit came between. Nothing was applied: look at the table again, and start over."""
+
+
+class CommitUnknown(Exception):
+    """The catalog's answer is not known: the commit may be in the table, or come yet. Its files are left alone."""
+
+
+def commit(
+    spark: SparkSession,
+    table: Table,
+    update: Any,
+    files: Iterable[Any],
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Commits `update` (an org.apache.iceberg.SnapshotUpdate) with `properties` in the snapshot's summary.
+
+    files  what was written for it: removed if the commit is refused, kept if that is not sure
+    Raises LostRace, CommitUnknown, or what the catalog says.
+    """
+    for name, value in properties.items():
+        update.set(name, value)
+    ensure_callback_server_started(spark.sparkContext._gateway)
+    update.validateWith(_ProgressUnchanged(stream, table.state.progress(stream)))
+    try:
+        update.commit()
+    except Py4JJavaError as error:
+        kind, text = error.java_exception.getClass().getName(), error.java_exception.getMessage()
+        if kind in _REFUSED:
+            for file in files:
+                table.java.io().deleteFile(file.location())
+            raise LostRace(f"{table.name}: {text}") from error
+        if kind == f"{_ERRORS}.CommitStateUnknownException":
+            raise CommitUnknown(f"{table.name}: {str(text).splitlines()[0]}") from error
+        raise
+
+
+class _ProgressUnchanged:
+    """Iceberg calls this inside the commit with the ancestry that the new snapshot would get."""
+
+    def __init__(self, stream: str, expected: int) -> None:
+        self._stream = stream
+        self._expected = expected
+
+    def validate(self, snapshots: Any) -> bool:
+        """Whether the highest `firn.epoch.{stream}` of the snapshots (an Iterable<Snapshot>) is the expected one."""
+        name = EPOCH + self._stream
+        found = []
+        iterator = snapshots.iterator()
+        while iterator.hasNext():
+            value = iterator.next().summary().get(name)
+            if value is not None:
+                found.append({name: value})
+        return progress_in(self._stream, found) == self._expected
+
+    def errorMessage(self) -> str:
+        """What Iceberg says when the commit is refused."""
+        return f"{EPOCH}{self._stream} is no longer {self._expected}: another job was quicker"
+
+    class Java:
+        """py4j's declaration of the interface."""
+
+        implements: ClassVar[list[str]] = ["org.apache.iceberg.SnapshotAncestryValidator"]

@@ -1,0 +1,214 @@
+"""What a mirror table must remember beside its rows: the append-only table `{table}__deletes` (docs/adr/0011).
+
+Its rows are facts: `_firn_op` d (a key was deleted), t (the table was truncated), c (a create with unavailable values,
+perhaps the second half of a changed key) and k (the row that a delete removed). Facts are written before the table's
+own commit: early or doubled ones do no harm. What the newest snapshot's summary says spares reading the table at all
+while changes come in order.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from firn.changes.types import Column
+from firn.jobs.planning import AT, HELD, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.progress import EPOCH
+from firn.streams.names import TableName, quoted
+from firn_spark import fence
+from firn_spark.columns import arrow_type, spark_schema
+from firn_spark.evolve import FACTS_METADATA, Table, Tables
+from firn_spark.folding import order_of, plain, same_key
+from firn_spark.writing import write_rows
+
+SUFFIX = "__deletes"
+KEEP = timedelta(days=15)  # SQS keeps a message for 14
+_MODE = "deletes"
+_NEWEST, _TRUNCATED, _CREATES, _FLOOR = "firn.newest", "firn.truncated", "firn.creates", "firn.floor"
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What the facts of one table say, from their metadata alone. Orders as in `_ord`, with its first byte; "" where
+    there is none: of the newest fact, of the newest truncate. `creates`: whether there are facts of op c. `floor`: the
+    order up to which facts were dropped."""
+
+    newest: bytes = b""
+    truncated: bytes = b""
+    creates: bool = False
+    floor: bytes = b""
+
+
+class Memory:
+    """The facts of one mirror table."""
+
+    def __init__(self, spark: SparkSession, tables: Tables, of: TableName, stream: str, warehouse: str) -> None:
+        self._spark = spark
+        self._tables = tables
+        self._stream = stream
+        self._warehouse = warehouse
+        self.name = TableName(of.namespace, of.table + SUFFIX)
+        self._of = of
+        self._table: Table | None = None
+        self.said = Remembered()
+
+    def look(self) -> "Memory":
+        """Looks at the facts' metadata as they are now. Raises KeyChanged if a table of that name is not Firn's."""
+        self._table = self._tables.load(self.name)
+        if self._table is None:
+            self.said = Remembered()
+            return self
+        state = self._table.state
+        if state.properties.get("firn.mode") != _MODE:
+            raise KeyChanged(
+                f"{self.name} exists and is no memory of deletes; rename it, or give {self._of} another name"
+            )
+        told = [s for s in state.ancestry if _NEWEST in s]
+        self.said = Remembered(
+            newest=max((bytes.fromhex(s[_NEWEST]) for s in told), default=b""),
+            truncated=max((bytes.fromhex(s[_TRUNCATED]) for s in told if _TRUNCATED in s), default=b""),
+            creates=any(_CREATES in s for s in told),
+            floor=bytes.fromhex(state.properties.get(_FLOOR, "")),
+        )
+        return self
+
+    def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
+        """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`
+        and `_held`."""
+        if self._table is None:
+            return None
+        there = {field["name"] for field in self._table.state.fields}
+        return (
+            self._spark.table(self._table.sql)
+            .where(f.col(OP) == op)
+            .select(
+                *(
+                    f.col(quoted(columns[i].name)).alias(f"c{i}")
+                    if columns[i].name in there
+                    else f.lit(None).cast(spark_type(columns[i])).alias(f"c{i}")
+                    for i in wanted
+                ),
+                f.col(OP).alias("_op"),
+                f.concat(f.lit(b"\1"), POSITION).alias("_ord"),
+                f.col(HELD).alias("_held"),
+            )
+        )
+
+    def deletes_above(
+        self, low: bytes, changes: DataFrame, columns: Sequence[Column], key: Sequence[int]
+    ) -> DataFrame | None:
+        """Known deletes of the keys of `changes` that are newer than `low`, as changes like those; None if there can't
+        be any. Changes that come in order find none, without a look at the data."""
+        if self._table is None or self.said.newest <= low:
+            return None
+        known = self.rows("d", columns, key)
+        if known is None:
+            return None
+        known = known.where(f.col("_ord") > f.lit(low)).drop("_held").distinct()
+        keys = changes.select(*(f"c{i}" for i in key)).distinct()
+        return known.join(keys, same_key(known, keys, key), "left_semi")
+
+    def write(
+        self,
+        plan: ColumnPlan,
+        facts: DataFrame | None,
+        kept: DataFrame | None,
+        truncated: bytes,
+        newest: bytes,
+        creates: bool,
+        last: int,
+    ) -> None:
+        """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
+
+        facts      (None: none) `_op` d or c, key columns c{i} named as in the table, `_ord`, `_ts`
+        kept       rows that deletes remove: the table's columns by name, t_pos, t_held
+        truncated  `_ord` of a new truncate, "" if there is none; `newest`: of the newest of all these facts
+        Raises fence.LostRace, fence.CommitUnknown.
+        """
+        table = self._ready(plan)
+        if table.state.progress(self._stream) >= last:
+            return
+        names = [column.name for column in plan.columns]
+        now = f.current_timestamp()
+        parts = []
+        if facts is not None:
+            parts.append(
+                facts.select(
+                    *(f.col(quoted(name)) for name in facts.columns if name in names),
+                    f.col("_op").alias(OP),
+                    order_of(f.col("_ord")).alias(POSITION),
+                    f.timestamp_millis("_ts").alias(TIME),
+                    now.alias(AT),
+                )
+            )
+        if kept is not None:
+            parts.append(
+                kept.select(
+                    *(f.col(quoted(name)) for name in names),
+                    f.lit("k").alias(OP),
+                    f.col("t_pos").alias(POSITION),
+                    f.col("t_held").alias(HELD),
+                    now.alias(AT),
+                )
+            )
+        if plain(truncated):
+            one = f.lit(plain(truncated)).alias(POSITION)
+            parts.append(self._spark.range(1).select(f.lit("t").alias(OP), one, now.alias(AT)))
+        rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
+        missing = {field.name: field.dataType for field in self._spark.table(table.sql).schema.fields}
+        rows = rows.select("*", *(f.lit(None).cast(missing[name]).alias(name) for name in missing if name not in rows.columns))
+        files = write_rows(self._spark, table, rows.coalesce(1))
+        said = {_NEWEST: max(newest, self.said.newest).hex()}
+        if truncated or self.said.truncated:
+            said[_TRUNCATED] = max(truncated, self.said.truncated).hex()
+        if creates or self.said.creates:
+            said[_CREATES] = "true"
+        append = table.java.newAppend()
+        for file in files:
+            append.appendFile(file)
+        properties = {f"{EPOCH}{self._stream}": str(last), "firn.format": "1"} | said
+        fence.commit(self._spark, table, append, files, properties, self._stream)
+
+    def forget(self, now: datetime, keep: timedelta = KEEP) -> bytes:
+        """Drops facts written before `now` - `keep`, and raises the floor first -> the floor (an order; b"": none).
+
+        From then on a change at or below the floor whose key is absent can't be told from one whose delete is
+        forgotten: it becomes a dead letter `too_old`.
+        """
+        if self._table is None:
+            return b""
+        old = f.col(AT) < f.lit((now - keep).astimezone(UTC))
+        highest = self._spark.table(self._table.sql).where(old & (f.col(OP) != "k")).agg(f.max(POSITION)).first()
+        found = None if highest is None or highest[0] is None else bytes(highest[0])
+        floor = max(self.said.floor, found or b"")
+        if found is not None:
+            self._table = self._tables.set_properties(self._table, {_FLOOR: floor.hex()})
+            cutoff = (now - keep).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+            # A quoted name of ours and a formatted time: nothing of a user's text enters.
+            self._spark.sql(f"DELETE FROM {self._table.sql} WHERE {AT} < TIMESTAMP '{cutoff} UTC'")  # noqa: S608
+        self.look()
+        return floor
+
+    def _ready(self, plan: ColumnPlan) -> Table:
+        if self._table is not None:
+            there = {field["name"] for field in self._table.state.fields}
+            missing = tuple(column for column in plan.columns if column.name not in there)
+            wider = tuple(column for column in plan.widened if column.name in there)
+            added = ColumnPlan(plan.columns, missing, wider, plan.unwritable)
+            self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
+            return self._table
+        columns = [Column(column.name, column.type) for column in plan.columns]
+        properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}
+        self._table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
+        return self._table
+
+
+def spark_type(column: Column) -> Any:
+    """The Spark type of a column."""
+    import pyarrow as pa
+
+    return spark_schema(pa.schema([("x", arrow_type(column.type))])).fields[0].dataType

@@ -1,0 +1,33 @@
+"""Spark and Iceberg do what every lake must: the cases of tests/model/lake_contract.py."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.streams.names import TableName
+from firn_spark.lake import SparkLake
+from tests.integration.spark.spark_lake import Lake
+from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream
+
+pytestmark = pytest.mark.spark
+
+
+class IcebergGround:
+    def __init__(self, lake: Lake) -> None:
+        self._lake = lake
+        self.store = lake.store
+        self.lake = SparkLake(lake.store, lake.staging, lake.warehouse, lake.catalog_uri, lake.spark)
+
+    def rows(self, table: TableName) -> list[dict[str, Any]]:
+        return self._lake.rows(str(table))
+
+    def snapshots(self, table: TableName) -> list[dict[str, str]]:
+        return self._lake.snapshots(str(table))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path) -> None:
+    case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM))))

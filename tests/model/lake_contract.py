@@ -1,0 +1,247 @@
+"""What every Lake must do, whatever holds its tables. `Ground` says how to look into one; each case is a function.
+
+The same cases run over tables in memory (tests/model) and over Spark and Iceberg (tests/integration/spark).
+"""
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from firn.jobs import commit as job
+from firn.jobs.commit import Lake, Range
+from firn.jobs.targets import Target, route
+from firn.staging import configs, cuts, epochs, ingest
+from firn.staging.dead import read_dead
+from firn.staging.layout import dead_prefix
+from firn.staging.store import Store, paths
+from firn.streams.config import Config, StreamConfig
+from firn.streams.names import TableName
+
+STREAM = "shop"
+ORDERS, EVENTS = TableName("lake", "orders"), TableName("lake", "events")
+CONFIG = """
+streams:
+  shop:
+    tables:
+      app.orders: {to: lake.orders, key: [id]}
+      app.other: {to: lake.other, key: [id]}
+      app.events: {to: lake.events, mode: append}
+      app.typed: {to: lake.typed, key: [id], columns: {id: int}}
+      app.no_key: {to: lake.no_key, key: [nowhere]}
+"""
+START = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Ground(Protocol):
+    """A lake under test, empty, with its staging store."""
+
+    store: Store
+    lake: Lake
+
+    def rows(self, table: TableName) -> list[dict[str, Any]]:
+        """The table's rows, with at least the source's columns."""
+
+    def snapshots(self, table: TableName) -> list[dict[str, str]]:
+        """The summaries of the table's snapshots, oldest first."""
+
+
+def event(op: str, lsn: int, after: Any = None, before: Any = None, table: str = "orders") -> dict[str, Any]:
+    """A PostgreSQL event of Debezium's at `lsn`, alone in its transaction."""
+    source = {"connector": "postgresql", "schema": "app", "table": table, "ts_ms": 1_700_000_000_000 + lsn}
+    source |= {"sequence": json.dumps([None if op == "r" else str(lsn - 1), str(lsn)]), "lsn": lsn}
+    return {"op": op, "before": before, "after": after, "source": source, "ts_ms": source["ts_ms"]}
+
+
+class Stream:
+    """The stream `shop` on a ground: post, seal, commit. The clock moves a second with each step."""
+
+    def __init__(self, ground: Ground, text: str = CONFIG) -> None:
+        self.ground = ground
+        self.store = ground.store
+        self.now = START
+        self.lines: list[dict[str, Any]] = []
+        self.config: Config = configs.publish(self.store, text)
+
+    def publish(self, text: str) -> None:
+        """Another configuration, for what is sealed from now on."""
+        self.config = configs.publish(self.store, text)
+
+    @property
+    def settings(self) -> StreamConfig:
+        """The stream's own part of the configuration."""
+        return self.config.streams[STREAM]
+
+    def seal(self, *events: dict[str, Any]) -> int:
+        """Posts the events in one request and seals them. -> the epoch's number."""
+        if events:
+            body = b"\n".join(json.dumps(one).encode() for one in events)
+            ingest.accept(self.store, self.config, STREAM, body, now=self.tick())
+        above = cuts.newest(self.store, STREAM)
+        found = epochs.candidates(self.store, STREAM, self.tick(), above=above)
+        nonce = f"{found.next_n:032x}"
+        sealed = epochs.seal(self.store, STREAM, found, now=self.now, config=self.config.sha, nonce=nonce)
+        assert sealed is not None
+        return sealed.n
+
+    def commit(self, first: int, last: int | None = None, *, lake: Lake | None = None, attempt: int = 1) -> int:
+        """Runs the job. -> its exit code; its log lines are in `lines`."""
+        self.lines = []
+        return job.run(
+            self.store, lake or self.ground.lake, STREAM, first, last or first,
+            log=self.lines.append, now=self.tick, attempt=attempt,
+        )  # fmt: skip
+
+    def land(self, *events: dict[str, Any]) -> None:
+        """Posts, seals and commits in one epoch; fails if the job does."""
+        assert self.commit(self.seal(*events)) == 0, self.lines
+
+    def line(self, table: TableName) -> dict[str, Any]:
+        """What the last job logged about a table."""
+        return next(line for line in self.lines if line.get("table") == str(table))
+
+    def cut(self) -> cuts.Cut:
+        """The newest cut."""
+        found = cuts.read(self.store, STREAM, cuts.newest(self.store, STREAM))
+        assert found is not None
+        return found
+
+    def values(self, table: TableName = ORDERS) -> list[tuple[Any, Any]]:
+        """(id, v) of each row, sorted."""
+        return sorted((row["id"], row["v"]) for row in self.ground.rows(table))
+
+    def opened(self, n: int, table: TableName = ORDERS) -> tuple[Range, Target]:
+        """Epoch n alone, and its target: for cases that commit by hand."""
+        sealed = epochs.read(self.store, STREAM, n)
+        assert sealed is not None
+        found = self.ground.lake.open(STREAM, self.settings, {n: sealed}, n)
+        return found, next(t for t in route(self.settings, found.facts).targets if t.name == table)
+
+    def tick(self) -> datetime:
+        """A second later."""
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+def a_missing_table_has_no_state(stream: Stream) -> None:
+    assert stream.ground.lake.state(TableName("lake", "nothing")) is None
+
+
+def creates_updates_and_deletes_land(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}))
+    assert stream.values() == [(1, "a"), (2, "b")]
+    stream.land(event("u", 20, {"id": 1, "v": "c"}), event("d", 21, None, {"id": 2, "v": "b"}))
+    assert stream.values() == [(1, "c")]
+
+
+def a_stale_change_loses_and_leaves_its_mark(stream: Stream) -> None:
+    stream.land(event("c", 50, {"id": 1, "v": "new"}))
+    stream.land(event("u", 40, {"id": 1, "v": "old"}))
+    assert stream.values() == [(1, "new")]
+    assert [found["firn.epoch.shop"] for found in stream.ground.snapshots(ORDERS)] == ["1", "2"]
+
+
+def a_change_older_than_the_delete_of_its_key_stays_out(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}))
+    stream.land(event("d", 30, None, {"id": 1, "v": "a"}))
+    stream.land(event("u", 20, {"id": 1, "v": "late"}))
+    assert stream.values() == [(2, "b")]
+
+
+def a_rerun_does_nothing(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}))
+    before = stream.cut()
+    assert stream.commit(1) == 0
+    assert len(stream.ground.snapshots(ORDERS)) == 1
+    assert stream.cut() == before
+
+
+def an_untouched_table_gets_no_snapshot_and_stands_in_the_cut(stream: Stream) -> None:
+    other = TableName("lake", "other")
+    stream.land(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 1, "v": "x"}, table="other"))
+    stream.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert (len(stream.ground.snapshots(ORDERS)), len(stream.ground.snapshots(other))) == (2, 1)
+    assert stream.cut().progress == {"lake.orders": 2, "lake.other": 1}
+    assert stream.cut().tables.keys() == {"lake.orders", "lake.other"}
+    assert stream.cut().counts.keys() == {"lake.orders"}
+
+
+def the_summary_and_the_cut_carry_progress_and_balanced_counts(stream: Stream) -> None:
+    stream.land(
+        event("c", 10, {"id": 1, "v": "a"}), event("u", 20, {"id": 1, "v": "b"}), event("c", 30, {"v": "no key"})
+    )
+    [summary] = stream.ground.snapshots(ORDERS)
+    counts = {name: int(summary[f"firn.{name}"]) for name in ("events", "merged", "superseded", "ignored", "dead")}
+    assert (summary["firn.epoch.shop"], counts["events"], counts["dead"]) == ("1", 3, 1)
+    assert counts["merged"] + counts["superseded"] + counts["ignored"] + counts["dead"] == 3
+    assert stream.cut().counts == {"lake.orders": counts}
+    letters = [letter for path in paths(stream.store, dead_prefix(STREAM)) for letter in read_dead(stream.store, path)]
+    assert [(letter.reason, letter.index) for letter in letters] == [("no_key", 2)]
+
+
+def a_twin_with_the_same_epoch_is_refused_and_finds_it_done(stream: Stream) -> None:
+    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}))
+    mine, target = stream.opened(n)
+    twin, _ = stream.opened(n)
+    assert mine.commit(target).status == "committed"
+    late = twin.commit(target)
+    assert (late.status, late.progress) == ("skipped", n)
+    assert len(stream.ground.snapshots(ORDERS)) == 1
+    mine.close()
+    twin.close()
+
+
+def a_job_that_comes_after_its_successor_adds_nothing(stream: Stream) -> None:
+    first = stream.seal(event("c", 10, {"id": 1, "v": "a"}))
+    paused, target = stream.opened(first)
+    second = stream.seal(event("c", 20, {"id": 2, "v": "b"}))
+    assert stream.commit(first, second) == 0
+    assert paused.commit(target).status == "skipped"
+    paused.close()
+    assert stream.values() == [(1, "a"), (2, "b")]
+    assert [found["firn.epoch.shop"] for found in stream.ground.snapshots(ORDERS)] == ["2"]
+
+
+def an_append_table_takes_each_event_once(stream: Stream) -> None:
+    row = event("c", 10, {"a": 1}, table="events")
+    stream.land(row, row, event("c", 11, {"a": 2}, table="events"))
+    stream.land(row, row, event("d", 12, None, {"a": 2}, table="events"))
+    assert sorted(found["a"] for found in stream.ground.rows(EVENTS)) == [1, 1, 2, 2]
+    assert stream.line(EVENTS) | {"events": 3, "merged": 1, "superseded": 2} == stream.line(EVENTS)
+
+
+def a_table_of_which_all_changes_are_dead_is_accounted_and_not_made(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": "no number"}, table="typed"))
+    assert stream.ground.lake.state(TableName("lake", "typed")) is None
+    assert stream.cut().tables == {}
+    counts = stream.cut().counts["lake.typed"]
+    assert counts | {"events": 1, "dead": 1} == counts
+
+
+def a_table_that_fails_leaves_the_others_and_the_cut_waits(stream: Stream) -> None:
+    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 1}, table="no_key"))
+    bad, good = (TableName("lake", name) for name in ("no_key", "orders"))
+    opened, target = stream.opened(n, bad)
+    failed = opened.commit(target)
+    assert (failed.status, failed.failure) == ("failed", "key_changed")
+    assert "nowhere" in (failed.error or "")
+    _, target = stream.opened(n, good)
+    assert opened.commit(target).status == "committed"
+    opened.close()
+    assert cuts.newest(stream.store, STREAM) == 0
+
+
+CASES: list[Callable[[Stream], None]] = [
+    a_missing_table_has_no_state,
+    creates_updates_and_deletes_land,
+    a_stale_change_loses_and_leaves_its_mark,
+    a_change_older_than_the_delete_of_its_key_stays_out,
+    a_rerun_does_nothing,
+    an_untouched_table_gets_no_snapshot_and_stands_in_the_cut,
+    the_summary_and_the_cut_carry_progress_and_balanced_counts,
+    a_twin_with_the_same_epoch_is_refused_and_finds_it_done,
+    a_job_that_comes_after_its_successor_adds_nothing,
+    an_append_table_takes_each_event_once,
+    a_table_of_which_all_changes_are_dead_is_accounted_and_not_made,
+    a_table_that_fails_leaves_the_others_and_the_cut_waits,
+]

@@ -1,0 +1,472 @@
+"""Tables in memory behind the commit job's port: what Spark and Iceberg do, small enough to be broken at every call.
+
+Everything durable is in `Catalog`, which a crash leaves as it is; a `MemoryLake` is what one job holds. Decoding,
+planning, folding and dead letters are the real ones; only reading, joining and committing are written here again.
+
+Every call on the catalog goes through `Catalog.call`, and so through `Catalog.around`: a test puts a function there that
+gets the call and its effect, and may raise before it, after it (the answer is lost), or keep the effect for later (it
+is applied late). See `Call` for what is called.
+"""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from arro3.io import read_parquet
+
+from firn.changes.fold import Key, Row, RowChange
+from firn.changes.incremental import Known, apply, is_fact
+from firn.changes.placing import PLACED_BY, Order, placed
+from firn.changes.rows import META, READ, AppendDecoder, Decoding, MirrorDecoder
+from firn.changes.types import Column
+from firn.errors import UnknownOutcome
+from firn.jobs.commit import place_of
+from firn.jobs.facts import SAID_BY, TableFacts, collected, facts_in
+from firn.jobs.failures import Failure, failure
+from firn.jobs.outcome import Outcome
+from firn.jobs.planning import KeyChanged, plan_columns, plan_key
+from firn.jobs.progress import TableState, progress_in
+from firn.jobs.rejects import write_rejects
+from firn.jobs.targets import Target
+from firn.staging.epochs import Epoch, read_range
+from firn.staging.store import Store, get
+from firn.streams.config import StreamConfig
+from firn.streams.names import TableName, slug
+
+T = TypeVar("T")
+Values = Mapping[str, Any]
+Change = dict[str, Any]
+_TRIES = 5
+_STAGED = (
+    "index", "table", "op", "ts", "connector", "order", "tx_order", "flat", "key", "before", "after", "schema_id",
+    "schema", "occurrence", "generation", "origin",
+)  # fmt: skip
+
+
+class LostRace(Exception):
+    """The stream's progress in the table is no longer what the committer read. Nothing was applied."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call on the catalog.
+
+    load      the table's state is read
+    create    the table is made, if it is not there
+    evolve    columns are added or widened
+    remember  facts (deletes, truncates, first halves of moves) are appended beside the table, before its commit
+    commit    compare-and-set on the stream's progress: the snapshot is there at once, or nothing is
+    """
+
+    kind: Literal["load", "create", "evolve", "remember", "commit"]
+    table: TableName
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """`rows`: by key in a mirror table, by identity in an append table. Never changes."""
+
+    id: int
+    parent: int | None
+    summary: Mapping[str, str]
+    rows: Mapping[Key, Row]
+
+
+@dataclass
+class Table:
+    """One table of the catalog. `facts`: (epoch, change); `removed`: rows that a delete took."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    properties: Mapping[str, str]
+    snapshots: dict[int, Snapshot] = field(default_factory=dict)
+    current: int | None = None
+    facts: list[tuple[int, RowChange]] = field(default_factory=list)
+    removed: list[tuple[Key, Row]] = field(default_factory=list)
+
+    def ancestry(self) -> list[Snapshot]:
+        """The current snapshot and its ancestors, newest first, as far as they are not expired."""
+        found: list[Snapshot] = []
+        at = self.current
+        while at is not None and at in self.snapshots:
+            found.append(self.snapshots[at])
+            at = found[-1].parent
+        return found
+
+    def progress(self, stream: str) -> int:
+        """The highest epoch of the stream in the ancestry."""
+        return progress_in(stream, (snapshot.summary for snapshot in self.ancestry()))
+
+    def rows(self, snapshot: int | None = None) -> list[dict[str, Any]]:
+        """The rows at a snapshot (None: the current one), with the source's columns only."""
+        at = self.current if snapshot is None else snapshot
+        found = () if at is None else self.snapshots[at].rows.values()
+        return [{column.name: row.values.get(column.name) for column in self.columns} for row in found]
+
+    def by_key(self, snapshot: int | None = None) -> dict[Key, dict[str, Any]]:
+        """The rows by key."""
+        at = self.current if snapshot is None else snapshot
+        found = {} if at is None else self.snapshots[at].rows
+        return {key: {c.name: row.values.get(c.name) for c in self.columns} for key, row in found.items()}
+
+    def state(self) -> TableState:
+        """As firn.jobs.progress reads it from Iceberg's metadata."""
+        return TableState(
+            location=f"memory://{self.name.slug}",
+            properties=self.properties,
+            fields=tuple({"name": column.name, "type": str(column.type)} for column in self.columns),
+            snapshot_id=self.current,
+            ancestry=tuple(snapshot.summary for snapshot in self.ancestry()),
+        )
+
+
+def straight(call: Call, effect: Callable[[], T]) -> T:
+    """No fault: the effect, and its answer."""
+    return effect()
+
+
+class Catalog:
+    """All tables, shared by all jobs. `around(call, effect)` stands between a job and each of its calls."""
+
+    def __init__(self) -> None:
+        self.tables: dict[TableName, Table] = {}
+        self.around: Callable[[Call, Callable[[], Any]], Any] = straight
+        self.last_id = 0
+
+    def call(self, kind: Any, table: TableName, effect: Callable[[], T]) -> T:
+        """The one way to the tables."""
+        return self.around(Call(kind, table), effect)  # type: ignore[no-any-return]
+
+    def load(self, name: TableName) -> Table | None:
+        """A copy of the table as it is now: later changes of the catalog don't show in it."""
+
+        def look() -> Table | None:
+            table = self.tables.get(name)
+            if table is None:
+                return None
+            return replace(table, snapshots=dict(table.snapshots), facts=list(table.facts), removed=list(table.removed))
+
+        return self.call("load", name, look)
+
+    def create(self, name: TableName, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
+        """Creates the table; a twin that was quicker is as good."""
+        self.call("create", name, lambda: self.tables.setdefault(name, Table(name, columns, properties)))
+
+    def evolve(self, name: TableName, columns: tuple[Column, ...]) -> None:
+        """The columns from now on. Those of a twin stay."""
+
+        def change() -> None:
+            table = self.tables[name]
+            new = {column.name: column for column in columns}
+            known = tuple(new.pop(column.name, column) for column in table.columns)
+            table.columns = (*known, *new.values())
+
+        self.call("evolve", name, change)
+
+    def remember(self, name: TableName, facts: list[tuple[int, RowChange]], removed: list[tuple[Key, Row]]) -> None:
+        """Appends facts. Doubled ones do no harm."""
+
+        def append() -> None:
+            self.tables[name].facts.extend(facts)
+            self.tables[name].removed.extend(removed)
+
+        self.call("remember", name, append)
+
+    def commit(
+        self, name: TableName, stream: str, expected: int, rows: Mapping[Key, Row | None], summary: Mapping[str, str]
+    ) -> None:
+        """One snapshot more, with `rows` put in place (None: removed), if the stream's progress in the ancestry is still
+        the expected one. The base is the table as it is now, as in Iceberg. Raises LostRace."""
+
+        def swap() -> None:
+            table = self.tables[name]
+            if table.progress(stream) != expected:
+                raise LostRace(f"{name}: the progress is {table.progress(stream)}, not {expected}")
+            there = dict(table.snapshots[table.current].rows) if table.current is not None else {}
+            for key, row in rows.items():
+                if row is None:
+                    there.pop(key, None)
+                else:
+                    there[key] = row
+            self._add(table, there, summary)
+
+        self.call("commit", name, swap)
+
+    # What happens to tables beside Firn's commit job. These are the test's own hand: no fault meets them.
+
+    def rollback(self, name: TableName, snapshot: int | None) -> None:
+        """By hand: the table is again as it was at one of its snapshots (None: before the first)."""
+        assert snapshot is None or snapshot in self.tables[name].snapshots
+        self.tables[name].current = snapshot
+
+    def compact(self, name: TableName) -> None:
+        """A snapshot with the same rows. Maintenance never writes progress."""
+        table = self.tables[name]
+        if table.current is not None:
+            self._add(table, table.snapshots[table.current].rows, {"operation": "replace"})
+
+    def expire(self, name: TableName, keep: int = 1) -> None:
+        """Forgets all but the newest `keep` snapshots of the ancestry, and never those that carry a stream's progress."""
+        table = self.tables[name]
+        ancestry = table.ancestry()
+        highest: dict[str, int] = {}
+        for snapshot in reversed(ancestry):
+            for entry, value in snapshot.summary.items():
+                if entry.startswith("firn.epoch.") and int(value) >= highest.get(entry, 0):
+                    highest[entry] = int(value)
+        kept = [
+            one
+            for place, one in enumerate(ancestry)
+            if place < keep or any(int(one.summary.get(entry, -1)) == top for entry, top in highest.items())
+        ]
+        table.snapshots = {}
+        for one, older in zip(kept, [*kept[1:], None], strict=True):
+            table.snapshots[one.id] = replace(one, parent=older.id if older else None)
+
+    def _add(self, table: Table, rows: Mapping[Key, Row], summary: Mapping[str, str]) -> None:
+        self.last_id += 1
+        table.snapshots[self.last_id] = Snapshot(self.last_id, table.current, dict(summary), rows)
+        table.current = self.last_id
+
+
+class MemoryLake:
+    """One job's hold on the catalog: a firn.jobs.commit.Lake."""
+
+    def __init__(self, store: Store, catalog: Catalog) -> None:
+        self.store = store
+        self.catalog = catalog
+
+    def state(self, table: TableName) -> TableState | None:
+        """The table as the catalog has it now; None if there is none."""
+        found = self.catalog.load(table)
+        return found.state() if found else None
+
+    def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "MemoryRange":
+        """Read these epochs."""
+        return MemoryRange(self, stream, settings, epochs, last)
+
+    def failure(self, error: Exception) -> Failure:
+        """What an exception means."""
+        return failure_of(error)
+
+
+class MemoryRange:
+    """The changes of some epochs: a firn.jobs.commit.Range."""
+
+    def __init__(
+        self, lake: MemoryLake, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int
+    ) -> None:
+        self._lake = lake
+        self._catalog = lake.catalog
+        self._stream = stream
+        self._settings = settings
+        self._epochs = epochs
+        self._last = last
+        self._changes = self._read(epochs.values())
+
+    @cached_property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """What the changes say about their tables, by source table."""
+        counts = Counter((change["table"], change["epoch"], change["op"]) for change in self._changes)
+        said = []
+        for epoch, batch in {(change["epoch"], change["batch"]): None for change in self._changes}:
+            rows = [one for one in self._changes if (one["epoch"], one["batch"]) == (epoch, batch)]
+            said += facts_in({name: [row[name] for row in rows] for name in SAID_BY})
+        return collected(said, [(table, epoch, op, n) for (table, epoch, op), n in counts.items()])
+
+    def commit(self, target: Target, above: int = 0) -> Outcome:
+        """Bring one table up to the range's last epoch. Never raises an Exception."""
+        outcome = Outcome(str(target.name), target.sources)
+        try:
+            for left in reversed(range(_TRIES)):
+                try:
+                    return self._once(target.above(above), above)
+                except LostRace:
+                    if not left:
+                        raise
+        except Exception as error:  # noqa: BLE001 (as the port says)
+            found = failure_of(error)
+            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        return outcome
+
+    def refuse(self, table: str, code: str, message: str) -> None:
+        """Dead letters for all changes of a source table that can't be placed."""
+        rows = [self._letter(change, code, message) for change in self._changes if change["table"] == table]
+        write_rejects(self._lake.store, self._stream, f"refused-{slug(table)}", self._epochs, rows)
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+    def _once(self, target: Target, above: int) -> Outcome:
+        table = self._catalog.load(target.name)
+        progress = table.progress(self._stream) if table else 0
+        outcome = Outcome(str(target.name), target.sources, progress=progress, events=target.events(progress))
+        if outcome.events == 0:
+            outcome.status, outcome.snapshot_id = "skipped", table.current if table else None
+            return outcome
+        known_key = tuple(json.loads(table.properties["firn.key"])) if table else None
+        key = plan_key(target.rule.key, known_key, target.record_key())
+        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
+        if table and table.properties["firn.mode"] != outcome.mode:
+            raise KeyChanged(f"the table is in mode {table.properties['firn.mode']}, firn.yaml makes it {outcome.mode}")
+        required = key if outcome.mode == "mirror" else ()
+        plan = plan_columns(table.columns if table else (), target.declared(self._settings), target.seen(), required)
+        names = [column.name for column in plan.columns]
+        if plan.columns and (missing := [name for name in key if name not in names]):
+            raise KeyChanged(f"no change and no declaration has the key column {missing[0]}")
+        decoding = Decoding(
+            columns=plan.columns,
+            key=tuple(names.index(name) for name in key if name in names),
+            settings=self._settings.settings,
+            schemas=target.schemas(),
+            bad_schemas=target.bad_schemas(),
+            snapshot_reads=target.rule.snapshot_reads == "upsert",
+        )
+        floor = max(progress, above)
+        mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
+        good, bad = _decoded(mine, decoding, outcome.mode)
+        letters = {(one["batch"], one["index"]): one for one in mine}
+        write_rejects(
+            self._lake.store, self._stream, target.name, self._epochs,
+            [self._letter(letters[row["_batch"], row["_index"]], row["_code"], row["_message"]) for row in bad],
+        )  # fmt: skip
+        outcome.dead = len(bad)
+        if outcome.mode == "mirror":
+            outcome.ignored = target.events(progress, "t")
+            outcome.ignored += 0 if decoding.snapshot_reads else target.events(progress, "r")
+        if table is None and (not plan.columns or not good):
+            outcome.status, outcome.ignored = "empty", outcome.events - outcome.dead
+            return outcome
+        table = self._ready(target, table, plan.columns, key, outcome.mode)
+        if outcome.mode == "mirror":
+            rows = self._merged(table, good, mine, decoding, target)
+            kept = min(len({_key(row, decoding) for row in good}), outcome.events - outcome.ignored - outcome.dead)
+        else:
+            rows = self._appended(table, good, decoding)
+            kept = len(rows)
+        outcome.merged = kept
+        outcome.superseded = outcome.events - outcome.ignored - outcome.dead - outcome.merged
+        self._catalog.commit(target.name, self._stream, progress, rows, outcome.summary(self._stream, self._last))
+        after = self._catalog.load(target.name)
+        outcome.snapshot_id = after.current if after else None
+        return outcome
+
+    def _ready(
+        self, target: Target, table: Table | None, columns: tuple[Column, ...], key: Iterable[str], mode: str
+    ) -> Table:
+        if table is None:
+            properties = {"firn.key": json.dumps(list(key)), "firn.mode": mode, "firn.stream": self._stream}
+            self._catalog.create(target.name, columns, properties)
+        elif table.columns != columns:
+            self._catalog.evolve(target.name, columns)
+        else:
+            return table
+        found = self._catalog.load(target.name)
+        if found is None:
+            raise LostRace(f"{target.name} was dropped")
+        return found
+
+    def _merged(
+        self, table: Table, good: list[Change], mine: list[Change], decoding: Decoding, target: Target
+    ) -> dict[Key, Row | None]:
+        """What the changes make of the table's rows, by the incremental rule; facts are written first."""
+        changes = [(row["_epoch"], _row_change(row, decoding)) for row in good]
+        changes += [(one["epoch"], _truncate(one)) for one in mine if one["op"] == "t" and one["fault"] is None]
+        there = table.snapshots[table.current].rows if table.current is not None else {}
+        facts = tuple(fact for epoch, fact in table.facts if epoch <= self._last)
+        known = Known(there, facts, tuple(table.removed))
+
+        def log(keys: Any) -> list[RowChange]:
+            staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
+            said, _ = _decoded([one for one in staged if one["table"] in target.sources], decoding, "mirror")
+            return [change for change in (_row_change(row, decoding) for row in said) if change.key in keys]
+
+        after = apply(known, [change for _, change in changes], log)
+        new = [(epoch, change) for epoch, change in changes if is_fact(change)]
+        removed = list(after.removed[len(known.removed) :])
+        if new or removed:
+            self._catalog.remember(target.name, new, removed)
+        rows: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
+        return rows | {key: row for key, row in after.rows.items() if there.get(key) != row}
+
+    def _appended(self, table: Table, good: list[Change], decoding: Decoding) -> dict[Key, Row | None]:
+        """The changes whose identity the table does not hold yet."""
+        there = table.snapshots[table.current].rows if table.current is not None else {}
+        found: dict[Key, Row | None] = {}
+        for row in good:
+            name = (_identity(row),)
+            if name not in there:
+                found.setdefault(name, Row(_values(row, decoding), row["_ord"]))
+        return found
+
+    def _letter(self, change: Change, code: str, message: str) -> Change:
+        return change | {"_code": code, "_message": message}
+
+    def _read(self, epochs: Iterable[Epoch]) -> list[Change]:
+        order = Order(self._settings.generation, self._settings.order_by)
+        return [change for epoch in epochs for change in staged_changes(self._lake.store, epoch, order)]
+
+
+def staged_changes(store: Store, epoch: Epoch, order: Order) -> Iterator[Change]:
+    """The rows of an epoch's staged objects, with their positions: what Spark's raw DataFrame holds."""
+    for number, batch in enumerate(epoch.batches):
+        body = get(store, batch.path)
+        if body is None:
+            raise FileNotFoundError(f"{batch.path} of epoch {epoch.n} is missing: never skip it")
+        table = read_parquet(body).read_all()
+        there = {name: table.column(name).to_pylist() for name in table.column_names}
+        usual: dict[str, Any] = {"index": range(table.num_rows), "flat": [False] * table.num_rows}
+        columns = {name: there.get(name) or usual.get(name, [None] * table.num_rows) for name in _STAGED}
+        columns |= placed({name: columns[name] for name in PLACED_BY}, place_of(epoch.n, number), order)
+        texts = {i: text for i, text in zip(columns["schema_id"], columns["schema"], strict=True) if text is not None}
+        for values in zip(*columns.values(), strict=True):
+            row = dict(zip(columns, values, strict=True)) | {"epoch": epoch.n, "batch": batch.id}
+            yield row | {"schema": texts.get(row["schema_id"])}
+
+
+def failure_of(error: Exception) -> Failure:
+    """LostRace after all tries, and an unknown outcome, pass."""
+    return Failure("transient", str(error)) if isinstance(error, LostRace | UnknownOutcome) else failure(error)
+
+
+def _decoded(changes: Iterable[Change], decoding: Decoding, mode: str) -> tuple[list[Change], list[Change]]:
+    """(good, rejected) rows: META and, under "values", the columns'."""
+    decoder = (MirrorDecoder if mode == "mirror" else AppendDecoder)(decoding)
+    good: list[Change] = []
+    bad: list[Change] = []
+    for change in changes:
+        for row in decoder.rows({name: change[name] for name in READ}):
+            found = dict(zip(META, row, strict=False)) | {"values": row[len(META) :]}
+            (good if found["_code"] is None else bad).append(found)
+    return good, bad
+
+
+def _key(row: Change, decoding: Decoding) -> Key:
+    return tuple(row["values"][i] for i in decoding.key)
+
+
+def _values(row: Change, decoding: Decoding) -> dict[str, Any]:
+    return dict(zip((column.name for column in decoding.columns), row["values"], strict=True))
+
+
+def _row_change(row: Change, decoding: Decoding) -> RowChange:
+    op = row["_op"]
+    gaps = frozenset(decoding.columns[i].name for i in row["_unavail"] or ()) if op in "cu" else frozenset[str]()
+    values = None if op == "d" else _values(row, decoding)
+    return RowChange(op, _key(row, decoding), row["_pos"], row["_ord"], values, gaps)
+
+
+def _truncate(change: Change) -> RowChange:
+    return RowChange("t", (), change["pos"], change["ord"], None)
+
+
+def _identity(row: Change) -> str:
+    """Who a change of an append table is: see firn_spark.append.identified."""
+    if row["_pos"] is None:
+        return row["_origin"] or f"{row['_batch']}:{row['_index']}"
+    place = f"t{row['_tx_order']}" if row["_tx_order"] is not None else f"o{row['_ord'].hex()}:{row['_occurrence']}"
+    return hashlib.md5(f"{row['_pos'].hex()}:{row['_op']}:{place}".encode()).hexdigest()

@@ -1,0 +1,125 @@
+"""The tables in memory do what every lake must, and break where a test tells them to."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from obstore.store import MemoryStore
+
+from firn.errors import UnknownOutcome
+from firn.staging import cuts
+from firn.streams.names import TableName
+from tests.model.lake_contract import CASES, ORDERS, STREAM, Stream, event
+from tests.model.memory_lake import Call, Catalog, MemoryLake
+
+
+class MemoryGround:
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.catalog = Catalog()
+        self.lake = MemoryLake(self.store, self.catalog)
+
+    def rows(self, table: TableName) -> list[dict[str, Any]]:
+        return self.catalog.tables[table].rows()
+
+    def snapshots(self, table: TableName) -> list[dict[str, str]]:
+        return [dict(snapshot.summary) for snapshot in reversed(self.catalog.tables[table].ancestry())]
+
+
+@pytest.fixture
+def ground() -> MemoryGround:
+    return MemoryGround()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_contract(case: Callable[[Stream], None], ground: MemoryGround) -> None:
+    case(Stream(ground))
+
+
+class Crash(BaseException):
+    """The process is gone: no `except Exception` holds it."""
+
+
+def test_a_crash_at_any_call_leaves_a_rerun_the_rest(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    stream.land(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}))
+    for number in range(1, 100):
+        n = stream.seal(event("d", 100 * number, None, {"id": 1}), event("c", 100 * number + 1, {"id": 1, "v": "z"}))
+        calls: list[Call] = []
+
+        def around(call: Call, effect: Callable[[], Any], calls: list[Call] = calls, at: int = number) -> Any:
+            calls.append(call)
+            answer = effect()
+            if len(calls) == at:
+                raise Crash
+            return answer
+
+        ground.catalog.around = around
+        try:
+            stream.commit(n)
+            break
+        except Crash:
+            ground.catalog.around = lambda call, effect: effect()
+        assert stream.commit(n) == 0
+        assert stream.values() == [(1, "z"), (2, "b")]
+    else:
+        pytest.fail("the calls of a commit have no end")
+    progress = [int(summary["firn.epoch.shop"]) for summary in ground.snapshots(ORDERS)]
+    assert progress == sorted(set(progress))
+    assert number > 4
+
+
+def test_a_commit_whose_answer_is_lost_is_found_by_the_rerun(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}))
+
+    def lose(call: Call, effect: Callable[[], Any]) -> Any:
+        answer = effect()
+        if call.kind == "commit":
+            raise UnknownOutcome("no answer")
+        return answer
+
+    ground.catalog.around = lose
+    assert stream.commit(n) == 1
+    assert stream.line(ORDERS)["failure"] == "transient"
+    ground.catalog.around = lambda call, effect: effect()
+    assert stream.commit(n) == 0
+    assert len(ground.snapshots(ORDERS)) == 1
+    assert stream.cut().counts["lake.orders"]["events"] == 1
+
+
+def test_a_commit_that_is_applied_late_is_refused_after_the_rerun(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}))
+    late: list[Callable[[], Any]] = []
+
+    def keep(call: Call, effect: Callable[[], Any]) -> Any:
+        if call.kind == "commit":
+            late.append(effect)
+            raise UnknownOutcome("no answer")
+        return effect()
+
+    ground.catalog.around = keep
+    assert stream.commit(n) == 1
+    ground.catalog.around = lambda call, effect: effect()
+    assert stream.commit(n) == 0
+    with pytest.raises(Exception, match="the progress is 1, not 0"):
+        late[0]()
+    assert len(ground.snapshots(ORDERS)) == 1
+    assert cuts.newest(stream.store, STREAM) == 1
+
+
+def test_maintenance_keeps_rows_progress_and_what_the_next_commit_adds(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    for n in range(1, 4):
+        stream.land(event("c", 10 * n, {"id": n, "v": "a"}))
+    ground.catalog.compact(ORDERS)
+    ground.catalog.compact(ORDERS)
+    ground.catalog.expire(ORDERS)
+    assert len(ground.snapshots(ORDERS)) == 2
+    state = ground.lake.state(ORDERS)
+    assert state is not None
+    assert state.progress(STREAM) == 3
+    stream.land(event("c", 40, {"id": 4, "v": "a"}))
+    assert stream.values() == [(n, "a") for n in range(1, 5)]
+    assert stream.cut().counts["lake.orders"]["events"] == 1
