@@ -1,6 +1,7 @@
 """Entry point of the commit job on EMR Serverless: commits sealed epochs of one stream to its tables.
 
-Exit codes: 0 all in and the cut written, 1 a table or the job failed (run it again: nothing is applied twice), 2 usage.
+Exit codes: 0 all in but for what is quarantined, 1 a table or the job failed (run it again: nothing is applied twice),
+2 usage.
 """
 
 import argparse
@@ -17,6 +18,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--catalog-uri", required=True, help="the catalog: sqlite:///path")
     parser.add_argument("--first", required=True, type=int, help="first epoch of the range")
     parser.add_argument("--last", required=True, type=int, help="last epoch of the range, included")
+    parser.add_argument("--attempt", type=int, default=1, help="which try of this range it is, from 1")
     given = parser.parse_args(arguments)
     if not 1 <= given.first <= given.last:
         parser.error(f"--first {given.first} --last {given.last} is no range of epochs: write 1 <= first <= last")
@@ -30,7 +32,9 @@ def main(arguments: Sequence[str]) -> int:
 
     from firn_spark import commit
 
-    code = commit.run(given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last)
+    code = commit.run(
+        given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last, attempt=given.attempt
+    )
     running = SparkSession.getActiveSession()
     if running is not None:
         running.stop()

@@ -45,6 +45,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
                 now=datetime.now(UTC),
                 config=config.sha,
                 policy=stream_config(config, name).commit,
+                generation=stream_config(config, name).generation,
                 force=force,
                 reconcile=reconcile,
             )
@@ -55,6 +56,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
             continue
         logger.info("dispatched", extra=asdict(done))
         _count("firn_epoch_stuck", name, int(done.stuck))
+        _count("firn_quarantined", name, len(done.quarantined))
         results.append(asdict(done))
     return {"streams": results}
 

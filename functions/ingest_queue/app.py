@@ -52,7 +52,9 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     done = taken.batch
     if done is not None:
         counts |= {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
-        metrics.add_metric("bytes", MetricUnit.Bytes, sum(len(message.body) for message in messages))
+        left = {*taken.duplicates, *taken.again}
+        size = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
+        metrics.add_metric("bytes", MetricUnit.Bytes, size)
     for name, value in counts.items():
         metrics.add_metric(name, MetricUnit.Count, value)
     metrics.flush_metrics()

@@ -34,7 +34,7 @@ def apply(
     Raises fence.LostRace if the table moved (nothing was applied: look again), fence.CommitUnknown.
     """
     written, removed = counts
-    snapshot = table.java.currentSnapshot()
+    snapshot = table.head()
     files = write_rows(spark, table, _rows(table, decided, shape, written)) if written else []
     gone = _removed(decided) if removed else {}
     deletes = write_deletes(spark, table, gone) if gone else []

@@ -2,19 +2,22 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.changes.types import BINARY, INT53, LONG, STRING, TIMESTAMPTZ, Column
 from firn.jobs import progress
 from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
-from firn.streams.names import TableName
+from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition
 from firn_spark.columns import HELD_TYPE, column_of, iceberg_type
 from firn_spark.session import CATALOG
 
+HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+SMALL = "firn.small"  # table property: see Table.small
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
@@ -36,24 +39,51 @@ _PROPERTIES = {
 
 
 class Table:
-    """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values."""
+    """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values; `branch`
+    is the branch that is read, committed to and told of in `state`, None for main (firn_spark.rebuild)."""
 
-    def __init__(self, name: TableName, java: Any, state: progress.TableState) -> None:
+    def __init__(self, name: TableName, java: Any, state: progress.TableState, branch: str | None = None) -> None:
         self.name = name
         self.java = java
         self.state = state
+        self.branch = branch
 
     @property
     def sql(self) -> str:
-        """The table's name for Spark SQL."""
+        """The table's name for Spark SQL, to read it."""
+        return self.files_sql if self.branch is None else f"{self.files_sql}.{quoted(f'branch_{self.branch}')}"
+
+    @property
+    def files_sql(self) -> str:
+        """The same to write files, which belong to no branch before they are committed."""
         return f"{CATALOG}.{self.name.quoted}"
+
+    def head(self) -> Any:
+        """The newest org.apache.iceberg.Snapshot, None if there is none."""
+        return self.java.currentSnapshot() if self.branch is None else self.java.snapshot(self.branch)
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
         fields = [field for field in self.state.fields if field["name"] not in METADATA]
         known = [column_of(field) for field in fields]
         unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
-        return tuple(column for column in known if column is not None), unknown
+        small = self.small
+        columns = [column for column in known if column is not None]
+        return tuple(replace(c, type=INT53) if c.name in small and c.type == LONG else c for c in columns), unknown
+
+    @property
+    def small(self) -> frozenset[str]:
+        """The long columns that hold, as far as inference has seen, no integer that a double does not."""
+        return frozenset(json.loads(self.state.properties.get(SMALL, "[]")))
+
+    def fixed(self) -> frozenset[str]:
+        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
+        those that the table is or was partitioned by."""
+        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
+        if self.key() is None:
+            return frozenset(names.values())
+        sources = (field.sourceId() for spec in self.java.specs().values() for field in spec.fields())
+        return frozenset(names[source] for source in sources if source in names)
 
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
@@ -105,6 +135,10 @@ class Tables:
             java = self._catalog.loadTable(self._identifier(name))
         return self._look(name, java)
 
+    def builder(self, table: Table) -> Any:
+        """Iceberg's Catalog.TableBuilder for a table of the same name and columns."""
+        return self._catalog.buildTable(self._identifier(table.name), table.java.schema())
+
     def evolve(self, table: Table, plan: ColumnPlan, metadata: Sequence[Column], relaxed: Sequence[str] = ()) -> Table:
         """Adds the plan's new columns (optional), widens, and makes the columns `relaxed` optional, in one commit."""
         there = {field["name"] for field in table.state.fields}
@@ -132,6 +166,11 @@ class Tables:
         for name, value in new.items():
             update = update.set(name, value)
         update.commit()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def look_again(self, table: Table) -> Table:
+        """The same table as it is now."""
         table.java.refresh()
         return self._look(table.name, table.java)
 

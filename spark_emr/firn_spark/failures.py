@@ -10,12 +10,17 @@ from firn.jobs.failures import first_line as plain_line
 
 # Words of Java exceptions (class names, JDBC's and SDKs' messages) that speak of the way to a table, not of the table.
 _PASSING = (
-    "CommitStateUnknownException", "CommitFailedException", "ValidationException", "ServiceUnavailableException",
-    "ServiceFailureException", "RESTException", "UncheckedSQLException", "UncheckedInterruptedException",
+    # Another writer: Iceberg's ValidationException is also what a wrong schema gives, so it is known by its words.
+    "CommitStateUnknownException", "CommitFailedException", "LostRace", "another job was quicker",
+    "Found conflicting files", "Found new conflicting", "Missing required files to delete",
+    # The catalog and its locks.
+    "ServiceUnavailableException", "ServiceFailureException", "RESTException", "NotAuthorizedException",
+    "ForbiddenException", "UncheckedSQLException", "UncheckedInterruptedException", "SQLITE_BUSY", "SQLITE_LOCKED",
+    "SQLTransientException",
+    # Storage and network.
     "UncheckedIOException", "RuntimeIOException", "java.io.IOException", "java.net.", "SocketTimeoutException",
-    "SdkClientException", "S3Exception", "SdkException", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLTransientException",
-    "StorageUnavailable", "UnknownOutcome", "TransientError", "LostRace", "No space left", "OutOfMemoryError",
-    "ExecutorLostFailure", "FetchFailed", "cancelled because SparkContext was shut down",
+    "SdkClientException", "SdkException", "S3Exception", "AccessDenied", "StorageUnavailable", "UnknownOutcome",
+    "TransientError", "No space left", "SparkContext was shut down",
 )  # fmt: skip
 
 
@@ -28,7 +33,8 @@ def failure_of(error: Exception) -> Failure:
         return failure(error)
     # Without a Java exception it is the JVM itself that is gone.
     passing = isinstance(error, Py4JError) and not isinstance(error, Py4JJavaError)
-    passing = passing or any(word in str(error) for word in _PASSING)
+    said = [line for line in str(error).splitlines() if not line.lstrip().startswith("at ")]  # frames name anything
+    passing = passing or any(word in line for word in _PASSING for line in said)
     return Failure("transient" if passing else "terminal", first_line(error))
 
 

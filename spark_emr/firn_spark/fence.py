@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from firn.jobs.progress import EPOCH, progress_in
+from firn.jobs.progress import EPOCH, REBUILD, progress_in, rebuilt_in
 from firn_spark.evolve import Table
 
 _ERRORS = "org.apache.iceberg.exceptions"
@@ -42,7 +42,9 @@ def commit(
     for name, value in properties.items():
         update.set(name, value)
     ensure_callback_server_started(spark.sparkContext._gateway)
-    update.validateWith(_ProgressUnchanged(stream, table.state.progress(stream)))
+    update.validateWith(_ProgressUnchanged(stream, table.state.progress(stream), table.state.rebuilt))
+    if table.branch is not None:
+        update.toBranch(table.branch)
     try:
         update.commit()
     except Py4JJavaError as error:
@@ -59,24 +61,25 @@ def commit(
 class _ProgressUnchanged:
     """Iceberg calls this inside the commit with the ancestry that the new snapshot would get."""
 
-    def __init__(self, stream: str, expected: int) -> None:
+    def __init__(self, stream: str, expected: int, rebuilt: int) -> None:
         self._stream = stream
         self._expected = expected
+        self._rebuilt = rebuilt
 
     def validate(self, snapshots: Any) -> bool:
-        """Whether the highest `firn.epoch.{stream}` of the snapshots (an Iterable<Snapshot>) is the expected one."""
-        name = EPOCH + self._stream
+        """Whether the highest `firn.epoch.{stream}` of the snapshots (an Iterable<Snapshot>) is the expected one, and
+        the table was not rebuilt meanwhile, which leaves the progress as it is."""
         found = []
         iterator = snapshots.iterator()
         while iterator.hasNext():
-            value = iterator.next().summary().get(name)
-            if value is not None:
-                found.append({name: value})
-        return progress_in(self._stream, found) == self._expected
+            summary = iterator.next().summary()
+            said = {name: summary.get(name) for name in (EPOCH + self._stream, REBUILD)}
+            found.append({name: value for name, value in said.items() if value is not None})
+        return progress_in(self._stream, found) == self._expected and rebuilt_in(found) == self._rebuilt
 
     def errorMessage(self) -> str:
         """What Iceberg says when the commit is refused."""
-        return f"{EPOCH}{self._stream} is no longer {self._expected}: another job was quicker"
+        return f"{EPOCH}{self._stream} is no longer {self._expected}, or the table was rebuilt: another job was quicker"
 
     class Java:
         """py4j's declaration of the interface."""

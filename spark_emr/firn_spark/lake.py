@@ -8,12 +8,13 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from firn.changes.placing import Order
-from firn.jobs.commit import place_of
 from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure
+from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
-from firn.jobs.rejects import write_rejects
+from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit
+from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store
@@ -56,12 +57,12 @@ class SparkLake:
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
         """Read these epochs. Raises what Spark raises if a staged object is missing or broken."""
         order = Order(settings.generation, settings.order_by)
-        raw = raw_changes(self._spark, self._staging, _batches(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
+        raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
             sealed = read_range(self._store, stream, 1, last)
             touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
-            return raw_changes(self._spark, self._staging, _batches(touched), order, whole=False)
+            return raw_changes(self._spark, self._staging, batches_of(touched), order, whole=False)
 
         job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
         return SparkRange(self._store, stream, epochs, raw, job)
@@ -86,21 +87,41 @@ class SparkRange:
         """What the changes say about their tables, by source table. Two small Spark jobs."""
         return facts_of(self._raw)
 
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time, with one aggregate."""
+        position, ts = f.col("pos"), f.col("ts")
+        told = f.col("fact").isNull() & (f.col("op") != "r") & f.col("order").isNotNull() & position.isNotNull()
+        told &= ts.isNotNull() & f.col("connector").isin(*IN_TIME)
+        told &= f.substring(position, COMMIT.start + 1, 16) != f.lit(bytes(16))
+        above, late = f.lit(True), f.lit(False)
+        if high is not None:
+            top = f.lit(bytearray.fromhex(high[0]))
+            above = position > top
+            late = (ts > limit(high)) & (f.substring(position, 1, 4) == f.substring(top, 1, 4))
+        row = (
+            self._raw.where(told)
+            .agg(f.max(position), f.max(f.when(above, ts)), f.min(f.when(late, f.struct("pos", "ts"))))
+            .collect()[0]
+        )
+        low = None if row[2] is None else (bytes(row[2]["pos"]), row[2]["ts"])
+        return Span(None if row[0] is None else bytes(row[0]), row[1], low)
+
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
         raw = self._raw.where(f.col("epoch") > above) if above else self._raw
         return self._job.commit(target.above(above), raw)
 
-    def refuse(self, table: str, code: str, message: str) -> None:
+    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""
         rows = refused(self._raw, table, code, message)
-        write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows)
+        return by_table(write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
 
     def close(self) -> None:
         """Let go of the persisted rows."""
         self._raw.unpersist()
 
 
-def _batches(sealed: Mapping[int, Epoch]) -> list[SealedBatch]:
+def batches_of(sealed: Mapping[int, Epoch]) -> list[SealedBatch]:
+    """The batches of the epochs, in the order that they were sealed in."""
     in_order = [(n, number, batch) for n in sorted(sealed) for number, batch in enumerate(sealed[n].batches)]
     return [SealedBatch(n, place_of(n, number), batch.id, batch.path, batch.bytes) for n, number, batch in in_order]

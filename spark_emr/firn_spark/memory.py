@@ -6,7 +6,7 @@ own commit: early or doubled ones do no harm. What the newest snapshot's summary
 while changes come in order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -23,9 +23,11 @@ from firn_spark import fence
 from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.evolve import FACTS_METADATA, Table, Tables
 from firn_spark.folding import order_of, plain, same_key
+from firn_spark.retype import retype
 from firn_spark.writing import write_rows
 
 SUFFIX = "__deletes"
+FACTS = "firn.deletes"  # table property, see `name_in`
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
 _NEWEST, _TRUNCATED, _CREATES, _FLOOR = "firn.newest", "firn.truncated", "firn.creates", "firn.floor"
@@ -43,15 +45,30 @@ class Remembered:
     floor: bytes = b""
 
 
+def name_in(properties: Mapping[str, str]) -> TableName | None:
+    """Where a table with these properties has its facts, if not in `{table}__deletes`: a rebuild in place brings its
+    own, in one commit with the rows."""
+    return TableName.parse(properties[FACTS]) if FACTS in properties else None
+
+
 class Memory:
     """The facts of one mirror table."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, of: TableName, stream: str, warehouse: str) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        tables: Tables,
+        of: TableName,
+        stream: str,
+        warehouse: str,
+        name: TableName | None = None,
+    ) -> None:
+        """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`)."""
         self._spark = spark
         self._tables = tables
         self._stream = stream
         self._warehouse = warehouse
-        self.name = TableName(of.namespace, of.table + SUFFIX)
+        self.name = name or TableName(of.namespace, of.table + SUFFIX)
         self._of = of
         self._table: Table | None = None
         self.said = Remembered()
@@ -159,8 +176,8 @@ class Memory:
             one = f.lit(plain(truncated)).alias(POSITION)
             parts.append(self._spark.range(1).select(f.lit("t").alias(OP), one, now.alias(AT)))
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-        missing = {field.name: field.dataType for field in self._spark.table(table.sql).schema.fields}
-        rows = rows.select("*", *(f.lit(None).cast(missing[name]).alias(name) for name in missing if name not in rows.columns))
+        fields = [field for field in self._spark.table(table.sql).schema.fields if field.name not in rows.columns]
+        rows = rows.select("*", *(f.lit(None).cast(field.dataType).alias(field.name) for field in fields))
         files = write_rows(self._spark, table, rows.coalesce(1))
         said = {_NEWEST: max(newest, self.said.newest).hex()}
         if truncated or self.said.truncated:
@@ -198,7 +215,8 @@ class Memory:
             there = {field["name"] for field in self._table.state.fields}
             missing = tuple(column for column in plan.columns if column.name not in there)
             wider = tuple(column for column in plan.widened if column.name in there)
-            added = ColumnPlan(plan.columns, missing, wider, plan.unwritable)
+            added = ColumnPlan(plan.columns, missing, wider)
+            self._table = retype(self._spark, self._tables, self._table, plan.retyped)
             self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
             return self._table
         columns = [Column(column.name, column.type) for column in plan.columns]

@@ -9,11 +9,10 @@ from pyspark.sql import functions as f
 from firn.jobs.planning import ColumnPlan
 from firn_spark import moves
 from firn_spark.deciding import Shape
-from firn_spark.evolve import HELD_METADATA, Table, Tables
+from firn_spark.evolve import HELD_IDS, HELD_METADATA, Table, Tables
 from firn_spark.folding import fold_changes, plain, same_key
 from firn_spark.memory import Memory
 
-_HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 # What an update may leave unavailable (TOAST, LOBs): of a row without such columns nothing need be kept.
 _OUT_OF_LINE = frozenset({"string", "binary", "list"})
 
@@ -83,11 +82,11 @@ def shape_of(
 ) -> tuple[Table, Shape]:
     """The table, with a place for held columns if these changes need one, and its shape."""
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
-    known = {int(text) for text in table.state.properties.get(_HELD_IDS, "").split(",") if text}
+    known = {int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text}
     held = known | {ids[plan.columns[i].name] for i in seen.unavailable}
     if held:
         table = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
-        table = tables.set_properties(table, {_HELD_IDS: ",".join(map(str, sorted(held)))})
+        table = tables.set_properties(table, {HELD_IDS: ",".join(map(str, sorted(held)))})
     gaps = tuple(i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
     out_of_line = any(column.type.name in _OUT_OF_LINE for i, column in enumerate(plan.columns) if i not in key)
     return table, Shape(

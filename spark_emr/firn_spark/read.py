@@ -20,8 +20,8 @@ from firn_spark.arrow import map_in_arrow
 # Staged columns as they are, in the batch's order (docs/architecture.md, "The staged batch").
 _STAGED = {
     "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
-    "order": pa.string(), "tx_order": pa.int64(), "flat": pa.bool_(), "key": pa.string(), "before": pa.string(),
-    "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(), "occurrence": pa.int32(),
+    "order": pa.string(), "tx_order": pa.int64(), "emitted": pa.int64(), "flat": pa.bool_(), "key": pa.string(),
+    "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(), "occurrence": pa.int32(),
     "generation": pa.int64(), "origin": pa.string(),
 }  # fmt: skip
 # pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -16,19 +17,21 @@ from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
+from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, delta, mirror, moves
 from firn_spark.deciding import Shape, decide, there
 from firn_spark.decode import append_changes, mirror_changes
-from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, SMALL, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
-from firn_spark.memory import Memory
+from firn_spark.memory import Memory, name_in
 from firn_spark.rejects import rejected
+from firn_spark.retype import retype
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
@@ -95,7 +98,14 @@ class TableJob:
         outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
         required = key if outcome.mode == "mirror" else ()
         existing, unwritable = table.columns() if table else ((), frozenset[str]())
-        plan = plan_columns(existing, target.declared(self._config), target.seen(), required, unwritable)
+        plan = plan_columns(
+            existing,
+            target.declared(self._config),
+            target.seen(),
+            required,
+            unwritable,
+            table.fixed() if table else frozenset(),
+        )
         missing = [name for name in key if name not in {column.name for column in plan.columns}]
         if missing and plan.columns:
             raise KeyChanged(
@@ -148,7 +158,8 @@ class TableJob:
         truncates = target.events(outcome.progress, "t")
         truncate = mirror.newest_truncate(mine) if truncates else b""
         outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
-        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse).look()
+        facts = name_in(table.state.properties) if table else None
+        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts).look()
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]
@@ -256,10 +267,12 @@ class TableJob:
         """Dead letters first: if the job dies after them, the rerun finds them written."""
         if count:
             rows = rejected(mine, decoded)
-            new = write_rejects(self._store, self._stream, target.name, self._epochs, rows)
             outcome.dead_by = _together(outcome.dead_by, by_table(reasons(rows)))
-            outcome.dead_new = _together(outcome.dead_new, by_table(new))
+            outcome.dead_new = _together(outcome.dead_new, by_table(self._write_letters(target, rows)))
         outcome.dead += count
+
+    def _write_letters(self, target: Target, rows: Sequence[Mapping[str, Any]]) -> Counts:
+        return write_rejects(self._store, self._stream, target.name, self._epochs, rows)
 
     def _ready(
         self,
@@ -274,14 +287,18 @@ class TableJob:
         """The table with all columns that the changes need."""
         names = [plan.columns[i].name for i in key]
         relaxed = [plan.columns[i].name for i in nulls]
+        small = {SMALL: json.dumps(sorted(plan.small), ensure_ascii=False)}
         if table is not None:
-            return self._tables.evolve(table, plan, metadata, relaxed)
+            table = retype(self._spark, self._tables, table, plan.retyped)
+            table = self._tables.evolve(table, plan, metadata, relaxed)
+            return self._tables.set_properties(table, small) if plan.small != table.small else table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(names, ensure_ascii=False),
             "firn.mode": outcome.mode,
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
+            **(small if plan.small else {}),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

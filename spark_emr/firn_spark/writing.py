@@ -32,7 +32,9 @@ def write_rows(spark: SparkSession, table: Table, rows: DataFrame) -> list[Any]:
     spark_package = jvm.org.apache.iceberg.spark
     token = uuid.uuid4().hex
     before = table.java.currentSnapshot()
-    rows.writeTo(table.sql).option(spark_package.SparkWriteOptions.REWRITTEN_FILE_SCAN_TASK_SET_ID, token).append()
+    rows.writeTo(table.files_sql).option(
+        spark_package.SparkWriteOptions.REWRITTEN_FILE_SCAN_TASK_SET_ID, token
+    ).append()
     coordinator = spark_package.FileRewriteCoordinator.get()
     files = list(coordinator.fetchNewFiles(table.java, token))
     coordinator.clearRewrite(table.java, token)
@@ -91,7 +93,8 @@ def _by_partition(table: Table, removed: Mapping[str, Sequence[int]]) -> dict[tu
         return {(table.java.spec().specId(), ""): (None, list(removed))}
     found: defaultdict[tuple[int, str], tuple[Any, list[str]]] = defaultdict(lambda: (None, []))
     missing = set(removed)
-    tasks = table.java.newScan().planFiles()
+    scan = table.java.newScan()
+    tasks = (scan if table.branch is None else scan.useRef(table.branch)).planFiles()
     try:
         iterator = tasks.iterator()
         while missing and iterator.hasNext():

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from firn.jobs import commit as job
-from firn.jobs.commit import Lake, Range
+from firn.jobs.lake import Lake, Range
 from firn.jobs.targets import Target, route
-from firn.staging import configs, cuts, epochs, ingest
+from firn.staging import configs, cuts, epochs, ingest, layout, quarantine
 from firn.staging.dead import read_dead
 from firn.staging.layout import dead_prefix
 from firn.staging.store import Store, paths
@@ -72,11 +72,15 @@ class Stream:
         """The stream's own part of the configuration."""
         return self.config.streams[STREAM]
 
-    def seal(self, *events: dict[str, Any]) -> int:
-        """Posts the events in one request and seals them. -> the epoch's number."""
+    def post(self, *events: dict[str, Any]) -> None:
+        """Stages the events in one request."""
         if events:
             body = b"\n".join(json.dumps(one).encode() for one in events)
             ingest.accept(self.store, self.config, STREAM, body, now=self.tick())
+
+    def seal(self, *events: dict[str, Any]) -> int:
+        """Posts the events in one request and seals them. -> the epoch's number."""
+        self.post(*events)
         above = cuts.newest(self.store, STREAM)
         found = epochs.candidates(self.store, STREAM, self.tick(), above=above)
         nonce = f"{found.next_n:032x}"
@@ -84,11 +88,19 @@ class Stream:
         assert sealed is not None
         return sealed.n
 
-    def commit(self, first: int, last: int | None = None, *, lake: Lake | None = None, attempt: int = 1) -> int:
+    def commit(
+        self,
+        first: int,
+        last: int | None = None,
+        *,
+        lake: Lake | None = None,
+        store: Store | None = None,
+        attempt: int = 1,
+    ) -> int:
         """Runs the job. -> its exit code; its log lines are in `lines`."""
         self.lines = []
         return job.run(
-            self.store, lake or self.ground.lake, STREAM, first, last or first,
+            store or self.store, lake or self.ground.lake, STREAM, first, last or first,
             log=self.lines.append, now=self.tick, attempt=attempt,
         )  # fmt: skip
 
@@ -231,6 +243,36 @@ def a_table_that_fails_leaves_the_others_and_the_cut_waits(stream: Stream) -> No
     assert cuts.newest(stream.store, STREAM) == 0
 
 
+def a_changed_key_quarantines_its_table_and_a_release_brings_it_up(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}))
+    stream.publish(CONFIG.replace("lake.orders, key: [id]", "lake.orders, key: [v]"))
+    stream.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert stream.cut().quarantined == {"lake.orders": "key_changed"}
+    held = quarantine.read_all(stream.store, STREAM).held()["lake.orders"]
+    quarantine.lift(stream.store, held, "retry", layout.instant(stream.tick()))
+    stream.publish(CONFIG)
+    stream.land(event("c", 30, {"id": 3, "v": "c"}))
+    assert stream.values() == [(1, "a"), (2, "b"), (3, "c")]
+    assert [found["firn.epoch.shop"] for found in stream.ground.snapshots(ORDERS)] == ["1", "2", "3"]
+    assert (stream.cut().quarantined, stream.cut().counts["lake.orders"]["events"]) == ({}, 2)
+
+
+def a_source_that_goes_back_in_position_and_on_in_time_holds_the_stream(stream: Stream) -> None:
+    late = 60 * 60_000
+    stream.land(event("c", 1_000, {"id": 1, "v": "a"}), event("r", 5_000, {"id": 2, "v": "read"}))
+    assert stream.cut().high is not None
+    assert stream.cut().high[1] == 1_700_000_001_000  # type: ignore[index]
+    read, again = event("r", 500, {"id": 3, "v": "read"}), event("c", 1_000, {"id": 1, "v": "a"})
+    read["source"]["ts_ms"] += late
+    stream.land(read, again)
+    back = event("u", 900, {"id": 1, "v": "restored"})
+    back["source"]["ts_ms"] += late
+    assert stream.commit(stream.seal(back)) == 0
+    assert stream.lines[-1]["status"] == "quarantined"
+    assert stream.values() == [(1, "a"), (2, "read"), (3, "read")]
+    assert stream.cut().n == 2
+
+
 CASES: list[Callable[[Stream], None]] = [
     a_missing_table_has_no_state,
     creates_updates_and_deletes_land,
@@ -244,4 +286,6 @@ CASES: list[Callable[[Stream], None]] = [
     an_append_table_takes_each_event_once,
     a_table_of_which_all_changes_are_dead_is_accounted_and_not_made,
     a_table_that_fails_leaves_the_others_and_the_cut_waits,
+    a_changed_key_quarantines_its_table_and_a_release_brings_it_up,
+    a_source_that_goes_back_in_position_and_on_in_time_holds_the_stream,
 ]

@@ -3,9 +3,9 @@
 Everything durable is in `Catalog`, which a crash leaves as it is; a `MemoryLake` is what one job holds. Decoding,
 planning, folding and dead letters are the real ones; only reading, joining and committing are written here again.
 
-Every call on the catalog goes through `Catalog.call`, and so through `Catalog.around`: a test puts a function there that
-gets the call and its effect, and may raise before it, after it (the answer is lost), or keep the effect for later (it
-is applied late). See `Call` for what is called.
+Every call on the catalog goes through `Catalog.call`, and so through `Catalog.around`: a test puts a function there
+that gets the call and its effect, and may raise before it, after it (the answer is lost), or keep the effect for later
+(it is applied late). See `Call` for what is called.
 """
 
 import hashlib
@@ -24,13 +24,14 @@ from firn.changes.placing import PLACED_BY, Order, placed
 from firn.changes.rows import META, READ, AppendDecoder, Decoding, MirrorDecoder
 from firn.changes.types import Column
 from firn.errors import UnknownOutcome
-from firn.jobs.commit import place_of
 from firn.jobs.facts import SAID_BY, TableFacts, collected, facts_in
 from firn.jobs.failures import Failure, failure
+from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import KeyChanged, plan_columns, plan_key
 from firn.jobs.progress import TableState, progress_in
-from firn.jobs.rejects import write_rejects
+from firn.jobs.quarantine import IN_TIME, High, Span, span_of
+from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
@@ -42,8 +43,8 @@ Values = Mapping[str, Any]
 Change = dict[str, Any]
 _TRIES = 5
 _STAGED = (
-    "index", "table", "op", "ts", "connector", "order", "tx_order", "flat", "key", "before", "after", "schema_id",
-    "schema", "occurrence", "generation", "origin",
+    "index", "table", "op", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
+    "schema_id", "schema", "occurrence", "generation", "origin",
 )  # fmt: skip
 
 
@@ -179,8 +180,8 @@ class Catalog:
     def commit(
         self, name: TableName, stream: str, expected: int, rows: Mapping[Key, Row | None], summary: Mapping[str, str]
     ) -> None:
-        """One snapshot more, with `rows` put in place (None: removed), if the stream's progress in the ancestry is still
-        the expected one. The base is the table as it is now, as in Iceberg. Raises LostRace."""
+        """One snapshot more, with `rows` put in place (None: removed), if the stream's progress in the ancestry is
+        still the expected one. The base is the table as it is now, as in Iceberg. Raises LostRace."""
 
         def swap() -> None:
             table = self.tables[name]
@@ -210,7 +211,7 @@ class Catalog:
             self._add(table, table.snapshots[table.current].rows, {"operation": "replace"})
 
     def expire(self, name: TableName, keep: int = 1) -> None:
-        """Forgets all but the newest `keep` snapshots of the ancestry, and never those that carry a stream's progress."""
+        """Forgets all but the newest `keep` snapshots of the ancestry, and never those that carry progress."""
         table = self.tables[name]
         ancestry = table.ancestry()
         highest: dict[str, int] = {}
@@ -234,7 +235,7 @@ class Catalog:
 
 
 class MemoryLake:
-    """One job's hold on the catalog: a firn.jobs.commit.Lake."""
+    """One job's hold on the catalog: a firn.jobs.lake.Lake."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self.store = store
@@ -255,7 +256,7 @@ class MemoryLake:
 
 
 class MemoryRange:
-    """The changes of some epochs: a firn.jobs.commit.Range."""
+    """The changes of some epochs: a firn.jobs.lake.Range."""
 
     def __init__(
         self, lake: MemoryLake, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int
@@ -278,6 +279,11 @@ class MemoryRange:
             said += facts_in({name: [row[name] for row in rows] for name in SAID_BY})
         return collected(said, [(table, epoch, op, n) for (table, epoch, op), n in counts.items()])
 
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time."""
+        told = (one for one in self._changes if one["op"] != "r" and one["order"] and one["connector"] in IN_TIME)
+        return span_of(((one["pos"], one["ts"]) for one in told if one["pos"] and one["ts"] is not None), high)
+
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch. Never raises an Exception."""
         outcome = Outcome(str(target.name), target.sources)
@@ -293,10 +299,10 @@ class MemoryRange:
             outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
         return outcome
 
-    def refuse(self, table: str, code: str, message: str) -> None:
+    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""
         rows = [self._letter(change, code, message) for change in self._changes if change["table"] == table]
-        write_rejects(self._lake.store, self._stream, f"refused-{slug(table)}", self._epochs, rows)
+        return by_table(write_rejects(self._lake.store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
 
     def close(self) -> None:
         """Nothing is held but memory."""

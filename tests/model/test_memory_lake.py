@@ -4,26 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from obstore.store import MemoryStore
 
 from firn.errors import UnknownOutcome
 from firn.staging import cuts
-from firn.streams.names import TableName
 from tests.model.lake_contract import CASES, ORDERS, STREAM, Stream, event
-from tests.model.memory_lake import Call, Catalog, MemoryLake
-
-
-class MemoryGround:
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.catalog = Catalog()
-        self.lake = MemoryLake(self.store, self.catalog)
-
-    def rows(self, table: TableName) -> list[dict[str, Any]]:
-        return self.catalog.tables[table].rows()
-
-    def snapshots(self, table: TableName) -> list[dict[str, str]]:
-        return [dict(snapshot.summary) for snapshot in reversed(self.catalog.tables[table].ancestry())]
+from tests.model.memory_ground import MemoryGround
+from tests.model.memory_lake import Call
 
 
 @pytest.fixture

@@ -206,8 +206,20 @@ def test_a_value_that_its_column_cannot_hold_is_a_dead_letter_and_the_others_lan
     assert len(letters(one)) == 2
 
 
-def test_a_table_that_fails_does_not_stop_the_others_and_no_cut_is_written(lake: Make) -> None:
+def test_a_table_that_cannot_be_made_is_quarantined_and_does_not_stop_the_others(lake: Make) -> None:
     one = lake(config("key: [nowhere]"))
+    one.post([event("c", 10, {"id": 1}), event("c", 11, {"id": 1, "v": "fine"}, table="other")])
+    assert one.commit(one.seal()) == 0
+    assert one.line("lake.t")["status"] == "quarantined"
+    assert "nowhere" in one.line("lake.t")["error"]
+    assert one.rows("lake.other")[0]["v"] == "fine"
+    cut = cuts.read(one.store, "spec", 1)
+    assert cut is not None
+    assert cut.quarantined == {"lake.t": "key_changed"}
+
+
+def test_a_table_that_fails_does_not_stop_the_others_and_no_cut_is_written(lake: Make) -> None:
+    one = lake(config("key: [id], partition_by: [day(nowhere)]"))
     one.post([event("c", 10, {"id": 1}), event("c", 11, {"id": 1, "v": "fine"}, table="other")])
     assert one.commit(one.seal()) == 1
     assert one.line("lake.t")["status"] == "failed"
@@ -288,7 +300,8 @@ def test_a_key_changed_in_the_configuration_stops_the_table_with_advice(lake: Ma
     one.land([event("c", 10, {"id": 1, "v": "a"})])
     one.config = configs.publish(one.store, config("key: [v]"))
     one.post([event("c", 20, {"id": 2, "v": "a"})])
-    assert one.commit(one.seal()) == 1
+    assert one.commit(one.seal()) == 0
+    assert one.line("lake.t")["status"] == "quarantined"
     assert "rebuild the table" in one.line("lake.t")["error"]
 
 

@@ -69,6 +69,21 @@ def test_pending_epochs_land_on_old_tables_with_the_rows_that_the_old_code_gave(
     assert dead_letters(lake) == letters, "nothing of the pending epochs is refused"
 
 
+def test_what_an_old_table_holds_already_changes_nothing_when_it_is_delivered_again(old_lake: Lake) -> None:
+    """The rows carry the positions, and the append table the identities, that the old code gave them."""
+    old = expected(1)
+    lake = old_lake
+    sealed = epochs.read(lake.store, STREAM, 3)
+    assert sealed is not None
+    assert lake.commit(3) == 0, lake.lines
+    lake.now = sealed.time
+    for name in ("key-3", "key-2", "none", "key-1"):  # the newest first, and without their keys
+        ingest.accept(lake.store, lake.config, STREAM, old["posted"][name]["body"].encode(), now=lake.now)
+    assert lake.seal() == 4
+    assert lake.commit(4) == 0, lake.lines
+    assert rows(lake, old) == old["rows"]["after epoch 4"]
+
+
 def test_an_old_cut_is_still_what_it_was(old_lake: Lake) -> None:
     old = expected(1)
     assert old_lake.commit(3) == 0, old_lake.lines

@@ -11,6 +11,7 @@ from firn.cli.stream_status import stream_statuses
 from firn.jobs.dispatch import dispatch
 from firn.staging import configs, cuts
 from firn.staging.ingest import accept
+from firn.staging.replay import Choice, replay
 from firn.staging.store import Store, open_store
 from firn_lake.catalog import open_catalog
 
@@ -97,3 +98,15 @@ def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
 
 def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: Catalog) -> None:
     assert stream_statuses(store, catalog, NOW) == []
+
+
+def test_replayed_dead_letters_no_longer_wait(store: Store, catalog: Catalog) -> None:
+    wrong = CONFIG.replace("  shop:\n", "  shop:\n    envelope: flat\n")
+    accept(store, configs.publish(store, wrong), "shop", (event(1) + event(2) + "[]\n").encode(), now=NOW)
+    shop = stream_statuses(store, catalog, NOW)[1]
+    assert (shop.dead_letters, shop.dead_waiting) == (3, 3)
+    right = configs.publish(store, CONFIG)
+    list(replay(store, right, "shop", Choice(), clock=lambda: NOW))
+    shop = stream_statuses(store, catalog, NOW)[1]
+    assert (shop.dead_letters, shop.dead_waiting, shop.pending_events) == (3, 1, 2)
+    assert "1 dead letters wait: firn dead list shop" in shop.notes

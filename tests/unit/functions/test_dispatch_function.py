@@ -8,10 +8,11 @@ import pytest
 
 from firn.errors import StorageUnavailable
 from firn.jobs.dispatch import Run
-from firn.staging import epochs
+from firn.staging import epochs, quarantine
 from firn.staging.configs import current_sha
 from firn.staging.configs import load as load_config
 from firn.staging.ingest import accept
+from firn.staging.quarantine import Quarantine
 from firn.staging.settings import Settings
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -110,3 +111,13 @@ def test_a_stuck_stream_is_a_metric(
     assert results(app.handler({}, None))["shop"]["stuck"]
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_epoch_stuck" in line]
     assert {m["stream"]: m["firn_epoch_stuck"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}
+
+
+def test_what_is_quarantined_is_a_metric(
+    app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = "2026-03-01T00:00:00.000Z"
+    quarantine.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "mend it", table="shop.orders"))
+    assert results(app.handler({}, None))["shop"]["quarantined"] == ("shop.orders",)
+    metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_quarantined" in line]
+    assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}

@@ -211,7 +211,10 @@ def test_health_follows_the_storage(app: ModuleType, store: FaultyStore) -> None
 def test_counts_go_out_as_metrics_by_stream(app: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     post(app, b"[" + EVENT + b',{"op":"x"}]')
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines() if '"_aws"' in line]
-    (metrics,) = lines
+    metrics, dead = lines
+    assert {name: dead[name] for name in ("stream", "table", "reason", "dlq_total")} == {
+        "stream": "shop", "table": "unknown", "reason": "unknown_op", "dlq_total": 1
+    }  # fmt: skip
     assert (metrics["stream"], metrics["accepted"], metrics["rejected"], metrics["ignored"]) == ("shop", [1], [1], [0])
     assert metrics["bytes"][0] > 100
 

@@ -1,66 +1,16 @@
-import json
 import threading
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 from obstore.store import MemoryStore
 
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.jobs.dispatch import Dispatched, Jobs, Run, dispatch
+from firn.jobs.dispatch import Dispatched, Jobs, dispatch
 from firn.staging import cuts, epochs
-from firn.staging.ingest import accept
-from firn.staging.store import Store
-from firn.streams.config import CommitPolicy, parse
+from firn.streams.config import CommitPolicy
+from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, run, stage
 from tests.unit.staging.storage_faults import FaultyStore
-
-NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
-CONFIG = parse("streams: {shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}")
-
-
-class ListOfJobs:
-    """EMR Serverless as a list: one run for each different call of start, as its clientToken makes it."""
-
-    def __init__(self, *lost: Exception) -> None:
-        self.started: dict[tuple[str, int, int, int], Run] = {}
-        self.calls = 0
-        self.lost = list(lost)
-        self._lock = threading.Lock()
-
-    def runs(self, since: datetime) -> Sequence[Run]:
-        with self._lock:
-            return list(self.started.values())
-
-    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
-        with self._lock:
-            self.calls += 1
-            name = f"r{len(self.started) + 1}"
-            run = self.started.setdefault(
-                (stream, first, last, attempt), Run(name, stream, first, last, attempt, "SUBMITTED")
-            )
-            if self.lost:
-                raise self.lost.pop(0)
-            return run.id
-
-    def end_all(self, state: str) -> None:
-        self.started = {
-            key: Run(r.id, r.stream, r.first, r.last, r.attempt, state if r.active else r.state)
-            for key, r in self.started.items()
-        }
-
-
-def stage(store: Store, when: datetime = NOW, table: str = "orders") -> None:
-    event: dict[str, Any] = {"op": "c", "before": None, "after": {"id": 1}}
-    event["source"] = {"connector": "postgresql", "schema": "public", "table": table, "sequence": '["1","2"]'}
-    accept(store, CONFIG, "shop", json.dumps(event).encode(), now=when)
-
-
-def run(
-    store: Store, jobs: Jobs | None, when: datetime = NOW, *, force: bool = False, reconcile: bool = False
-) -> Dispatched:
-    return dispatch(store, "shop", jobs, now=when, config=CONFIG.sha, force=force, reconcile=reconcile)
 
 
 def test_what_is_staged_is_sealed_and_a_job_takes_it() -> None:

@@ -56,7 +56,7 @@ def test_a_start_carries_the_range_in_its_arguments_name_and_tags() -> None:
         "entryPoint": "s3://acme-staging/code/commit.py",
         "entryPointArguments": [
             "--stream", "eu-shop", "--staging", "s3://acme-staging", "--warehouse", "s3://acme/warehouse",
-            "--catalog-uri", "sqlite:///c.db", "--first", "4", "--last", "9",
+            "--catalog-uri", "sqlite:///c.db", "--first", "4", "--last", "9", "--attempt", "2",
         ],
         "sparkSubmitParameters": "--py-files s3://acme-staging/code/firn.zip",
     }  # fmt: skip

@@ -143,6 +143,18 @@ def test_the_queue_waits_long_enough_for_its_function() -> None:
     assert "RedrivePolicy" in queue.attributes
 
 
+def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() -> None:
+    text = load(TEMPLATE.read_text())
+    buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
+    rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
+    days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
+    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/"}
+    assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
+    # A letter whose replay is forgotten could be replayed twice.
+    assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]
+    assert not any("Transitions" in rule for found in rules.values() for rule in found)
+
+
 def test_every_setting_of_the_functions_is_declared_in_the_template() -> None:
     declared = {name for function in own().functions for name in function.environment}
     source = (REPOSITORY / "layers/core/python/firn/staging/settings.py").read_text()

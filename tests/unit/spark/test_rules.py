@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from firn.changes.types import Column, decimal
+from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
 from firn.jobs.planning import KeyChanged, plan_columns, plan_key
 from firn.jobs.progress import parse
@@ -31,12 +31,32 @@ def test_a_declaration_beats_what_was_seen() -> None:
     assert plan.columns[0].type == decimal(12, 2)
 
 
-def test_an_existing_column_changes_only_by_icebergs_promotions() -> None:
-    existing = columns(a="int", b="float", c="string")
-    plan = plan_columns(existing, (), [columns(a="string", b="double", c="long"), columns(a="long")])
-    assert [str(c.type) for c in plan.columns] == ["long", "double", "string"]
-    assert [c.name for c in plan.widened] == ["a", "b"]
+def test_an_existing_column_gets_the_type_that_it_would_have_got_at_once() -> None:
+    existing = columns(a="int", b="float", c="string", d="decimal(8,2)", e="long")
+    later = [columns(a="string", b="double", c="long", d="decimal(14,4)"), columns(a="long")]
+    plan = plan_columns(existing, (), later)
+    assert [str(c.type) for c in plan.columns] == ["string", "double", "string", "decimal(14,4)", "long"]
+    assert [c.name for c in plan.widened] == ["b"]
+    assert [c.name for c in plan.retyped] == ["a", "d"]
     assert plan.added == ()
+
+
+def test_fixed_and_declared_columns_keep_their_type_against_what_is_seen() -> None:
+    existing = columns(a="int", b="int", c="int")
+    seen = [columns(a="string", b="long", c="string")]
+    plan = plan_columns(existing, columns(c="int"), seen, fixed=frozenset({"a", "b"}))
+    assert [str(c.type) for c in plan.columns] == ["int", "long", "int"]
+    assert plan.retyped == ()
+
+
+def test_small_integers_and_fractions_are_double_whether_they_come_at_once_or_not() -> None:
+    small, large, fraction = ((Column("a", one),) for one in (INT53, kind("long"), kind("double")))
+    assert str(plan_columns((), (), [small, fraction]).columns[0].type) == "double"
+    first = plan_columns((), (), [small])
+    assert (str(first.columns[0].type), first.small) == ("long", {"a"})
+    assert str(plan_columns(small, (), [fraction]).retyped[0].type) == "double"
+    assert plan_columns(small, (), [large]).small == frozenset()
+    assert str(plan_columns(large, (), [fraction]).retyped[0].type) == "string"
 
 
 def test_columns_added_to_an_existing_table_are_optional_and_its_unwritable_ones_are_left_alone() -> None:

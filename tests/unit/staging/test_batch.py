@@ -20,6 +20,7 @@ PARSED = Parsed(
     connector=["postgresql"] * 3,
     order=['["1","2"]', None, "3"],
     tx_order=[None, 7, None],
+    emitted=[None, None, 1_795_215_283_944_813_315],
     flat=[False, False, True],
     key=[None, b'{"id":1}', None],
     before=[None, None, '{"n":"ü"}'.encode()],
@@ -35,10 +36,10 @@ def test_a_staged_batch_holds_the_columns_of_format_1() -> None:
     table = pq.read_table(file)
     assert {field.name: str(field.type) for field in table.schema} == {
         "index": "int32", "table": "string", "op": "string", "ts": "int64", "connector": "string", "order": "string",
-        "tx_order": "int64", "flat": "bool", "key": "string", "before": "string", "after": "string",
+        "tx_order": "int64", "emitted": "int64", "flat": "bool", "key": "string", "before": "string", "after": "string",
         "schema_id": "string", "schema": "string",
     }  # fmt: skip
-    images = pq.ParquetFile(file).metadata.row_group(0).column(10)
+    images = pq.ParquetFile(file).metadata.row_group(0).column(11)
     assert (images.path_in_schema, images.compression) == ("after", "ZSTD")
     rows = table.to_pylist()
     assert [row["index"] for row in rows] == [0, 2, 5]
@@ -49,7 +50,14 @@ def test_a_staged_batch_holds_the_columns_of_format_1() -> None:
 
 def test_a_column_that_says_nothing_is_left_out() -> None:
     plain = msgspec.structs.replace(
-        PARSED, index=[0, 1, 2], flat=[False] * 3, ts=[0] * 3, key=[None] * 3, tx_order=[None] * 3, schema=[None] * 3
+        PARSED,
+        index=[0, 1, 2],
+        flat=[False] * 3,
+        ts=[0] * 3,
+        key=[None] * 3,
+        tx_order=[None] * 3,
+        emitted=[None] * 3,
+        schema=[None] * 3,
     )
     table = pq.read_table(io.BytesIO(write_batch(plain, META)))
     assert table.column_names == ["table", "op", "ts", "connector", "order", "before", "after"]
@@ -84,7 +92,7 @@ def test_a_footer_longer_than_the_first_read_is_read_too() -> None:
 
 
 def test_an_empty_batch_is_still_a_file_with_its_counts() -> None:
-    empty = Parsed([], [], [], [], [], [], [], [], [], [], [], [], ignored={}, rejected=[])
+    empty = Parsed([], [], [], [], [], [], [], [], [], [], [], [], [], ignored={}, rejected=[])
     meta = BatchMeta(1, "shop", "b", "t", "sha", 0, 0, {"heartbeat": 9}, {})
     store = FaultyStore()
     put(store, "a", write_batch(empty, meta))
@@ -94,7 +102,7 @@ def test_an_empty_batch_is_still_a_file_with_its_counts() -> None:
 def test_data_that_looks_like_a_footer_entry_is_not_taken_for_it() -> None:
     fake = "\x18\x04firn\x18\x02{}PAR1"
     odd = Parsed(
-        [0], ["c"], [fake], [None], [fake], [fake], [None], [False], [None], [None], [fake.encode()], [None], {}, []
+        [0], ["c"], [fake], [None], [fake], [fake], [None], [None], [False], [None], [None], [fake.encode()], [None], {}, []
     )
     store = FaultyStore()
     put(store, "a", write_batch(odd, META))
@@ -117,7 +125,7 @@ def test_a_newer_format_is_refused() -> None:
 
 
 def test_an_image_that_is_not_utf8_can_not_be_staged() -> None:
-    bad = Parsed([0], ["c"], ["t"], [None], [""], [None], [None], [False], [None], [None], [b"\xff"], [None], {}, [])
+    bad = Parsed([0], ["c"], ["t"], [None], [""], [None], [None], [None], [False], [None], [None], [b"\xff"], [None], {}, [])
     with pytest.raises(UnicodeError):
         write_batch(bad, META)
 
@@ -132,7 +140,8 @@ def test_dead_letters_keep_reason_place_and_bytes(now: datetime) -> None:
     assert read_dead(store, "dead/a") == letters
     table = pq.read_table(io.BytesIO(dead_bytes(letters)))
     assert table.column_names == [
-        "_dlq_reason", "_dlq_message", "stream", "table", "batch", "index", "received_at", "original"
+        "_dlq_reason", "_dlq_message", "stream", "table", "batch", "index", "received_at", "original",
+        "change", "generation",
     ]  # fmt: skip
     assert str(table.schema.field("received_at").type) == "timestamp[ms, tz=UTC]"
     assert str(table.schema.field("original").type) == "binary"

@@ -57,6 +57,25 @@ def test_a_receipts_path_shows_nothing_of_the_key() -> None:
     assert layout.receipt_path("shop", "a") != layout.receipt_path("shop", "b")
 
 
+def test_each_kind_of_key_and_each_link_has_a_receipt_of_its_own() -> None:
+    first = layout.receipt_path("shop", "k")
+    others = [
+        layout.receipt_path("shop", "k", kind, link) for kind in ("", "webhook-id", "queue") for link in (1, 2, 3)
+    ]
+    assert others[0] == first
+    assert len(set(others)) == 9
+    assert layout.receipt_path("shop", "k", link=2) == f"{first}.2"
+
+
+def test_a_cuts_path_tells_its_stream_and_a_kept_cuts_does_not() -> None:
+    assert layout.stream_of_cut(layout.cut_path("a.b", 7)) == "a.b"
+    others = (layout.kept_path("7"), f"{layout.kept_prefix()}/{7:020d}.json", "cuts/a/readme.md", "cuts/a/b/c.json")
+    assert [layout.stream_of_cut(path) for path in others] == [None] * 4
+    for name in ("", "a/b"):
+        with pytest.raises(ValueError, match="can't name a kept cut"):
+            layout.kept_path(name)
+
+
 def test_times_are_written_in_utc_with_milliseconds() -> None:
     assert layout.instant(WHEN) == "2026-03-01T09:05:07.123Z"
     assert datetime.fromisoformat(layout.instant(WHEN)) == WHEN

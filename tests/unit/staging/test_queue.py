@@ -20,7 +20,7 @@ from firn.staging.queue import PATIENCE, Message, Taken, is_void, take
 from firn.staging.store import Store, get, paths
 from firn.streams.config import Config
 from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
-from tests.unit.staging.storage_faults import Fault, FaultyStore
+from tests.unit.staging.storage_faults import LOST, Fault, FaultyStore
 
 Event = Callable[..., dict[str, Any]]
 Send = Callable[..., Taken]
@@ -249,6 +249,38 @@ def test_failing_puts_cost_no_message_and_double_none(
         store.faults.clear()
         settle(send, store, ("ca", "db", "e"))
         assert landed(store) == Counter("abcde"), f"{times} puts from {at} on were {fault}"
+
+
+class UnclearStore(FaultyStore):
+    """The first object written below `folder` is there, and no answer about it ever comes."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder: str | None = folder
+        self.unclear = ""
+
+    def put(self, path: str, file: bytes, *, mode: str) -> Any:
+        if path == self.unclear:
+            raise LOST
+        result = super().put(path, file, mode=mode)
+        if self.folder and path.startswith(self.folder) and not self.unclear:
+            self.unclear = path
+            raise LOST
+        return result
+
+
+@pytest.mark.parametrize("folder", ["receipts", "staged"])
+def test_a_claim_or_a_batch_whose_outcome_stays_unclear_costs_no_message(
+    send: Send, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setattr("firn.staging.store._PAUSES", (0.0, 0.0))
+    store = UnclearStore(folder)
+    with pytest.raises(UnknownOutcome):
+        send(store, "abcd")
+    assert bool(landed(store)) == (folder == "staged"), "a batch without the unclear message would lose it"
+    store.folder, store.unclear = None, ""
+    settle(send, store, ("ab", "cde"))
+    assert landed(store) == Counter("abcde")
 
 
 def test_while_storage_is_away_nothing_is_taken(send: Send) -> None:

@@ -383,3 +383,26 @@ def test_letters_of_format_1_come_back_with_the_order_their_batch_still_holds(
         "public.orders", '["104", "105"]', "many"
     )  # fmt: skip
     assert sorted(code for one in done.values() for code, _ in one.still) == ["bad_json", "unknown_op"]
+
+
+def test_a_letter_without_an_event_stays(now: datetime, clock: Callable[[], datetime]) -> None:
+    store = FaultyStore()
+    config = configs.publish(store, RIGHT)
+    accept(store, config, "shop", b'{"op": "x"}\n[]', now=now)
+    (done,) = run(store, config, clock)
+    assert (done.batch, {code for code, _ in done.still}) == (None, {"unknown_op", "empty"})
+
+
+def test_events_without_a_position_are_counted_and_keep_who_they_were(
+    now: datetime, clock: Callable[[], datetime], event: Event
+) -> None:
+    store = FaultyStore()
+    loose = event(1)
+    loose["source"] = {"connector": "postgresql", "schema": "public", "table": "orders"}
+    first = accept(store, configs.publish(store, FLAT), "shop", lines(loose, loose), now=now)
+    (done,) = run(store, configs.publish(store, RIGHT), clock)
+    assert done.unplaced == 2
+    assert [change.origin for change in staged(store, done.batch)] == [f"{first.batch_id}:0", f"{first.batch_id}:1"]
+    again = configs.publish(store, RIGHT.replace("envelope", "order_by: id, envelope"))
+    accept(store, configs.publish(store, FLAT), "shop", lines(loose), now=now + timedelta(seconds=1))
+    assert [one.unplaced for one in run(store, again, clock) if one.letters] == [0]

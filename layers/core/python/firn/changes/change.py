@@ -21,6 +21,7 @@ class Change(msgspec.Struct, frozen=True):
     connector: str  # Debezium's name of the source: postgresql, mysql, …; "" if the event does not say
     order: str | None  # the order fields as text, for positions.position; None: the event has no position
     tx_order: int | None  # place in its transaction, when the source sends transaction metadata
+    emitted: int | None  # when the connector made the event, ns: no two of its events share it, but a repeat does
     flat: bool  # the image carries `__op`, `__lsn`, … among its columns
     key: bytes | None  # the record's key, a JSON object, when the transport sent it
     before: bytes | None  # the row before, a JSON object
@@ -55,6 +56,7 @@ class Parsed(msgspec.Struct, frozen=True):
     connector: list[str]
     order: list[str | None]
     tx_order: list[int | None]
+    emitted: list[int | None]
     flat: list[bool]
     key: list[bytes | None]
     before: list[bytes | None]

@@ -103,6 +103,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         connector=connectors,
         order=kind.orders(events),
         tx_order=[event.tx_total_order for event in events],
+        emitted=[None] * len(events),  # the format leaves it out
         before=before,
         after=after,
         irregular=irregular(

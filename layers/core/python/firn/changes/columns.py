@@ -21,6 +21,7 @@ class Columns(Struct, frozen=True):
     connector: list[str]
     order: list[str | None]
     tx_order: list[int | None]
+    emitted: list[int | None]
     before: list[bytes | None]
     after: list[bytes | None]
     irregular: list[int]
@@ -93,6 +94,7 @@ def single(columns: Columns, value: Value, *, flat: bool) -> Change:
         connector=connector,
         order=columns.order[0],
         tx_order=columns.tx_order[0],
+        emitted=columns.emitted[0],
         flat=flat,
         key=value.key,
         before=before,

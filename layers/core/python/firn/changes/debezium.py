@@ -43,6 +43,7 @@ def event_type(source: type[Source], op: Any = str) -> Any:
             ("after", Raw, _NULL),
             ("source", source, source()),
             ("transaction", Transaction | None, None),
+            ("ts_ns", Int64 | None, None),
             ("op", op, ""),
             ("flat_op", _Never, ""),
             ("flat_deleted", _Never, ""),
@@ -94,6 +95,8 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         connector=connectors,
         order=order,
         tx_order=[event.transaction.total_order if event.transaction else None for event in events],
+        # With transaction metadata nobody asks for it.
+        emitted=[None if event.transaction else event.ts_ns for event in events],
         before=before,
         after=after,
         irregular=irregular(

@@ -179,7 +179,7 @@ def _together(body: bytes, envelope: str, shape: Shape, *, array: bool) -> Parse
         return None
     regular: _Lists = (
         *(list(places), columns.op, columns.table, columns.ts, columns.connector, columns.order, columns.tx_order),
-        *([form.flat] * len(places), keys, columns.before, columns.after),
+        *(columns.emitted, [form.flat] * len(places), keys, columns.before, columns.after),
         schemas if columns.schema is None else _shared(columns.schema),
     )
     if columns.irregular:
@@ -199,7 +199,7 @@ def _one_by_one(body: bytes, envelope: str, *, array: bool) -> Parsed:
     codes = {rejected.code for rejected in rest.rejected}
     if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
         raise RequestError(400, "bad_json", f"the body is no JSON: {rest.rejected[0].message}")
-    return rest.parsed(tuple([] for _ in range(12)))
+    return rest.parsed(tuple([] for _ in range(len(Change.__struct_fields__) + 1)))
 
 
 class _Rest:

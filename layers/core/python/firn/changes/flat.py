@@ -50,6 +50,7 @@ def row_type(source: type[Source]) -> Any:
         ("deleted", str | bool | None, None, "__deleted"),
         ("ts_ms", Int64 | None, None, "__source_ts_ms"),
         ("event_ts_ms", Int64 | None, None, "__ts_ms"),
+        ("event_ts_ns", Int64 | None, None, "__ts_ns"),
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
     ]
     return msgspec.defstruct(
@@ -102,6 +103,7 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
         connector=connectors,
         order=kind.orders(rows),
         tx_order=[row.tx_total_order for row in rows],
+        emitted=[row.event_ts_ns for row in rows],
         before=before,
         after=after,
         irregular=irregular(op, table, before, after, objects=True, connectors=connectors, connector=connector),

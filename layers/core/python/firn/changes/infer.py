@@ -5,13 +5,14 @@ more out of them.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from firn.changes import types
 from firn.changes.connect import FLAT_METADATA
-from firn.changes.types import MAX_PRECISION, Column, Encoding, Type, decimal
+from firn.changes.types import MAX_PRECISION, Column, Encoding, Type, decimal, storable
 from firn.changes.values import SPECIAL_FLOATS
 
 _decode: Final = msgspec.json.Decoder(float_hook=float).decode  # 1e400 is a number too
@@ -50,6 +51,8 @@ class _Seen:
         return types.STRING
 
     def _integer(self) -> Type:
+        if self.low in _EXACT_IN_DOUBLE and self.high in _EXACT_IN_DOUBLE:
+            return types.INT53
         if self.low in _INT64 and self.high in _INT64:
             return types.LONG
         digits = max(len(str(-self.low)), len(str(self.high)))
@@ -57,9 +60,15 @@ class _Seen:
 
 
 def columns_from(images: Iterable[bytes], *, flat: bool = False) -> tuple[Column, ...]:
+    """The columns for a table that holds these row images and no others. See `seen_in`."""
+    return tuple(replace(column, type=storable(column.type)) for column in seen_in(images, flat=flat))
+
+
+def seen_in(images: Iterable[bytes], *, flat: bool = False) -> tuple[Column, ...]:
     """The columns that row images (JSON objects) show, in order of first appearance.
 
-    true/false -> boolean, integers -> long (beyond 64 bits decimal(38,0), beyond 38 digits string), other numbers ->
+    true/false -> boolean, integers -> int53 (beyond 2^53 long,
+    beyond 64 bits decimal(38,0), beyond 38 digits string), other numbers ->
     double, strings, objects and arrays -> string (JSON text), mixtures -> string; a column that is always null or
     absent is left out: nothing is known of it yet. Images that are no objects are passed over: decoding reports them.
     `flat`: leave out the metadata that flattening adds.

@@ -1,5 +1,6 @@
 """Where each staged change stands: its position, its place in the total order, and which of several equals it is."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,21 +19,24 @@ class Order:
 
 
 PLACED_BY: Final = (
-    "op", "index", "table", "connector", "order", "before", "after", "key", "occurrence", "generation"
+    "op", "index", "table", "connector", "order", "before", "after", "key", "occurrence", "generation", "tx_order",
+    "emitted",
 )  # fmt: skip
 
 
 def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[str, list[Any]]:
-    """Position, total order and occurrence of each change of one staged object, and why one can't be placed.
+    """Position, total order, occurrence and place in its transaction of each change of one staged object, and why one
+    can't be placed.
 
     columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
              which keep theirs
     place    the object's number in the range, which orders what has no position
     by       what the stream says about order
     """
-    found: dict[str, list[Any]] = {"pos": [], "ord": [], "occurrence": [], "fault": [], "fault_text": []}
-    seen: dict[tuple[str, bytes], int] = {}
-    for op, index, table, connector, order, before, after, key, given, generation in zip(
+    names = ("pos", "ord", "occurrence", "fault", "fault_text", "tx_order")
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    seen: defaultdict[tuple[str, bytes], dict[int, int]] = defaultdict(dict)
+    for op, index, table, connector, order, before, after, key, given, generation, in_transaction, emitted in zip(
         *(columns[name] for name in PLACED_BY), strict=True
     ):
         content = f"{before}\0{after}\0{key if before is None and after is None else ''}".encode()
@@ -51,11 +55,15 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
             total = b"\0" + place.to_bytes(8, "big") + index.to_bytes(4, "big") + b"\1"
         else:
             total = b"\1" + order_key(where, op, content)
-        # Truncates of two tables are alike in all but the table.
         occurrence = given
         if occurrence is None:
-            occurrence = seen.get((table, total), 0)
-            seen[table, total] = occurrence + 1
-        for name, value in zip(found, (where, total, occurrence, fault, text), strict=True):
+            # Truncates of two tables are alike in all but the table. What was emitted at one instant is one event,
+            # brought twice; where the source does not say when, each is an event of its own.
+            alike = seen[table, total]
+            occurrence = alike.setdefault(-index - 1 if emitted is None else emitted, len(alike))
+        if op == "r" and in_transaction is None:
+            # Equal rows that a snapshot read are told apart by when. A streamed change may be emitted again.
+            in_transaction = emitted
+        for name, value in zip(names, (where, total, occurrence, fault, text, in_transaction), strict=True):
             found[name].append(value)
     return found

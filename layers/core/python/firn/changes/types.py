@@ -115,14 +115,18 @@ def storable(kind: Type) -> Type:
     can't write Iceberg's time; everything else as itself. Works inside lists."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
-    return STRING if kind == TIME else kind
+    return {TIME: STRING, INT53: LONG}.get(kind, kind)
+
+
+# Integers that a double holds exactly: what inference has seen, never the type of a column.
+INT53: Final = Type("int53")
 
 
 def _as_decimal(kind: Type) -> tuple[int, int] | None:
     """(integer digits, scale) that hold every value of `kind`."""
     if kind.precision is not None and kind.scale is not None:
         return kind.precision - kind.scale, kind.scale
-    return {"int": (10, 0), "long": (19, 0)}.get(kind.name)
+    return {"int": (10, 0), "int53": (19, 0), "long": (19, 0)}.get(kind.name)
 
 
 _RANK: Final[Mapping[str, int]] = MappingProxyType({"int": 0, "long": 1, "float": 0, "double": 1})
@@ -141,7 +145,11 @@ def widen(a: Type, b: Type) -> Type:
     names = {a.name, b.name}
     if names in ({"int", "long"}, {"float", "double"}):
         return a if _RANK[a.name] > _RANK[b.name] else b
-    if names in ({"int", "double"}, {"int", "float"}):
+    if names == {"int53", "int"}:
+        return INT53
+    if names == {"int53", "long"}:
+        return LONG
+    if names in ({"int", "double"}, {"int", "float"}, {"int53", "double"}, {"int53", "float"}):
         return DOUBLE
     left, right = _as_decimal(a), _as_decimal(b)
     if left and right:

@@ -29,7 +29,8 @@ class FlushFailed(FirnError):
 class StreamFlushed:
     """What a flush did for one stream. `epoch`: all up to it is committed; 0 if there was never anything.
 
-    `events`, `batches`: of the epochs that this flush sealed. `tables`: target table to snapshot id, as the cut says.
+    `events`, `batches`: of the epochs that this flush sealed. `tables`: target table to snapshot id, as the cut says;
+    `quarantined`: those that it leaves behind, with the reason.
     """
 
     stream: str
@@ -38,6 +39,7 @@ class StreamFlushed:
     batches: int = 0
     runs: list[str] = field(default_factory=list)
     tables: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = field(default_factory=dict)
     seconds: float = 0.0
 
 
@@ -145,6 +147,8 @@ def _dispatch(stack: Stack, stream: str | None) -> Sequence[Mapping[str, Any]]:
 def _pending(answer: Mapping[str, Any], flushed: StreamFlushed) -> _Pending | None:
     if answer.get("pending") is None:
         return None
+    if answer.get("held"):
+        raise FlushFailed(f"stream {flushed.stream} is quarantined: {answer['held']}; firn status says what to do")
     run = answer.get("run") or answer.get("waits_for")
     if run is None:
         raise FlushFailed(
@@ -209,4 +213,5 @@ def _end(store: "Store", flushed: StreamFlushed, started: float) -> None:
     flushed.epoch = cuts.newest(store, flushed.stream)
     cut = cuts.read(store, flushed.stream, flushed.epoch) if flushed.epoch else None
     flushed.tables = dict(cut.tables) if cut else {}
+    flushed.quarantined = dict(cut.quarantined) if cut else {}
     flushed.seconds = time.monotonic() - started

@@ -44,3 +44,5 @@ def command(
             tables = f"{len(one.tables)} table{'' if len(one.tables) == 1 else 's'}"
             said = f"{one.events:,} events, committed up to epoch {one.epoch} in {tables}: {one.seconds:.1f} s"
         typer.echo(f"{one.stream}: {said}")
+        for table, reason in one.quarantined.items():
+            typer.echo(f"{one.stream}: {table} is quarantined ({reason}) and stays behind: see firn status", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import firn
-from firn.cli import batch, cut, doctor, flush, history, init, query, send, status, tables, up
+from firn.cli import batch, cut, dead, doctor, flush, history, init, query, release, send, status, tables, up
 from firn.errors import FirnError
 
 app = typer.Typer(
@@ -27,11 +27,13 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "tables": tables.command,
     "history": history.command,
     "status": status.command,
+    "release": release.command,
     "batch": batch.command,
     "doctor": doctor.command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
+app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
 
 

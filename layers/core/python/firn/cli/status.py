@@ -23,7 +23,7 @@ def command(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
         raise typer.Exit
     print_table(
-        ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters"],
+        ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
         [
             (
                 one.stream,
@@ -34,6 +34,7 @@ def command(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
                 f"epoch {one.committed_epoch}" if one.committed_epoch else None,
                 ago(one.committed_at, now) if one.committed_at else None,
                 one.dead_letters,
+                one.dead_waiting,
             )
             for one in found
         ],

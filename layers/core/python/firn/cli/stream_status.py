@@ -1,13 +1,15 @@
 """The state of each stream, read from the log and the tables alone."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from firn.errors import ConfigError
-from firn.staging import configs, cuts, epochs, layout
-from firn.staging.dead import read_dead
+from firn.staging import configs, cuts, epochs, layout, quarantine, replays
+from firn.staging.dead import count_dead
+from firn.staging.replay import acknowledged
 from firn.staging.store import Store, get, listing
 from firn.streams.config import StreamConfig
 
@@ -17,9 +19,13 @@ if TYPE_CHECKING:
     from firn_lake.tables import TableSummary
 
 
+_READS_AT_ONCE: Final = 16
+
+
 @dataclass(frozen=True)
 class StreamStatus:
-    """One stream. `pending`: staged and in no epoch; `sealed`: in an epoch, in no cut. `notes` are for people."""
+    """One stream. `pending`: staged and in no epoch; `sealed`: in an epoch, in no cut. `dead_waiting`:
+    dead letters that no replay has taken. `notes` are for people."""
 
     stream: str
     pending_events: int
@@ -29,8 +35,10 @@ class StreamStatus:
     committed_epoch: int
     committed_at: datetime | None
     dead_letters: int
+    dead_waiting: int
     keyless_tables: tuple[str, ...]
     without_position: bool
+    quarantined: tuple[str, ...]
     notes: tuple[str, ...]
 
 
@@ -57,12 +65,18 @@ def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary
     committed = cuts.newest(store, stream)
     cut = cuts.read(store, stream, committed) if committed else None
     free = epochs.candidates(store, stream, now, above=committed)
-    open_epochs = [epochs.read(store, stream, n) for n in epochs.numbers(store, stream, committed)]
-    dead = _dead_letters(store, stream)
+    known = quarantine.read_all(store, stream)
+    # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
+    uncut = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
+    open_epochs = [epochs.read(store, stream, n) for n in (*known.held_epochs(), *uncut)]
+    dead, waiting = _dead_letters(store, stream)
     keyless = tuple(one.name for one in tables if one.mode == "append" and not one.key)
     ordered = settings.order_by is not None
     positionless = not ordered and _without_position(store, stream, [batch.path for batch in free.batches])
-    notes = []
+    notes = [
+        f"{name} is quarantined ({found.reason}): {found.message}; {found.advice}"
+        for name, found in known.all_held(settings.generation).items()
+    ]
     if positionless:
         notes.append(
             "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
@@ -73,8 +87,8 @@ def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary
             f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
             "for a mirror)"
         )
-    if dead:
-        notes.append(f"{dead:,} dead letters, with reason and original, below dead/{stream}/ in the staging store")
+    if waiting:
+        notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(
         stream=stream,
         pending_events=sum(batch.events for batch in free.batches),
@@ -84,14 +98,31 @@ def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary
         committed_epoch=committed,
         committed_at=datetime.fromisoformat(cut.made_at) if cut else None,
         dead_letters=dead,
+        dead_waiting=waiting,
         keyless_tables=keyless,
         without_position=positionless,
+        quarantined=known.names(settings.generation),
         notes=tuple(notes),
     )
 
 
-def _dead_letters(store: Store, stream: str) -> int:
-    return sum(len(read_dead(store, path)) for path, _ in listing(store, layout.dead_prefix(stream)))
+def _dead_letters(store: Store, stream: str) -> tuple[int, int]:
+    """How many letters there are, and how many of them wait for a replay: from the footers and the replays' records."""
+    found = [(path, size) for path, size in listing(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
+    if not found:
+        return 0, 0
+    claims = replays.of_stream(store, stream)
+
+    def look(one: tuple[str, int]) -> tuple[int, int]:
+        path, size = one
+        there, _ = count_dead(store, path, size)
+        left = there - sum(len(claim.letters()) for claim in claims.get(path, ()))
+        # What was never acknowledged does not count (staging/replay.py).
+        return (there, left) if left <= 0 or acknowledged(store, path) else (0, 0)
+
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        counts = list(pool.map(look, found))
+    return sum(there for there, _ in counts), sum(left for _, left in counts)
 
 
 def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:

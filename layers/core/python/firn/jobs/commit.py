@@ -1,17 +1,17 @@
 """The commit job: a range of sealed epochs into the tables of one stream, one snapshot a table, then the cut.
 
 Where the tables are is behind a port (jobs/lake.py): Spark and Iceberg in production, tables in memory in the model
-tests. What is written here is the same in both. A table that is behind the cut is brought up to it first; one that can't
-be committed to is quarantined, and nothing behind other tables waits for it.
+tests. What is written here is the same in both. A table that is behind the cut is brought up to it first; one that
+can't be committed to is quarantined, and no other table waits for it.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs import quarantine as rules
 from firn.jobs.cutting import write_cut
 from firn.jobs.failures import Failure
@@ -23,6 +23,7 @@ from firn.jobs.targets import Target, route
 from firn.jobs.work import Work, look
 from firn.staging import attempts, epochs, layout, quarantine
 from firn.staging.epochs import Epoch
+from firn.staging.metrics import dead_lines
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store
 from firn.streams.names import TableName
@@ -31,9 +32,7 @@ Log = Callable[[dict[str, Any]], None]
 Now = Callable[[], datetime]
 
 
-def run(
-    store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1
-) -> int:
+def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1) -> int:
     """Commits epochs `first` to `last` (both included) of `stream`, and what released tables lack.
 
     What is in a table already is not applied again, so any range may be run any number of times, by any number of jobs
@@ -143,7 +142,7 @@ class _Job:
             behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
             routes = route(work.settings, opened.facts)
             for table, (code, message) in sorted(routes.refused.items()):
-                opened.refuse(table, code, message)
+                self._count_dead(opened.refuse(table, code, message))
             for target in routes.targets:
                 if str(target.name) not in self._held and str(target.name) not in behind:
                     stand = work.standing(target.name)
@@ -169,10 +168,10 @@ class _Job:
         """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
         work = self._work
         sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
-        mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.sources(table, epoch)}
+        mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.rows(table, [epoch])}
         if len(sealed) < upto - done:
             missing = next(n for n in range(done + 1, upto + 1) if n not in sealed)
-            return _failed(table, f"epoch {missing} is no longer in the log: rebuild the table from its source, or skip")
+            return _failed(table, f"epoch {missing} is no longer in the log")
         if not mine:
             return None
         opened = work.lake.open(work.stream, work.settings, mine, upto)
@@ -196,7 +195,13 @@ class _Job:
                 outcome.status = "quarantined"
         self._outcomes.append(outcome)
         self._log(outcome.line())
+        self._count_dead(outcome.dead_new)
         return outcome.status not in ("failed", "quarantined")
+
+    def _count_dead(self, written: Mapping[str, Mapping[str, int]]) -> None:
+        """The counter dlq_total, as lines that CloudWatch reads out of the job's log."""
+        for line in dead_lines(self._work.stream, written, self._now()):
+            self._log(line)
 
     def _hold(self, found: Quarantine) -> None:
         quarantine.hold(self._work.store, found)
@@ -210,7 +215,7 @@ class _Job:
             if name in self._held and name not in said:
                 case = self._work.known.tables.get(name)
                 why = case.quarantine.message if case and case.lift is None else self._held[name]
-                outcome = Outcome(name, self._work.sources_of(table), status="quarantined", error=why)
+                outcome = Outcome(name, self._work.sources(table), status="quarantined", error=why)
                 self._outcomes.append(outcome)
                 self._log(outcome.line())
 
@@ -219,7 +224,4 @@ class _Job:
 
 
 def _failed(table: TableName, error: str) -> Outcome:
-    return Outcome(str(table), (), status="failed", error=error, failure="key_changed")
-
-
-_ = FirnError
+    return Outcome(str(table), (), status="failed", error=error, failure="expired")

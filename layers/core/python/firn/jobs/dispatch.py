@@ -11,14 +11,18 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
+import msgspec
+
 from firn.errors import TransientError, UnknownOutcome
-from firn.staging import cuts, epochs, layout
+from firn.jobs import quarantine as rules
+from firn.jobs.attempting import Step, next_step
+from firn.staging import attempts, cuts, epochs, layout, quarantine
+from firn.staging.quarantine import Quarantines
 from firn.staging.store import Store
 from firn.streams.config import CommitPolicy
 
 _log: Final = logging.getLogger(__name__)
 
-MAX_ATTEMPTS: Final = 3
 # Batches that hold no change wait this long for company before they are sealed.
 EMPTY_WAIT: Final = timedelta(minutes=15)
 # EventBridge's shortest schedule: what is not sealed now waits at least this long.
@@ -74,6 +78,8 @@ class Dispatched:
     run: str | None = None  # the job run that this call started
     waits_for: str | None = None  # the active run that will be followed by the next one
     stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
+    quarantined: tuple[str, ...] = ()  # tables, epochs (`epoch 7`) and `stream` that are held: see `firn status`
+    held: str | None = None  # why the whole stream is held: no job starts
 
 
 def dispatch(
@@ -86,35 +92,75 @@ def dispatch(
     policy: CommitPolicy = EVERY_MINUTE,
     force: bool = False,
     reconcile: bool = False,
+    generation: int = 0,
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
-    """Seal and start for one stream. `config`: sha of the current configuration. `jobs` None: seal only.
+    """Seal and start for one stream. `config`: sha of the current configuration, `generation`: the stream's in it.
+    `jobs` None: seal only.
 
     `policy` says how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick,
     or hold `size_bytes`.
 
-    `force` (firn flush) seals at once whatever is there, and tries a stuck range once more; `reconcile` (daily) lists
-    the whole log instead of its last hours. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
+    `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
+    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
     by then stays sealed, and the next dispatch goes on.
     """
     committed = cuts.newest(store, stream)
     sealed = _seal_all(
         store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, random=random
     )
+    known = quarantine.read_all(store, stream)
+    _note_sealed_again(store, stream, known)
+    cut = cuts.read(store, stream, committed) if committed else None
+    again = rules.waiting_for_release(cut, known) or known.outgrown(generation, committed)
+    waiting = _waiting(store, stream, committed, known)
+    if again and not known.held_stream(generation):
+        # A job runs under the configuration of its last epoch: what was mended there has to be in one.
+        last = epochs.read(store, stream, waiting[-1]) if waiting else None
+        if last is None or last.config != config:
+            found = epochs.candidates(store, stream, now, above=committed, whole=True)
+            fresh = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
+            sealed += [fresh] if fresh else []
+            waiting = _waiting(store, stream, committed, known)
     done = Dispatched(
         stream,
         tuple(epoch.n for epoch in sealed),
         sum(len(epoch.batches) for epoch in sealed),
         sum(epoch.events for epoch in sealed),
+        quarantined=known.names(generation),
     )
-    waiting = epochs.numbers(store, stream, committed)
-    if not waiting:
-        return done
-    pending = epochs.read_range(store, stream, waiting[0], waiting[-1])
-    if not any(epoch.events for epoch in pending):
-        _cut_without_job(store, stream, committed, waiting[-1], now)
-        return done
-    return _start(jobs, done, pending, force=force)
+    while waiting:
+        pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
+        if held := known.held_stream(generation):
+            _log.error("stream %s is quarantined: %s; %s", stream, held.message, held.advice)
+            return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
+        if not again and not any(epoch.events for epoch in pending):
+            _cut_without_job(store, stream, committed, waiting[-1], now)
+            return done
+        started = _start(store, jobs, done, pending, once_more=force or reconcile)
+        if started is not None:
+            return started
+        n = waiting.pop(0)
+        if cuts.newest(store, stream) >= n:
+            return done  # a job was quicker than this dispatcher
+        found_dead = rules.killing_epoch(stream, n, rules.MAX_ATTEMPTS, layout.instant(now))
+        quarantine.hold(store, found_dead)
+        _log.error("epoch %d of stream %s is quarantined: %s; %s", n, stream, found_dead.message, found_dead.advice)
+        done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
+    return done
+
+
+def _waiting(store: Store, stream: str, committed: int, known: Quarantines) -> list[int]:
+    """The sealed epochs that no cut covers and that are not quarantined: the batches of a lifted one are in another."""
+    return [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
+
+
+def _note_sealed_again(store: Store, stream: str, known: Quarantines) -> None:
+    open_cases = [n for n, case in known.epochs.items() if case.lift is not None and not case.again]
+    sealed = epochs.numbers(store, stream) if open_cases else []
+    for n in open_cases:
+        if not epochs.left_of(store, stream, n, sealed):
+            quarantine.note_again(store, stream, n)
 
 
 def _seal_all(
@@ -161,10 +207,16 @@ def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:
     """Epochs without a change need no Spark: the tables at `last` are the tables at the newest cut."""
     before = cuts.read(store, stream, committed) if committed else None
-    cuts.write(store, cuts.make(stream, last, layout.instant(now), dict(before.tables) if before else {}))
+    cut = cuts.make(stream, last, layout.instant(now), {})
+    if before is not None:
+        cut = msgspec.structs.replace(before, n=last, made_at=cut.made_at, counts={}, filtered=0)
+    cuts.write(store, cut)
 
 
-def _start(jobs: Jobs | None, done: Dispatched, pending: Sequence[epochs.Epoch], *, force: bool) -> Dispatched:
+def _start(
+    store: Store, jobs: Jobs | None, done: Dispatched, pending: Sequence[epochs.Epoch], *, once_more: bool
+) -> Dispatched | None:
+    """Starts a run of the pending epochs, unless one is active. -> None if the first epoch kills every job."""
     first, last = pending[0].n, pending[-1].n
     found = replace(done, pending=(first, last))
     if jobs is None:
@@ -176,15 +228,21 @@ def _start(jobs: Jobs | None, done: Dispatched, pending: Sequence[epochs.Epoch],
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
     # stream would otherwise start its count anew every minute.
     tried = [run for run in runs if run.first == first]
-    if sum(run.failed for run in tried) >= MAX_ATTEMPTS and not force:
+    failed = [run for run in tried if run.failed]
+    ends = attempts.ends(store, done.stream, first) if failed else {}
+    step = next_step([(run.last, ends.get((run.last, run.attempt))) for run in failed], first)
+    if step is Step.HOLD:
+        return None
+    if step is Step.STUCK and not once_more:
         latest = max(tried, key=lambda run: run.attempt)
         _log.error(
             "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, mend the cause, then run "
-            "`firn flush %s`", first, last, done.stream, len(tried), latest.id, done.stream,
+            "`firn flush %s`", first, last, done.stream, len(failed), latest.id, done.stream,
         )  # fmt: skip
         return replace(found, stuck=True)
     attempt = 1 + max((run.attempt for run in tried), default=0)
-    return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
+    upto = first if step is Step.NARROW else last
+    return replace(found, run=_start_surely(jobs, done.stream, first, upto, attempt))
 
 
 def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:

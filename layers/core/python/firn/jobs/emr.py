@@ -63,6 +63,7 @@ class EmrJobs:
         arguments = {
             "stream": stream, "staging": s.staging, "warehouse": s.warehouse,
             "catalog-uri": s.catalog_uri, "first": str(first), "last": str(last),
+            "attempt": str(attempt),
         }  # fmt: skip
         driver: dict[str, Any] = {
             "entryPoint": s.job_entry_point,

@@ -7,8 +7,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from firn.changes.connect import columns_of
-from firn.changes.infer import columns_from
-from firn.changes.types import Column
+from firn.changes.infer import seen_in
+from firn.changes.types import INT53, Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
 
@@ -36,7 +36,7 @@ def columns_to_json(columns: Iterable[Column]) -> str:
 
 def columns_from_json(text: str) -> tuple[Column, ...]:
     """The inverse of `columns_to_json`."""
-    return tuple(Column(name, parse_type(kind)) for name, kind in json.loads(text))
+    return tuple(Column(name, INT53 if kind == INT53.name else parse_type(kind)) for name, kind in json.loads(text))
 
 
 def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int, str, int]]) -> dict[str, TableFacts]:
@@ -82,7 +82,7 @@ def facts_in(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
                 continue
             bare = [row for row in changes if row[2] is None and bool(row[1]) is flat]
             images = [image.encode() for row in bare for image in row[5:7] if image is not None]
-            yield fact | {"fact": "columns", "value": columns_to_json(columns_from(images, flat=flat))}
+            yield fact | {"fact": "columns", "value": columns_to_json(seen_in(images, flat=flat))}
         for key in {_key_names(row[4]) for row in changes}:
             yield {"table": name, "fact": "key", "value": json.dumps(key) if key else None}
 

@@ -6,13 +6,14 @@ from typing import Literal
 from firn.errors import StorageUnavailable, TransientError, UnknownOutcome
 from firn.jobs.planning import KeyChanged
 
-Kind = Literal["transient", "terminal", "key_changed"]
+Kind = Literal["transient", "terminal", "key_changed", "expired"]
 
 
 @dataclass(frozen=True)
 class Failure:
     """`transient`: storage, catalog, network, locks, another writer: the table is all right and trying again helps.
-    `terminal`: may be the table's or its changes' own fault. `key_changed`: is, for certain. `text`: one line."""
+    `terminal`: may be the table's or its changes' own fault. `key_changed`: is, for certain. `expired`: the log no
+    longer holds what the table lacks. `text`: one line."""
 
     kind: Kind
     text: str

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
+from firn.jobs.failures import Kind
+
 COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
 
 
@@ -27,7 +29,7 @@ class Outcome:
     seconds: float = 0.0
     snapshot_id: int | None = None
     error: str | None = None
-    failure: str | None = None
+    failure: Kind | None = None
     dead_by: dict[str, dict[str, int]] = field(default_factory=dict)
     dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
 

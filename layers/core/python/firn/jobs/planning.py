@@ -6,7 +6,7 @@ An existing Iceberg table comes first, then the declaration in firn.yaml, then t
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from firn.changes.types import Column, promotable, storable, widen
+from firn.changes.types import INT53, Column, Type, promotable, storable, widen
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
 HELD, AT = "_firn_held", "_firn_at"
@@ -15,13 +15,17 @@ METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT})
 
 @dataclass(frozen=True)
 class ColumnPlan:
-    """`columns` is what the table has after `added` and `widened` are applied, in the table's order, metadata left
-    out. `unwritable` names columns of an adopted table that Firn has no type for."""
+    """`columns` is what the table has after `added`, `widened` and `retyped` are applied, in the table's order,
+    metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be written anew.
+    `unwritable` names columns of an adopted table that Firn has no type for; `small` the long columns in which
+    inference has seen no integer that a double does not hold: with a fraction among them they become double."""
 
     columns: tuple[Column, ...]
     added: tuple[Column, ...] = ()
     widened: tuple[Column, ...] = ()
+    retyped: tuple[Column, ...] = ()
     unwritable: frozenset[str] = frozenset()
+    small: frozenset[str] = frozenset()
 
 
 def plan_columns(
@@ -30,12 +34,14 @@ def plan_columns(
     seen: Iterable[Sequence[Column]],
     key: Sequence[str] = (),
     unwritable: frozenset[str] = frozenset(),
+    fixed: frozenset[str] = frozenset(),
 ) -> ColumnPlan:
     """Puts the sources together. `existing` is empty for a table not yet created.
 
-    Existing columns change only by Iceberg's own promotions; a type that they can't become is left to the codec, which
-    makes a dead letter of each value that does not fit. New columns get the smallest type that holds all that was seen,
-    or the declared one, and are optional but for the key.
+    A column's type is the smallest that holds all that was seen, or the declared one, whether it was seen in one epoch
+    or in several: else a table would depend on how its changes were split. Only the columns `fixed` (those of an
+    adopted table, those that a table is partitioned by) change by Iceberg's own promotions alone; a value that does not
+    fit one becomes a dead letter. New columns are optional but for the key.
     """
     declarations = {column.name: column for column in declared if column.name not in METADATA}
     offered: dict[str, list[Column]] = {}
@@ -48,15 +54,19 @@ def plan_columns(
 
     result: list[Column] = []
     widened: list[Column] = []
+    retyped: list[Column] = []
     for column in existing:
         now = column
         declaration = declarations.get(column.name)
         wishes = [declaration] if declaration else offered.get(column.name, [])
         for wish in wishes:
-            if promotable(now.type, storable(wish.type)):
-                now = replace(now, type=storable(wish.type))
-        if now != column:
-            widened.append(now)
+            kind = _holding(now.type, wish.type)
+            if column.name not in fixed or promotable(column.type, kind):
+                now = replace(now, type=kind)
+        if promotable(storable(column.type), storable(now.type)):
+            widened += [now] if now != column else []
+        else:
+            retyped.append(now)
         result.append(replace(now, source=declaration.source) if declaration else now)
 
     known = {column.name for column in existing}
@@ -65,8 +75,22 @@ def plan_columns(
         if name in known:
             continue
         column = declarations.get(name) or _smallest(columns_seen)
-        added.append(replace(column, type=storable(column.type), required=not existing and name in key))
-    return ColumnPlan((*result, *added), tuple(added), tuple(widened), unwritable)
+        added.append(replace(column, required=not existing and name in key))
+    small = frozenset(column.name for column in (*result, *added) if column.type == INT53)
+    new = _stored(added)
+    return ColumnPlan((*_stored(result), *new), new, _stored(widened), _stored(retyped), unwritable, small)
+
+
+def _holding(there: Type, wish: Type) -> Type:
+    """The type for a column of type `there` that shall hold `wish` too: for ever `there` where that is text already."""
+    if promotable(there, wish):
+        return wish
+    kind = widen(there, wish)
+    return there if storable(kind) == there else kind
+
+
+def _stored(columns: Iterable[Column]) -> tuple[Column, ...]:
+    return tuple(replace(column, type=storable(column.type)) for column in columns)
 
 
 def _smallest(columns: Sequence[Column]) -> Column:

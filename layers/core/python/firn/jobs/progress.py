@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 EPOCH = "firn.epoch."
+REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class TableState:
         """The highest epoch of the stream that is in this table; 0 before the first."""
         return progress_in(stream, self.ancestry)
 
+    @property
+    def rebuilt(self) -> int:
+        """The number of the rebuild in place that this table is; 0 if it is as it always was."""
+        return rebuilt_in(self.ancestry)
+
 
 def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
     """The highest `firn.epoch.{stream}` in the summaries: a twin may have landed after its successor."""
@@ -38,17 +44,24 @@ def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
     return max((int(summary[name]) for summary in summaries if name in summary), default=0)
 
 
+def rebuilt_in(summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest `firn.rebuild` in the summaries, 0 without one."""
+    return max((int(summary[REBUILD]) for summary in summaries if REBUILD in summary), default=0)
+
+
 def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
     """The epoch of the stream up to which a snapshot brought its table; 0 if it is none of the stream's."""
     return progress_in(stream, (summary,))
 
 
-def parse(metadata: str) -> TableState:
-    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3)."""
+def parse(metadata: str, branch: str | None = None) -> TableState:
+    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3). `branch`: whose snapshots to tell of, None
+    for main."""
     table = json.loads(metadata)
     schema = next(schema for schema in table["schemas"] if schema["schema-id"] == table["current-schema-id"])
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in table.get("snapshots") or ()}
-    current = table.get("current-snapshot-id")
+    refs = table.get("refs") or {}
+    current = table.get("current-snapshot-id") if branch is None else refs.get(branch, {}).get("snapshot-id")
     current = None if current in (None, -1) else current
     return TableState(
         location=table["location"],

@@ -1,11 +1,12 @@
 """When a table or a stream is held, and what a job does about a table that is behind: pure rules (docs/adr/0009)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from firn.jobs.failures import Kind
+from firn.staging import layout
 from firn.staging.batch import FORMAT
 from firn.staging.cuts import Cut
 from firn.staging.quarantine import Quarantine, Quarantines, Reason
@@ -16,7 +17,7 @@ MAX_ATTEMPTS: Final = 3
 MARGIN: Final = timedelta(minutes=5)
 # Whose positions rise with the source's time. A producer's start with it, and order_by fields belong to single rows.
 IN_TIME: Final = ("postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb")
-COMMIT: Final = slice(4, 20)  # of a position; zero where the source tells no commit: then LSNs alone do not rise in time
+COMMIT: Final = slice(4, 20)  # of a position; zero where the source tells none: LSNs alone do not rise in time
 _GENERATION: Final = slice(0, 4)
 
 High = tuple[str, int]
@@ -28,7 +29,7 @@ class Span:
 
     top     the highest position
     newest  the newest source time (ms) of a change above the `high` that was asked about
-    low     the lowest position, of that high's generation, among changes newer than it by more than MARGIN, and its time
+    low     the lowest position, of that high's generation, among changes newer than it by more than MARGIN; its time
     """
 
     top: bytes | None = None
@@ -95,6 +96,8 @@ def standing(table: str, progress: int, cut: Cut | None, known: Quarantines) -> 
     expected = cut.progress.get(table, 0) if cut else 0
     done = max(progress, known.skipped.get(table, 0))
     left = cut is not None and (table in cut.quarantined or (case is not None and case.quarantine.last > cut.n))
+    if case is not None and left and done >= expected:
+        done = max(done, case.quarantine.epoch - 1)  # it had all up to there, whatever epoch its newest snapshot names
     released = case is not None and held is None and left and done < (cut.n if cut else 0)
     if cut is not None and not left and done >= expected:
         done = max(done, covered(cut))
@@ -109,7 +112,7 @@ def covered(cut: Cut | None) -> int:
 
 def holds(kind: Kind, attempt: int) -> bool:
     """Whether a table that failed like this is held. What passes by itself never is."""
-    return kind == "key_changed" or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
+    return kind in ("key_changed", "expired") or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
 
 
 def number_for(table: str, last: int, known: Quarantines) -> int:
@@ -118,14 +121,21 @@ def number_for(table: str, last: int, known: Quarantines) -> int:
     return last if case is None else max(last, case.quarantine.n + 1)
 
 
-def failed_table(stream: str, table: str, kind: Kind, error: str, stand: Standing, n: int, last: int, now: str) -> Quarantine:
+def failed_table(
+    stream: str, table: str, kind: Kind, error: str, stand: Standing, n: int, last: int, now: str
+) -> Quarantine:
     """The quarantine of a table that can't be committed to."""
-    reason: Reason = "key_changed" if kind == "key_changed" else "failed"
-    cause = "set the key back in firn.yaml or rebuild the table" if kind == "key_changed" else "mend the cause"
+    reason: Reason = "failed"
+    if kind == "key_changed" or kind == "expired":
+        reason = kind
+    cause = {
+        "key_changed": "set the key back in firn.yaml or rebuild the table",
+        "expired": "rebuild the table from its source",
+    }.get(kind, "mend the cause")
     return Quarantine(
         FORMAT, stream, n, now, reason, error,
         f"{cause}, then run `firn release {stream} {table}` (it gets what it lacks), or with --skip (it never does)",
-        table=table, epoch=stand.done + 1, last=last,
+        table=table, epoch=stand.done + 1, upto=last, last=last,
     )  # fmt: skip
 
 
@@ -136,21 +146,27 @@ def rolled_back_table(stream: str, table: str, stand: Standing, n: int, last: in
         f"{table} is at epoch {stand.done} and was at {stand.expected}: it was rolled back, or dropped",
         f"run `firn release {stream} {table} --replay` (epochs {stand.done + 1} to {stand.expected} are applied again) "
         "or --skip (they stay out on purpose)",
-        table=table, epoch=stand.done + 1, last=last,
+        table=table, epoch=stand.done + 1, upto=stand.expected, last=last,
     )  # fmt: skip
 
 
-def restored_source(stream: str, span: Span, high: High, generation: int, first: int, last: int, now: str) -> Quarantine:
+def restored_source(
+    stream: str, span: Span, high: High, generation: int, first: int, last: int, now: str
+) -> Quarantine:
     """The quarantine of a stream whose source went back."""
-    assert span.low is not None  # went_back said so
+    position, time = span.low or (b"", 0)  # went_back has seen it
     return Quarantine(
         FORMAT, stream, last, now, "source_restored",
-        f"the source went back: a change of {span.low[1]} ms has position {span.low[0].hex()}, below {high[0]} which was "
-        f"reached by {high[1]} ms; it was restored from a backup, or another server took its place",
+        f"the source went back: a change of {_time(time)} has position {position.hex()}, below {high[0]}, which it had "
+        f"reached by {_time(high[1])}; it was restored from a backup, or another server took its place",
         f"write `generation: {generation + 1}` under streams.{stream} in firn.yaml and publish it: from then on "
         f"positions count anew; if the source was not restored, run `firn release {stream}`",
         epoch=first, last=last, high=high[0], generation=generation,
     )  # fmt: skip
+
+
+def _time(ms: int) -> str:
+    return layout.instant(datetime.fromtimestamp(ms / 1000, UTC))
 
 
 def killing_epoch(stream: str, n: int, runs: int, now: str) -> Quarantine:
@@ -172,8 +188,3 @@ def accepted(known: Quarantines, high: High | None) -> bool:
 def waiting_for_release(cut: Cut | None, known: Quarantines) -> bool:
     """Whether tables were released that the newest cut leaves behind: a job has to bring them up."""
     return cut is not None and any(table not in known.held() for table in cut.quarantined)
-
-
-def without(sealed: Mapping[int, object], known: Quarantines) -> list[int]:
-    """The epochs of `sealed` that are not quarantined: a lifted one's batches are in another epoch."""
-    return [n for n in sorted(sealed) if n not in known.epochs]

@@ -12,7 +12,8 @@ from firn.streams.names import TableName
 
 # What a rejected row has, beside epoch, batch, index, pos, schema, _code and _message.
 KEPT: Final = (
-    "table", "op", "connector", "order", "ts", "tx_order", "flat", "key", "before", "after", "occurrence", "origin"
+    "table", "op", "connector", "order", "ts", "tx_order", "emitted", "flat", "key", "before", "after", "occurrence",
+    "origin",
 )  # fmt: skip
 
 

@@ -14,9 +14,11 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     for those that are quarantined.
 
     progress     the last epoch that is in each table
-    counts       what became of the changes since the cut before, by table: events = merged + superseded + ignored + dead
+    counts       what became of the changes since the cut before, by table (a source table where none could be told):
+                 events = merged + superseded + ignored + dead
     filtered     staged changes since the cut before that no rule takes
-    high         the highest position so far (hex) and the source time of its change (ms); None where none is known
+    high         the highest position so far (hex), and the newest source time (ms) of the changes that led up to it;
+                 None where none is known
     quarantined  tables that this cut leaves behind, with the reason
     """
 

@@ -56,6 +56,7 @@ class StagedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     order: str | None = None
     ts: int | None = None
     tx_order: int | None = None
+    emitted: int | None = None
     flat: bool = False
     key: str | None = None
     before: str | None = None
@@ -163,8 +164,8 @@ def staged_change(change: Change) -> StagedChange:
 
     return StagedChange(
         table=change.table, op=change.op, connector=change.connector, order=change.order, ts=change.ts,
-        tx_order=change.tx_order, flat=change.flat, key=text(change.key), before=text(change.before),
-        after=text(change.after), schema=text(change.schema),
+        tx_order=change.tx_order, emitted=change.emitted, flat=change.flat, key=text(change.key),
+        before=text(change.before), after=text(change.after), schema=text(change.schema),
     )  # fmt: skip
 
 

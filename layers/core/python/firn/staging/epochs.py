@@ -58,7 +58,7 @@ class Epoch(msgspec.Struct, frozen=True):
 
 
 _decode = msgspec.json.Decoder(Epoch).decode
-_encode = msgspec.json.encode
+encode = msgspec.json.encode
 # Epochs never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
 _known: dict[int, tuple[weakref.ref[Store], dict[tuple[str, int], Epoch]]] = {}
 _KNOWN_LIMIT: Final = 2_000
@@ -153,7 +153,7 @@ def seal(store: Store, stream: str, found: Candidates, *, now: datetime, config:
         for table, rows in meta.tables.items():
             tables[table] = tables.get(table, 0) + rows
     epoch = Epoch(FORMAT, stream, found.next_n, nonce, layout.instant(now), config, found.batches, tables)
-    return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), _encode(epoch)) else None
+    return epoch if put_if_absent(store, layout.epoch_path(stream, epoch.n), encode(epoch)) else None
 
 
 def epoch_of(store: Store, batch: str) -> Epoch | None:

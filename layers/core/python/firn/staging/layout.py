@@ -5,6 +5,7 @@
     epochs/{stream}/{n:020d}.json                               cuts/{stream}/{n:020d}.json, cuts/_kept/{name}.json
     receipts/{stream}/{sha256 of the key}, ….2, ….3            config/{sha}.yaml, config/current.json
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
+    rebuilds/{run}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -97,6 +98,18 @@ def batch_dead_path(batch: str) -> str:
 def dead_name(path: str) -> str:
     """What names a dead-letter object among those of its stream: the batch's id, or the commit's own name."""
     return path.rpartition("/")[2].removesuffix(".parquet")
+
+
+def dead_folder(stream: str, when: datetime) -> str:
+    """Below which lie the dead letters of a day: of batches received then, and of commits of epochs sealed then."""
+    return f"{dead_prefix(stream)}/{when:%Y/%m/%d}"
+
+
+def commit_of(name: str) -> tuple[int, str] | None:
+    """(epoch, place) in the name of a commit's dead letters (jobs/rejects.py); None for any other name."""
+    number, _, place = name.removeprefix("commit-").partition("-")
+    known = name.startswith("commit-") and len(number) == 20 and number.isascii() and number.isdigit()
+    return (int(number), place) if known else None
 
 
 def dead_day(path: str) -> str:
@@ -228,6 +241,13 @@ def receipt_path(stream: str, key: str, kind: str = "", link: int = 1) -> str:
 def config_path(sha: str) -> str:
     """A configuration by the hash of its text."""
     return f"config/{sha}.yaml"
+
+
+def rebuild_path(run: str) -> str:
+    """What became of one run of `firn rebuild`; `run` is its id, in letters and digits."""
+    if not run.isalnum():
+        raise ValueError(f"{run!r} can't name a rebuild: letters and digits only")
+    return f"rebuilds/{run}.json"
 
 
 def instant(when: datetime) -> str:

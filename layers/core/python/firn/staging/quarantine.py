@@ -1,7 +1,7 @@
 """Quarantine: a table, an epoch or a whole stream that is left out until somebody has looked (docs/adr/0009).
 
-Append-only, like all of the log: an object says that something is held, a sibling that it is lifted. Nothing is deleted,
-so two jobs, a job and a person, or a crash between two steps can't undo each other's.
+Append-only, like all of the log: an object says that something is held, a sibling that it is lifted. Nothing is
+deleted, so two jobs, a job and a person, or a crash between two steps can't undo each other's.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,11 @@ from firn.staging.batch import FORMAT
 from firn.staging.store import Store, get, paths, put_if_absent
 from firn.streams.names import TableName
 
-Reason = Literal["key_changed", "failed", "rolled_back", "source_restored", "killed"]
+Reason = Literal[
+    "key_changed", "failed", "rolled_back", "expired",  # a table
+    "killed", "renumbered",  # an epoch
+    "source_restored",  # the stream
+]  # fmt: skip
 How = Literal["retry", "replay", "skip"]
 
 STREAM: Final = "stream"
@@ -27,6 +31,7 @@ class Quarantine(msgspec.Struct, frozen=True, omit_defaults=True):
     n           its number among those of the same thing; for an epoch the epoch's
     table       the target table; None for an epoch and for the stream
     epoch       the first epoch that is left behind
+    upto        the last one that `skip` leaves out for good
     last        the last epoch of the job that found it
     high        for a stream: the position (hex) below which its source fell
     generation  for a stream: its generation then; a higher one lifts the quarantine
@@ -41,6 +46,7 @@ class Quarantine(msgspec.Struct, frozen=True, omit_defaults=True):
     advice: str
     table: str | None = None
     epoch: int = 0
+    upto: int = 0
     last: int = 0
     high: str = ""
     generation: int = 0
@@ -65,12 +71,14 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Quarantines(msgspec.Struct, frozen=True):
-    """All of a stream's. `tables`: the newest case of each; `skipped`: the epoch up to which each was told to skip."""
+    """All of a stream's. `tables`: the newest case of each; `skipped`: the epoch up to which each was told to skip;
+    `left_out`: all ranges of epochs (both ends included) that it was told to."""
 
     stream: tuple[Case, ...] = ()
     epochs: dict[int, Case] = {}
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
+    left_out: dict[str, list[tuple[int, int]]] = {}
 
     def held(self) -> dict[str, Quarantine]:
         """The tables that are held now."""
@@ -82,6 +90,23 @@ class Quarantines(msgspec.Struct, frozen=True):
             if case.lift is None and case.quarantine.generation >= generation:
                 return case.quarantine
         return None
+
+    def outgrown(self, generation: int, committed: int) -> bool:
+        """Whether a higher generation lifted the stream's quarantine, and no cut since has shown a job done."""
+        cases = [case.quarantine for case in self.stream]
+        return any(one.last > committed and one.generation < generation for one in cases)
+
+    def all_held(self, generation: int) -> dict[str, Quarantine]:
+        """All that is held under a configuration of this generation, by its name for people: `stream`, `epoch 7`, a
+        table."""
+        stream = self.held_stream(generation)
+        found = {"stream": stream} if stream else {}
+        found |= {f"epoch {n}": self.epochs[n].quarantine for n in self.held_epochs()}
+        return found | dict(sorted(self.held().items()))
+
+    def names(self, generation: int) -> tuple[str, ...]:
+        """The names in `all_held`."""
+        return tuple(self.all_held(generation))
 
     def held_epochs(self) -> list[int]:
         """The epochs that are held now."""
@@ -109,10 +134,10 @@ def hold(store: Store, quarantine: Quarantine) -> bool:
     return put_if_absent(store, path, _encode(quarantine))
 
 
-def lift(store: Store, quarantine: Quarantine, how: How, made_at: str, through: int = 0) -> bool:
+def lift(store: Store, quarantine: Quarantine, how: How, made_at: str) -> bool:
     """Lift it. -> False if it was lifted another way before. Raises StorageUnavailable, UnknownOutcome."""
     path = layout.quarantine_path(quarantine.stream, place_of(quarantine), quarantine.n, "lifted")
-    return put_if_absent(store, path, _encode(Lift(FORMAT, made_at, how, through)))
+    return put_if_absent(store, path, _encode(Lift(FORMAT, made_at, how, quarantine.upto if how == "skip" else 0)))
 
 
 def note_again(store: Store, stream: str, n: int) -> None:
@@ -124,7 +149,7 @@ def place_of(quarantine: Quarantine) -> str:
     """The folder of its object: the table's slug with a dot (no other name of the folder has one), epochs or stream."""
     if quarantine.table is not None:
         return TableName.parse(quarantine.table).slug.replace("/", ".")
-    return EPOCHS if quarantine.reason == "killed" else STREAM
+    return STREAM if quarantine.reason == "source_restored" else EPOCHS
 
 
 def _cases(store: Store, prefix: str, stream: str) -> dict[tuple[str, int], Case]:
@@ -147,15 +172,18 @@ def _cases(store: Store, prefix: str, stream: str) -> dict[tuple[str, int], Case
 def _arranged(cases: Mapping[tuple[str, int], Case]) -> Quarantines:
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
+    left_out: dict[str, list[tuple[int, int]]] = {}
     for case in cases.values():  # by number: the newest comes last
         table = case.quarantine.table
         if table is not None:
             tables[table] = case
             if case.lift is not None and case.lift.how == "skip":
                 skipped[table] = max(skipped.get(table, 0), case.lift.through)
+                left_out.setdefault(table, []).append((case.quarantine.epoch, case.lift.through))
     return Quarantines(
         stream=tuple(case for (what, _), case in cases.items() if what == STREAM),
         epochs={n: case for (what, n), case in cases.items() if what == EPOCHS},
         tables=tables,
         skipped=skipped,
+        left_out=left_out,
     )

@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 # than the queue's visibility time-out, so that a dead delivery's messages wait for no second redelivery.
 PATIENCE: Final = timedelta(seconds=30)
 _KIND: Final = "queue"
-_AT_ONCE: Final = 32  # claims in flight: a Lambda batch of 100 messages takes four round trips
+_AT_ONCE: Final = 16  # claims in flight: a Lambda batch of 100 messages takes seven round trips
 
 
 class Message(NamedTuple):

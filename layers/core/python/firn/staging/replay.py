@@ -22,7 +22,7 @@ from firn.staging.batch import FORMAT, BatchMeta, read_meta, write_batch
 from firn.staging.dead import DeadLetter, StagedChange, read_dead, write_dead
 from firn.staging.ingest import Random, dead_letters, stream_config
 from firn.staging.replays import Replay
-from firn.staging.retaking import Retaken, Retry, likeness, put_together, retake
+from firn.staging.retaking import Alike, Retaken, Retry, put_together, retake
 from firn.staging.store import Store, exists, get, paths, put_if_absent
 from firn.streams.config import Config, StreamConfig
 
@@ -59,9 +59,9 @@ class Choice:
         found = [path for path in paths(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
         if self.object is not None:
             found = [path for path in found if layout.dead_name(path) == self.object]
-        # Letters are written on the day their batch came, or later.
+        # Letters are written on the day their batch came, or later, by clocks that may differ.
         times = [self.since, layout.time_of(self.batch) if self.batch and layout.is_batch_id(self.batch) else None]
-        floor = max((f"{when:%Y/%m/%d}" for when in times if when), default="")
+        floor = max((f"{when - epochs.SKEW:%Y/%m/%d}" for when in times if when), default="")
         return [path for path in found if layout.dead_day(path) >= floor]
 
 
@@ -190,7 +190,7 @@ class _Object:
                 refused[row] = error
         return retaken, refused
 
-    def _landed(self, rows: Sequence[int], retaken: Mapping[int, Retaken]) -> dict[str, Counter[Any]]:
+    def _landed(self, rows: Sequence[int], retaken: Mapping[int, Retaken]) -> dict[str, Alike]:
         """The changes in the staged batches of the letters that do not know yet which of several equals they are."""
         needed: dict[str, set[int]] = {}
         for row in rows:
@@ -200,10 +200,12 @@ class _Object:
         for letter in self._letters:
             if letter.batch in needed:
                 needed[letter.batch].add(letter.index)
-        found: dict[str, Counter[Any]] = {}
+        found: dict[str, Alike] = {}
         for batch, dead in needed.items():
-            rows_there = _staged_rows(self._store, batch)
-            found[batch] = Counter(_like(change) for index, change in rows_there.items() if index not in dead)
+            found[batch] = Alike()
+            for index, change in _staged_rows(self._store, batch).items():
+                if index not in dead:
+                    found[batch].number(change)
         return found
 
     def _finish(self, claim: Replay, earlier: Sequence[Replay]) -> None:
@@ -293,16 +295,11 @@ def _staged_rows(store: Store, batch: str) -> dict[int, StagedChange]:
     names = [name for name in StagedChange.__struct_fields__ if name != "schema"]
     schemas = {one: text for one, text in zip(column("schema_id"), column("schema"), strict=True) if text is not None}
     columns = {name: column(name) for name in names}
-    seen: Counter[Any] = Counter()
+    seen = Alike()
     found: dict[int, StagedChange] = {}
     for place, (index, schema) in enumerate(zip(column("index"), column("schema_id"), strict=True)):
         change = StagedChange(**{name: columns[name][place] for name in names}, schema=schemas.get(schema))
         if change.occurrence is None:
-            change = msgspec.structs.replace(change, occurrence=seen[_like(change)])
-            seen[_like(change)] += 1
+            change = msgspec.structs.replace(change, occurrence=seen.number(change))
         found[index] = change
     return found
-
-
-def _like(change: StagedChange) -> Any:
-    return likeness(change.table, change.op, change.connector, change.order, change.before, change.after, change.key)

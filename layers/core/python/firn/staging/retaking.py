@@ -9,7 +9,7 @@ import msgspec
 from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes import parse
 from firn.errors import EventError, RequestError
-from firn.staging.dead import DeadLetter, StagedChange
+from firn.staging.dead import DeadLetter, StagedChange, staged_change
 from firn.staging.ingest import routed
 from firn.streams.config import StreamConfig
 
@@ -57,6 +57,8 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
                 "filtered_table",
                 f"no rule of stream {settings.name} takes {parsed.table[0]}: add one to firn.yaml, or leave the letter",
             )
+        if not found.ignored:
+            raise EventError("empty", "it holds no event")
     return Retaken(found, kept)
 
 
@@ -65,13 +67,13 @@ def put_together(
     retaken: Mapping[int, Retaken],
     rows: Sequence[int],
     settings: StreamConfig,
-    landed: Mapping[str, Counter[Any]],
+    landed: Mapping[str, "Alike"],
 ) -> Retry:
     """One batch of the letters `rows`.
 
     letters  all of one dead-letter object
     retaken  by row, all that can be taken: which of several equal changes one is does not depend on what is replayed
-    landed   how often each change stands in the staged batches that the letters come from, as `likeness` names it
+    landed   the changes in the staged batches that the letters come from
     """
     occurrences = _occurrences(letters, retaken, landed)
     columns: dict[str, list[Any]] = {name: [] for name in _ROWS}
@@ -93,11 +95,25 @@ def put_together(
     return again._replace(parsed=Parsed(**columns, ignored=dict(ignored), rejected=rejected))
 
 
-def likeness(table: str, op: str, connector: str, order: str | None, before: Any, after: Any, key: Any) -> Any:
-    """What equal changes of one request have in common (changes/placing.py counts them by position and content)."""
-    images = tuple(image.decode() if isinstance(image, bytes) else image for image in (before, after))
-    whole = key.decode() if isinstance(key, bytes) else key
-    return table, op, connector, order, images, whole if images == (None, None) else None
+class Alike:
+    """Numbers the equal changes of one request, as changes/placing.py does by position and content: those that were
+    emitted at one instant are one."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[Any, ...], dict[int, int]] = {}
+
+    def number(self, change: StagedChange) -> int:
+        """How many changes like this one came before it."""
+        key = change.key if change.before is None and change.after is None else None
+        like = (change.table, change.op, change.connector, change.order, change.before, change.after, key)
+        alike = self._seen.setdefault(like, {})
+        return alike.setdefault(-len(alike) - 1 if change.emitted is None else change.emitted, len(alike))
+
+    def copy(self) -> "Alike":
+        """What goes on counting from here."""
+        found = Alike()
+        found._seen = {like: dict(alike) for like, alike in self._seen.items()}
+        return found
 
 
 def _one(change: StagedChange) -> Parsed:
@@ -112,31 +128,26 @@ def _in_its_place(parsed: Parsed, change: StagedChange) -> Parsed:
     place: dict[str, Any] = {}
     if parsed.order[0] is None:
         place = {"order": [change.order], "connector": [change.connector]}
-    for name in ("ts", "tx_order"):
+    for name in ("ts", "tx_order", "emitted"):
         if getattr(parsed, name)[0] is None:
             place[name] = [getattr(change, name)]
     return msgspec.structs.replace(parsed, **place)
 
 
 def _occurrences(
-    letters: Sequence[DeadLetter], retaken: Mapping[int, Retaken], landed: Mapping[str, Counter[Any]]
+    letters: Sequence[DeadLetter], retaken: Mapping[int, Retaken], landed: Mapping[str, "Alike"]
 ) -> dict[int, list[int | None]]:
     """Which of several equal changes each is: after those that landed, in the order of the letters."""
-    seen: dict[str, Counter[Any]] = {}
+    seen: dict[str, Alike] = {}
     found: dict[int, list[int | None]] = {}
     for row in sorted(retaken):
         letter, (parsed, kept) = letters[row], retaken[row]
         if kept is not None and kept.occurrence is not None:
             found[row] = [kept.occurrence]
             continue
-        before = seen.setdefault(letter.batch, Counter(landed.get(letter.batch, ())))
-        found[row] = []
-        for change in parsed.changes():
-            like = likeness(
-                change.table, change.op, change.connector, change.order, change.before, change.after, change.key
-            )
-            found[row].append(before[like])
-            before[like] += 1
+        if letter.batch not in seen:
+            seen[letter.batch] = landed[letter.batch].copy() if letter.batch in landed else Alike()
+        found[row] = [seen[letter.batch].number(staged_change(change)) for change in parsed.changes()]
     return found
 
 

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from firn.staging import cuts, epochs, layout
+from firn.staging import cuts, epochs, layout, quarantine
 from firn.staging.batch import read_meta
 from firn.staging.store import Store
 
@@ -34,7 +34,8 @@ def batch_status(store: Store, batch: str) -> BatchStatus | None:
     if meta is None:
         return None
     epoch = epochs.epoch_of(store, batch)
-    cut = None if epoch is None else cuts.covering(store, epoch.stream, epoch.n)
+    held = epoch is not None and epoch.n in quarantine.read_epochs(store, epoch.stream)  # cuts go past it
+    cut = None if epoch is None or held else cuts.covering(store, epoch.stream, epoch.n)
     return BatchStatus(
         batch_id=batch,
         stream=meta.stream,

@@ -1,0 +1,88 @@
+"""The cut at the end of a job, told from the tables and the log alone: a job that found all done tells the same."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from firn.jobs import quarantine as rules
+from firn.jobs.outcome import COUNTS, Outcome
+from firn.jobs.progress import TableState, epoch_of
+from firn.jobs.quarantine import High
+from firn.jobs.work import Counts, Work
+from firn.staging import cuts, epochs, layout
+from firn.streams.names import TableName
+
+
+def write_cut(
+    work: Work, outcomes: Sequence[Outcome], high: High | None, held: Mapping[str, str], now: datetime
+) -> None:
+    """Put the cut, if absent: all tables of the stream, those that this range did not touch too; `held` stay behind.
+
+    Writes none if a later range came first in some table: a cut here would show that table too new, and that range's
+    job makes its own. Raises StorageUnavailable, UnknownOutcome, and what the catalog raises.
+    """
+    if work.before is not None and work.last <= work.before.n:
+        return
+    changed = {TableName.parse(outcome.table) for outcome in outcomes}
+    states = {name: work.lake.state(name) if name in changed else state for name, state in work.states.items()}
+    if any(state.progress(work.stream) > work.last for state in states.values() if state):
+        return
+    there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}
+    counts = work.refused()
+    for name, state in there.items():
+        _add(counts, str(name), _counted(work, name, state))
+    for outcome in outcomes:
+        if outcome.status == "empty":
+            _add(counts, outcome.table, {count: getattr(outcome, count) for count in COUNTS})
+    for name in states:
+        _add(counts, str(name), _skipped(work, name))
+    cuts.write(
+        work.store,
+        cuts.make(
+            work.stream,
+            work.last,
+            layout.instant(now),
+            {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
+            progress=_progress(work, states),
+            counts={table: found for table, found in counts.items() if any(found.values())},
+            filtered=work.filtered(),
+            high=high,
+            quarantined=dict(held),
+        ),
+    )
+
+
+def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:
+    """A table that was rolled back keeps what it had: that is how the next job sees that it lacks something."""
+    found = {}
+    for name, state in states.items():
+        skipped = min(work.known.skipped.get(str(name), 0), work.last)
+        at = max(state.progress(work.stream) if state else 0, skipped, work.standing(name).expected)
+        if at:
+            found[str(name)] = at
+    return found
+
+
+def _counted(work: Work, table: TableName, state: TableState) -> dict[str, int]:
+    """The sums of the snapshots in the table's ancestry that the cut before does not have."""
+    after = 0
+    if work.before is not None:
+        after = work.before.progress.get(str(table), 0) if rules.covered(work.before) else work.before.n
+    new = [s for s in state.ancestry if after < epoch_of(work.stream, s) <= work.last]
+    return {count: sum(int(summary.get(f"firn.{count}", 0)) for summary in new) for count in COUNTS}
+
+
+def _skipped(work: Work, table: TableName) -> dict[str, int]:
+    """Changes that were skipped on purpose since the cut before, and that no snapshot had: they are ignored."""
+    through = min(work.known.skipped.get(str(table), 0), work.last)
+    done = work.standing(table).expected
+    if through <= done:
+        return {}
+    sealed = epochs.read_range(work.store, work.stream, done + 1, through)
+    rows = work.rows(table, (epoch for epoch in sealed if epoch.n not in work.known.epochs))
+    return {"events": rows, "ignored": rows}
+
+
+def _add(counts: Counts, table: str, more: Mapping[str, int]) -> None:
+    have = counts.setdefault(table, dict.fromkeys(COUNTS, 0))
+    for name, count in more.items():
+        have[name] += count

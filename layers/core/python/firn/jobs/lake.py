@@ -1,0 +1,59 @@
+"""The commit job's port: where tables are. Spark and Iceberg (firn_spark.lake), or tables in memory (tests/model)."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from firn.jobs.facts import TableFacts
+from firn.jobs.failures import Failure
+from firn.jobs.outcome import Outcome
+from firn.jobs.progress import TableState
+from firn.jobs.quarantine import High, Span
+from firn.jobs.targets import Target
+from firn.staging.epochs import Epoch
+from firn.streams.config import StreamConfig
+from firn.streams.names import TableName
+
+
+class Range(Protocol):
+    """The changes of some epochs, read once, for all tables that they go to."""
+
+    @property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """What the changes say about their tables, by source table."""
+
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time: quarantine.span_of."""
+
+    def commit(self, target: Target, above: int = 0) -> Outcome:
+        """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks, in one snapshot.
+
+        Never raises an Exception: a failure is in the outcome.
+        """
+
+    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of a source table that can't be placed.
+
+        -> those that no earlier run had written, by source table and reason. Raises StorageUnavailable,
+        UnknownOutcome."""
+
+    def close(self) -> None:
+        """Let go of what was read."""
+
+
+class Lake(Protocol):
+    """The tables, and a way to bring changes into them."""
+
+    def state(self, table: TableName) -> TableState | None:
+        """The table as the catalog has it now; None if there is none. Raises what the catalog raises."""
+
+    def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
+        """Read these epochs. A snapshot made of them carries `last` as its progress."""
+
+    def failure(self, error: Exception) -> Failure:
+        """What an exception of this lake means."""
+
+
+def place_of(epoch: int, number: int) -> int:
+    """Orders batch `number` (from 0) of an epoch among the batches of all epochs: arrival order, for what has no
+    position."""
+    return (epoch << 20) + number

@@ -1,0 +1,136 @@
+"""What a commit job finds when it begins: epochs, configuration, the cut before, quarantines, the tables' states."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from firn.errors import EventError, FirnError
+from firn.jobs import quarantine as rules
+from firn.jobs.lake import Lake
+from firn.jobs.outcome import COUNTS
+from firn.jobs.progress import TableState
+from firn.jobs.quarantine import Standing
+from firn.staging import configs, cuts, epochs, quarantine
+from firn.staging.epochs import Epoch
+from firn.staging.quarantine import Quarantines
+from firn.staging.store import Store
+from firn.streams.config import StreamConfig
+from firn.streams.names import TableName
+
+Counts = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
+    tables that they go to, each with the last epoch that does; `states`, `standings`: of these tables and of those of
+    the cut `before`."""
+
+    store: Store
+    lake: Lake
+    stream: str
+    last: int
+    settings: StreamConfig
+    before: cuts.Cut | None
+    known: Quarantines
+    epochs: Mapping[int, Epoch]
+    touched: Mapping[TableName, int]
+    states: Mapping[TableName, TableState | None]
+    standings: Mapping[TableName, Standing]
+
+    def progress(self, table: TableName) -> int:
+        """The last epoch in the table's ancestry."""
+        state = self.states.get(table)
+        return state.progress(self.stream) if state else 0
+
+    def standing(self, table: TableName) -> Standing:
+        """How the table stood; one that nothing was known of has nothing."""
+        return self.standings.get(table, Standing(0, 0))
+
+    def target(self, source: str) -> TableName | None:
+        """Where a source table's changes go; None if nowhere."""
+        try:
+            rule = self.settings.rule_for(source)
+            return rule.target(source) if rule else None
+        except EventError:
+            return None
+
+    def rows(self, table: TableName, sealed: Iterable[Epoch]) -> int:
+        """Staged changes in the epochs that go to the table."""
+        return sum(n for epoch in sealed for source, n in epoch.tables.items() if self.target(source) == table)
+
+    def sources(self, table: TableName) -> tuple[str, ...]:
+        """The source tables of the range that go to the table."""
+        names = {source for epoch in self.epochs.values() for source in epoch.tables}
+        return tuple(source for source in sorted(names) if self.target(source) == table)
+
+    def filtered(self) -> int:
+        """Staged changes that no rule takes."""
+        return sum(rows for table, rows in self._rows() if not self._refuses(table) and self.target(table) is None)
+
+    def refused(self) -> Counts:
+        """Staged changes of source tables that can't be placed: they are dead letters, by source table."""
+        found: dict[str, int] = {}
+        for table, rows in self._rows():
+            if self._refuses(table):
+                found[table] = found.get(table, 0) + rows
+        return {table: dict.fromkeys(COUNTS, 0) | {"events": rows, "dead": rows} for table, rows in found.items()}
+
+    def _rows(self) -> Iterable[tuple[str, int]]:
+        return (found for epoch in self.epochs.values() for found in epoch.tables.items())
+
+    def _refuses(self, table: str) -> bool:
+        try:
+            rule = self.settings.rule_for(table)
+            if rule is not None:
+                rule.target(table)
+        except EventError:
+            return True
+        return False
+
+
+def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
+    """Looks around. Epochs before `first` that no cut covers belong to the range too: to leave one out would lose it.
+
+    Raises FirnError (an epoch is not sealed, no such stream), StorageUnavailable, and what the catalog raises.
+    """
+    before = cuts.read(store, stream, cuts.newest(store, stream))
+    known = quarantine.read_all(store, stream)
+    sealed = _sealed(store, stream, min(first, 1 + (before.n if before else 0)), first, last, known)
+    config = configs.load(store, sealed[max(sealed)].config)
+    settings = config.streams.get(stream)
+    if settings is None:
+        raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
+    mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
+    touched = _touched(settings, mine)
+    names = {*touched, *(map(TableName.parse, (*before.tables, *before.quarantined)) if before else ())}
+    states = {name: lake.state(name) for name in sorted(names)}
+    standings = {
+        name: rules.standing(str(name), state.progress(stream) if state else 0, before, known)
+        for name, state in states.items()
+    }
+    return Work(store, lake, stream, last, settings, before, known, mine, touched, states, standings)
+
+
+def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
+    numbers = [n for n in epochs.numbers(store, stream, start - 1) if n <= last and n not in known.epochs]
+    found = {n: epoch for n in numbers if (epoch := epochs.read(store, stream, n)) is not None}
+    missing = [n for n in range(first, last + 1) if n not in found and n not in known.epochs]
+    if missing:
+        raise FirnError(f"epoch {missing[0]} of {stream} is not sealed; dispatch starts jobs only for sealed epochs")
+    if not found:
+        raise FirnError(f"epochs {first} to {last} of {stream} are quarantined; see firn status")
+    return found
+
+
+def _touched(settings: StreamConfig, sealed: Mapping[int, Epoch]) -> dict[TableName, int]:
+    """The tables that the epochs touch, each with the last epoch that does."""
+    found: dict[TableName, int] = {}
+    for n in sorted(sealed):
+        for source in sealed[n].tables:
+            try:
+                rule = settings.rule_for(source)
+                if rule is not None:
+                    found[rule.target(source)] = n
+            except EventError:
+                continue
+    return found

@@ -1,0 +1,35 @@
+"""What to do about each reason of a dead letter, in a line. docs/dead-letters.md says more about each."""
+
+from typing import Final
+
+_BY_HAND: Final = "correct it by hand: firn dead export, edit `original`, firn dead replay --from FILE"
+_ENVELOPE: Final = "look whether the stream's `envelope` in firn.yaml is what the source sends; else " + _BY_HAND
+
+ADVICE: Final[dict[str, str]] = {
+    "bad_json": "the bytes were broken on their way; have the source send the event again, or " + _BY_HAND,
+    "not_utf8": "the bytes were broken on their way; have the source send the event again, or " + _BY_HAND,
+    "empty": "it holds no event: nothing is lost; leave it, it expires",
+    "not_an_object": _ENVELOPE,
+    "too_deep": "the event is nested deeper than JSON readers go; have the source send that column as text",
+    "bad_event": _ENVELOPE,
+    "missing_op": _ENVELOPE,
+    "unknown_op": _ENVELOPE,
+    "missing_table": _ENVELOPE,
+    "missing_image": "have the source send the row (REPLICA IDENTITY FULL) or the record's key; else " + _BY_HAND,
+    "bad_table": "correct `to` of the table's rule in firn.yaml, so that it gives a name; then replay",
+    "ambiguous_table": "leave one rule that the table fits in firn.yaml, or have the source send the schema; replay",
+    "filtered_table": "no rule takes the table now: add one to firn.yaml and replay, or leave the letter, it expires",
+    "bad_position": "set or correct the stream's `order_by` in firn.yaml; else " + _BY_HAND,
+    "bad_schema": "the inline schema can't be read: switch it off at the source, then " + _BY_HAND,
+    "bad_image": _BY_HAND,
+    "no_key": "correct the table's `key` in firn.yaml; else have the source send the whole row, or " + _BY_HAND,
+    "type_mismatch": "correct the column's type under `columns` in firn.yaml, or " + _BY_HAND,
+    "out_of_range": "widen the column's type, or write `out_of_range: null` in firn.yaml; then replay",
+    "message_conflict": "a queue message id came with two bodies: if this one is another change, replay it",
+    "too_old": "the change is older than the memory of deletes; look whether its row still exists at the source",
+}
+
+
+def advice(reason: str) -> str:
+    """What to do about it; for a reason of a newer Firn, where to look."""
+    return ADVICE.get(reason, "look the reason up in docs/dead-letters.md")

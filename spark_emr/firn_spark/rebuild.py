@@ -1,0 +1,338 @@
+"""The rebuild of one table from the staged log (docs/adr/0012-rebuild.md): into a new table, in place, or as a check.
+
+It commits ranges of epochs with the commit job's own code, each with the progress in its snapshot. So a rebuild that died
+goes on where it was, and nothing is in it twice.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.storagelevel import StorageLevel
+
+from firn.changes.placing import Order
+from firn.changes.positions import WIDTH
+from firn.errors import TransientError
+from firn.jobs.failures import Failure
+from firn.jobs.planning import OP, POSITION
+from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
+from firn.jobs.targets import Target, route
+from firn.staging import configs, cuts, layout
+from firn.staging.dead import Counts
+from firn.staging.store import Store, open_store, put
+from firn.streams.config import Config
+from firn.streams.names import TableName, quoted
+from firn_spark import session as sessions
+from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
+from firn_spark.commit import print_line
+from firn_spark.evolve import Table
+from firn_spark.facts import facts_of
+from firn_spark.failures import failure_of
+from firn_spark.lake import batches_of
+from firn_spark.memory import SUFFIX, spark_type
+from firn_spark.read import raw_changes
+from firn_spark.table_job import TableJob
+
+CHECK: Final = "__check"
+_CATCH_UPS: Final = 20
+Log = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to rebuild: exactly one of `into` (a new table), `in_place` and `check`.
+
+    run      the run's id: names its result in storage
+    to       an epoch's number or a time, None for all; only with `into`
+    number   which rebuild in place this is, from 1: one that is published already is not done again; 0: the next
+    partial  take what is left of a log that does not reach back to its beginning; only with `into`
+    """
+
+    run: str
+    table: TableName
+    into: TableName | None = None
+    in_place: bool = False
+    check: bool = False
+    to: str | None = None
+    number: int = 0
+    partial: bool = False
+
+
+@dataclass
+class Result:
+    """What became of it. `status`: done (also if an earlier run had done it), differs (a check), failed.
+
+    epochs        stream -> the epoch up to which the rebuilt table has everything
+    only_live, only_rebuilt   of a check: rows that the live table has and the rebuilt one has not, and the reverse
+    dead          changes of these epochs that can't be taken under the present configuration; `dead_new`: those of them
+                  that were no dead letters before (in place: they are now)
+    """
+
+    table: str
+    status: str = "done"
+    into: str | None = None
+    branch: str | None = None
+    tag: str | None = None
+    epochs: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    merged: int = 0
+    dead: int = 0
+    dead_new: int = 0
+    rows: int = 0
+    only_live: int = 0
+    only_rebuilt: int = 0
+    error: str | None = None
+    failure: str | None = None
+
+
+def run(
+    request: Request,
+    staging: str,
+    warehouse: str,
+    catalog_uri: str,
+    *,
+    spark: SparkSession | None = None,
+    log: Log = print_line,
+    size: int = RANGE_BYTES,
+) -> int:
+    """Rebuilds; the result is logged and put where `firn rebuild` reads it. -> 0 if done, 1 if it failed or differs.
+
+    `size`: staged bytes that one commit takes.
+    """
+    result = Result(str(request.table))
+    store: Store | None = None
+    try:
+        store = open_store(staging)
+        config = configs.load(store, configs.current_sha(store))
+        spark = spark or sessions.build(catalog_uri, warehouse)
+        _Rebuild(request, store, staging, warehouse, config, spark, log, size, result).run()
+    except Exception as error:  # noqa: BLE001 (the job's edge: whatever it is, say it in one line and exit 1)
+        found = error.failure if isinstance(error, RangeFailed) else failure_of(error)
+        result.status, result.error, result.failure = "failed", found.text, found.kind
+    line = {name: value for name, value in asdict(result).items() if value is not None}
+    log(line)
+    if store is not None:
+        put(store, layout.rebuild_path(request.run), json.dumps(line, ensure_ascii=False).encode())
+    return 0 if result.status == "done" else 1
+
+
+class RangeFailed(Exception):
+    """One range could not be committed. What was committed before it stays, and the next run goes on there."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.text)
+        self.failure = failure
+
+
+class _Job(TableJob):
+    """A table job over the rebuild's own view of the catalog. Dead letters of a table that is not the live one are not
+    written: they are dead letters of the live table already."""
+
+    def __init__(self, tables: Placed, letters: bool, *given: Any) -> None:
+        super().__init__(*given)
+        self._tables = tables
+        self._letters = letters
+
+    def _write_letters(self, target: Target, rows: Sequence[Mapping[str, Any]]) -> Counts:
+        return super()._write_letters(target, rows) if self._letters else Counts()
+
+
+class _Rebuild:
+    def __init__(
+        self,
+        request: Request,
+        store: Store,
+        staging: str,
+        warehouse: str,
+        config: Config,
+        spark: SparkSession,
+        log: Log,
+        size: int,
+        result: Result,
+    ) -> None:
+        self._request = request
+        self._store = store
+        self._staging = staging
+        self._warehouse = warehouse
+        self._config = config
+        self._spark = spark
+        self._log = log
+        self._size = size
+        self._result = result
+        mark = f"{request.table} {config.sha[:16]}{' partial' if request.partial else ''}"
+        self._tables = Placed(spark, mark)
+        self._live = self._tables.load(request.table)
+
+    def run(self) -> None:
+        if self._request.into is not None:
+            self._into(self._request.into)
+        elif self._live is None:
+            raise CannotRebuild(
+                f"there is no table {self._request.table}: rebuild it with --into {self._request.table}"
+            )
+        elif self._request.check:
+            self._check(self._live)
+        else:
+            self._in_place(self._live)
+
+    def _into(self, name: TableName) -> None:
+        """Into a table of its own, which may be there from a run that did not come to its end."""
+        facts = TableName(name.namespace, name.table + SUFFIX)
+        if self._tables.load(name) is None and self._tables.marked(facts):
+            self._tables.drop(facts)  # its table was dropped: they tell of rows that are no longer there
+        for one in (name, facts):
+            if self._tables.load(one) is not None and not self._tables.marked(one):
+                raise CannotRebuild(
+                    f"{one} exists and is no rebuild of {self._request.table} under this configuration that could be "
+                    "gone on with: drop it, or name another table"
+                )
+        self._result.into = str(name)
+        parts = plan(self._store, self._config, self._request.table, to=self._request.to, partial=self._request.partial)
+        for part in parts:
+            self._bring(part, name, letters=False)
+        self._result.rows = self._spark.table(self._loaded(name).sql).count()
+
+    def _check(self, live: Table) -> None:
+        """Into a table that is dropped again, compared with the live one as it was at the beginning."""
+        self._of_the_log(live)
+        name = TableName(live.name.namespace, live.name.table + CHECK)
+        names = (name, TableName(name.namespace, name.table + SUFFIX))
+        parts = plan(self._store, self._config, live.name, upto=self._progress(live))
+        for one in names:
+            if self._tables.load(one) is not None and not self._tables.marked(one):
+                raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
+            self._tables.drop(one)
+        try:
+            own = {"firn.key", "firn.mode", "firn.stream"}
+            properties = {key: value for key, value in live.state.properties.items() if key in own}
+            self._tables.like(name, live, self._warehouse, properties)
+            for part in parts:
+                self._bring(part, name, letters=False)
+            self._compare(live, self._loaded(name))
+        finally:
+            for one in names:
+                self._tables.drop(one)
+
+    def _in_place(self, live: Table) -> None:
+        """On a branch, which then becomes main."""
+        self._of_the_log(live)
+        if live.state.snapshot_id is None:
+            raise CannotRebuild(f"{live.name} has no snapshot yet: there is nothing to rebuild")
+        work = InPlace(self._spark, self._tables, live.name, self._request.number or times_rebuilt(live) + 1)
+        for left in reversed(range(_CATCH_UPS)):
+            main = work.main()
+            upto = self._progress(main)
+            self._result.epochs = dict(upto)
+            if work.published():
+                self._result.rows = self._spark.table(main.sql).count()
+                return
+            parts = plan(self._store, self._config, live.name, upto=upto)
+            sources = sorted({source for part in parts for source in part.sources})
+            rule = self._config.streams[parts[0].stream].rule_for(sources[0])
+            key = rule.key if rule and rule.key is not None else main.key() or ()
+            mode = "mirror" if key and rule and rule.mode == "mirror" else "append"
+            try:
+                branch = work.begin(key, mode, sources, self._config.sha)
+                self._result.branch, self._result.tag = branch.name, branch.tag
+                for part in parts:
+                    self._bring(part, live.name, letters=True)
+                work.publish(branch, upto)
+            except Moved:
+                if not left:
+                    raise TransientError(
+                        f"{live.name} was committed to before each of {_CATCH_UPS} tries to publish the rebuild; run it "
+                        "again in a quieter hour: it goes on where it is"
+                    ) from None
+
+    def _of_the_log(self, live: Table) -> None:
+        if live.key() is None or not self._progress(live):
+            raise CannotRebuild(
+                f"{live.name} was not made by Firn: rows that were there before can't come from the staged log; "
+                "rebuild what the log has into a new table: --into NAME"
+            )
+
+    def _progress(self, table: Table) -> dict[str, int]:
+        return {stream: n for stream in self._config.streams if (n := table.state.progress(stream))}
+
+    def _bring(self, part: Part, name: TableName, *, letters: bool) -> None:
+        """Commits what the table `name` lacks of the part."""
+        table = self._tables.load(name)
+        done = table.state.progress(part.stream) if table else 0
+        newest = cuts.newest(self._store, part.stream)
+        cut = cuts.read(self._store, part.stream, newest) if newest else None
+        stops = {cut.progress.get(str(self._request.table), 0)} if cut else set()
+        for one in ranges(part, done, stops=stops, size=self._size):
+            self._range(part, one, name, letters)
+        self._result.epochs[part.stream] = max(part.last, done)
+
+    def _range(self, part: Part, one: Range, name: TableName, letters: bool) -> None:
+        settings = replace(part.settings, generation=one.generation)
+        raw = self._raw(part, one.epochs, one.generation).persist(StorageLevel.MEMORY_AND_DISK)
+
+        def log(sources: Sequence[str]) -> DataFrame:
+            older = [n for n in part.epochs if n <= one.last]
+            found = [
+                self._raw(part, {n: part.epochs[n] for n in older if part.generations[n] == generation}, generation)
+                for generation in sorted({part.generations[n] for n in older})
+            ]
+            every = found[0]
+            for more in found[1:]:
+                every = every.unionByName(more)
+            return every.where(f.col("table").isin(*sources))
+
+        try:
+            targets = route(settings, facts_of(raw)).targets
+            for target in (target for target in targets if target.name == self._request.table):
+                job = _Job(
+                    self._tables, letters,
+                    self._spark, self._store, part.stream, settings, self._warehouse, one.epochs, one.last, log,
+                )  # fmt: skip
+                outcome = job.commit(replace(target, name=name), raw)
+                self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
+                if outcome.status == "failed":
+                    text = f"epochs up to {one.last} of {part.stream}: {outcome.error}"
+                    raise RangeFailed(Failure(outcome.failure or "terminal", text))
+                self._result.events += outcome.events
+                self._result.merged += outcome.merged
+                self._result.dead += outcome.dead
+                self._result.dead_new += sum(n for counts in outcome.dead_new.values() for n in counts.values())
+        finally:
+            raw.unpersist()
+
+    def _raw(self, part: Part, epochs: Mapping[int, Any], generation: int) -> DataFrame:
+        order = Order(generation, part.settings.order_by)
+        whole = not self._request.partial
+        raw = raw_changes(self._spark, self._staging, batches_of(epochs), order, whole=whole)
+        return raw.where(f.col("table").isin(*part.sources))
+
+    def _compare(self, live: Table, rebuilt: Table) -> None:
+        """Row for row by the source's columns and the position, both ways."""
+        columns, _ = live.columns()
+        there = {field["name"] for field in rebuilt.state.fields}
+        # Older tables hold positions without what else is in an order (docs/adr/0011).
+        said = [f.substring(POSITION, 1, WIDTH).alias(POSITION)]
+        said += [f.col(OP)] if OP in {field["name"] for field in live.state.fields} else []
+        mine = [f.col(quoted(column.name)) for column in columns]
+        theirs = [
+            f.col(quoted(column.name))
+            if column.name in there
+            else f.lit(None).cast(spark_type(column)).alias(column.name)
+            for column in columns
+        ]
+        reader = self._spark.read.option("snapshot-id", str(live.state.snapshot_id))
+        old = reader.table(live.sql).select(*mine, *said)
+        new = self._spark.table(rebuilt.sql).select(*theirs, *said)
+        self._result.rows = new.count()
+        self._result.only_live = old.exceptAll(new).count()
+        self._result.only_rebuilt = new.exceptAll(old).count()
+        if self._result.only_live or self._result.only_rebuilt:
+            self._result.status = "differs"
+
+    def _loaded(self, name: TableName) -> Table:
+        table = self._tables.load(name)
+        if table is None:
+            raise LookupError(f"{name} is gone: it was dropped while it was filled")
+        return table

@@ -1,0 +1,168 @@
+"""A table again from the staged log: into a new one, in place, as a check; after a crash, and under another key."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.staging import configs, layout
+from firn.staging.dead import read_dead
+from firn.staging.store import get, paths
+from firn.streams.names import TableName
+from firn_spark import rebuild
+from firn_spark.rebuild import Request
+from firn_spark.table_job import TableJob
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import GONE, config, event
+
+pytestmark = pytest.mark.spark
+NAME = TableName("lake", "t")
+WANTED = ("id", "v", "w", "n", "_firn_pos")
+
+
+def history() -> list[list[dict[str, Any]]]:
+    """Five epochs: a delete, unavailable values, a moved key in two halves, a re-insert, a late change, a broken one."""
+    return [
+        [event("c", 10 + i, {"id": i, "v": f"long {i}", "w": "w", "n": i}) for i in range(1, 6)],
+        [event("u", 30, {"id": 1, "v": GONE, "w": "x", "n": 30}), event("d", 31, None, {"id": 2, "v": None, "n": 0})],
+        [
+            event("c", 41, {"id": 9, "v": GONE, "w": "moved", "n": 41}, commit=40),
+            event("c", 42, {"id": None, "v": "no key", "w": "", "n": 1}),
+        ],
+        [
+            event("d", 41, None, {"id": 3, "v": None, "n": 0}, commit=40),
+            event("u", 20, {"id": 1, "v": "late", "w": "y", "n": 20}),
+            event("u", 21, {"id": 2, "v": "too late", "w": "y", "n": 20}),
+        ],
+        [event("c", 50, {"id": 2, "v": "again", "w": "w", "n": 50})],
+    ]
+
+
+def landed(spark: SparkSession, folder: Path, text: str | None = None) -> Lake:
+    lake = Lake(spark, folder, text or config())
+    for events in history():
+        lake.land(events)
+    return lake
+
+
+def rebuilt(lake: Lake, run: str = "r1", **how: Any) -> tuple[int, dict[str, Any]]:
+    """Runs a rebuild in ranges of one epoch. -> its exit code, its result."""
+    lake.lines = []
+    request = Request(run, NAME, **how)
+    code = rebuild.run(
+        request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=lake.lines.append, size=1
+    )
+    stored = json.loads(get(lake.store, layout.rebuild_path(run)) or b"{}")
+    assert stored == lake.lines[-1]
+    return code, stored
+
+
+def rows(lake: Lake, table: str, snapshot: int | None = None) -> list[tuple[Any, ...]]:
+    loaded = lake.catalog.load_table(TableName.parse(table).identifier)
+    found = loaded.scan(snapshot_id=snapshot).to_arrow().to_pylist()
+    return sorted(tuple(row.get(name) for name in WANTED) for row in found)
+
+
+def letters(lake: Lake) -> int:
+    return sum(len(read_dead(lake.store, path)) for path in paths(lake.store, layout.dead_prefix("spec")))
+
+
+def test_a_rebuild_into_a_new_table_equals_the_old_one_row_for_row(spark: SparkSession, tmp_path: Path) -> None:
+    lake = landed(spark, tmp_path)
+    before, live = letters(lake), rows(lake, "lake.t")
+    assert len(live) == 5
+    code, result = rebuilt(lake, into=TableName("lake", "again"))
+    assert (code, result["status"], result["epochs"], result["rows"]) == (0, "done", {"spec": 5}, 5)
+    assert rows(lake, "lake.again") == live
+    assert letters(lake) == before, "its dead letters are there already"
+    assert [line["epoch"] for line in lake.lines[:-1]] == [1, 2, 3, 4, 5]
+    code, result = rebuilt(lake, run="r2", into=TableName("lake", "early"), to="2")
+    assert (code, result["epochs"]) == (0, {"spec": 2})
+    second = lake.catalog.load_table(("lake", "t")).metadata.snapshots[1].snapshot_id
+    assert rows(lake, "lake.early") == rows(lake, "lake.t", second), "--to gives the table as it was at that cut"
+    assert rebuilt(lake, run="r3", into=TableName("lake", "t"))[1]["error"].startswith("CannotRebuild: lake.t exists")
+
+
+def test_a_rebuild_that_died_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = landed(spark, tmp_path)
+    once: Callable[..., Any] = TableJob._once
+    left = [2]
+
+    def dies(self: TableJob, *given: Any) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return once(self, *given)
+
+    monkeypatch.setattr(TableJob, "_once", dies)
+    with pytest.raises(KeyboardInterrupt):
+        rebuilt(lake, in_place=True)
+    assert not letters(lake) - 1
+    monkeypatch.setattr(TableJob, "_once", once)
+    before = rows(lake, "lake.t")
+    code, result = rebuilt(lake, run="r2", in_place=True)
+    assert (code, result["epochs"]) == (0, {"spec": 5})
+    assert [line["epoch"] for line in lake.lines[:-1]] == [3, 4, 5]
+    assert rows(lake, "lake.t") == before
+
+
+def test_a_rebuild_in_place_is_one_change_and_what_was_before_stays_readable(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = landed(spark, tmp_path)
+    live, before = rows(lake, "lake.t"), lake.catalog.load_table(("lake", "t"))
+    damaged = before.metadata.current_snapshot_id
+    lake.spark.sql("DELETE FROM firn.lake.t WHERE id = 4")  # by hand: what a rebuild is to mend
+    broken = lake.catalog.load_table(("lake", "t")).metadata.current_snapshot_id
+    code, result = rebuilt(lake, check=True)
+    assert (code, result["status"], result["only_live"], result["only_rebuilt"]) == (1, "differs", 0, 1)
+    assert lake.catalog.list_tables("lake") == [("lake", "t"), ("lake", "t__deletes")]
+    code, result = rebuilt(lake, run="r2", in_place=True)
+    assert (code, result["status"], result["tag"]) == (0, "done", "before-rebuild-1")
+    assert rows(lake, "lake.t") == live
+    after = lake.catalog.load_table(("lake", "t"))
+    log = [entry.snapshot_id for entry in after.metadata.snapshot_log]
+    assert log[-2:] == [broken, after.metadata.current_snapshot_id], "readers saw one change"
+    assert set(after.metadata.refs) == {"main", "before-rebuild-1"}
+    assert len(rows(lake, "lake.t", after.metadata.refs["before-rebuild-1"].snapshot_id)) == 4
+    assert rows(lake, "lake.t", damaged) == live
+    assert rebuilt(lake, run="r3", in_place=True, number=1)[1]["status"] == "done"
+    assert lake.catalog.load_table(("lake", "t")).metadata.current_snapshot_id == after.metadata.current_snapshot_id
+
+    lake.land(
+        [event("u", 60, {"id": 5, "v": GONE, "w": "new", "n": 60}), event("u", 22, {"id": 3, "v": "gone", "n": 1})]
+    )
+    assert rows(lake, "lake.t") == sorted(
+        [(5, "long 5", "new", 60, row[4]) if row[0] == 5 else row for row in live], key=lambda row: row[0]
+    ) or {row[:4] for row in rows(lake, "lake.t")} == {(5, "long 5", "new", 60), *(r[:4] for r in live if r[0] != 5)}
+    assert rebuilt(lake, run="r4", check=True)[1]["status"] == "done"
+
+
+def test_a_changed_key_is_rebuilt_in_place(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([event("c", 10 + i, {"id": i, "v": "abc"[i % 3], "n": i}) for i in range(6)])
+    lake.config = configs.publish(lake.store, config("key: [v]"))
+    lake.post([event("c", 30, {"id": 7, "v": "a", "n": 30})])
+    lake.commit(lake.seal())
+    assert len(lake.rows("lake.t")) == 6, "nothing is applied under another key"
+    code, result = rebuilt(lake, in_place=True)
+    assert (code, result["epochs"]) == (0, {"spec": 1})
+    assert {(row["v"], row["id"]) for row in lake.rows("lake.t")} == {("a", 3), ("b", 4), ("c", 5)}
+    lake.land([event("d", 40, None, {"id": 0, "v": "b", "n": 0})])
+    properties = lake.catalog.load_table(("lake", "t")).properties
+    assert json.loads(properties["firn.key"]) == ["v"]
+
+
+def test_a_log_that_does_not_reach_back_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    lake = landed(spark, tmp_path)
+    lake.store.delete(layout.epoch_path("spec", 1))
+    code, result = rebuilt(lake, in_place=True)
+    assert code == 1
+    assert "epochs 1 are not in storage" in result["error"]
+    code, result = rebuilt(lake, run="r2", into=TableName("lake", "rest"), partial=True)
+    assert (code, {row[0] for row in rows(lake, "lake.rest")}) == (0, {1, 2, 9})

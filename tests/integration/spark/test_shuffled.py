@@ -1,0 +1,63 @@
+"""The corpora shuffled, doubled and split anyhow over HTTP and SQS and several epochs: the same tables as in order.
+
+Whole, through the stack and with killed jobs, tests/e2e/test_shuffled_corpora.py does the same.
+"""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.staging import ingest
+from tests.integration import comparing
+from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
+from tests.integration.spark.test_corpus import COMPARED, KEYLESS, KEYS, config
+
+pytestmark = pytest.mark.spark
+
+
+def deliver(lake: Lake, events: list[dict[str, Any]], seed: int, epochs: int) -> None:
+    """All events in any order, each with probability 0.3 twice, in batches of 1 to 300, over HTTP or a queue."""
+    dice = random.Random(seed)
+    delivered = [*events, *(event for event in events if dice.random() < 0.3)]
+    dice.shuffle(delivered)
+    sealings = sorted(dice.sample(range(len(delivered)), epochs - 1))
+    sent = 0
+    while sent < len(delivered):
+        some = delivered[sent : sent + dice.randint(1, 300)]
+        if dice.random() < 0.5:
+            lake.post(some)
+        else:
+            messages = [json.dumps(event, ensure_ascii=False).encode() for event in some]
+            ingest.accept_messages(lake.store, lake.config, lake.stream, messages, now=lake.now)
+        sent += len(some)
+        while sealings and sealings[0] < sent:
+            sealings.pop(0)
+            assert lake.commit(lake.seal()) == 0, lake.lines
+    assert lake.commit(lake.seal()) == 0, lake.lines
+
+
+def content(lake: Lake, table: str) -> list[str]:
+    """The rows by column name, without Firn's own columns that tell of the delivery; nulls are as good as no column."""
+    own = {"_firn_held", "_firn_id"}
+    rows = [{k: v for k, v in row.items() if k not in own and v is not None} for row in lake.rows(f"spec.{table}")]
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+@pytest.mark.parametrize(("encoding", "seed"), [("plain", 1), ("schema", 2)])
+def test_a_shuffled_corpus_gives_the_tables_of_the_ordered_one(
+    spark: SparkSession, tmp_path: Path, encoding: str, seed: int
+) -> None:
+    file = CORPUS / "spec" / f"{encoding}.ndjson.gz"
+    events = values(file) if encoding == "plain" else records(file)
+    settings = config(KEYS if encoding == "plain" else {"uidx": ["a", "b"]})
+    ordered, shuffled = Lake(spark, tmp_path / "ordered", settings), Lake(spark, tmp_path / "shuffled", settings)
+    ordered.land(events)
+    deliver(shuffled, events, seed, epochs=4)
+    wrong = {table: (content(ordered, table), content(shuffled, table)) for table in sorted({*COMPARED} - {"dropme"})}
+    assert {table: pair for table, pair in wrong.items() if pair[0] != pair[1]} == {}
+    assert KEYLESS <= set(wrong)
+    assert comparing.final_rows(CORPUS / "spec" / "final" / "sentinel.csv")

@@ -1,0 +1,336 @@
+"""All of Firn but Spark, over memory: the programs that run, and those around them who try again.
+
+The programs are the real ones (ingest, queue, dispatch, commit job, replay, release). Senders, SQS, EMR Serverless and
+the clocks are played here, by what their documentation promises and no more.
+"""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from random import Random
+from typing import Any, Final
+
+from obstore.store import MemoryStore
+
+from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
+from firn.jobs import commit
+from firn.jobs.dispatch import Dispatched, Run, dispatch
+from firn.staging import configs, cuts, epochs, kept, layout, quarantine
+from firn.staging.counting import print_dead
+from firn.staging.ingest import accept, stream_config
+from firn.staging.queue import Message as Arrived
+from firn.staging.queue import take
+from firn.staging.replay import Choice, replay
+from firn.staging.store import Store, paths
+from tests.faults.calls import Gate, WatchedStore
+from tests.model.memory_lake import Call, Catalog, MemoryLake
+from tests.model.source import Event, Postgres
+
+STREAM: Final = "shop"
+CONFIG: Final = """
+streams:
+  shop:
+    tables:
+      app.orders: {to: lake.orders, key: [id], columns: {id: long}}
+      app.items: {to: lake.items, key: [id], columns: {id: long}}
+      app.log: {to: lake.log, mode: append}
+"""
+START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
+_KEPT_TRYING: Final = 40
+
+
+@dataclass
+class Parcel:
+    """Events on their way: a request that a sender repeats until it is told 202, or a message that SQS brings until it
+    is deleted. `name`: idempotency key or message id, None for a request without a key. `tries`: how often it set out."""
+
+    events: tuple[Event, ...]
+    name: str | None
+    queued: bool = False
+    tries: int = 0
+    acknowledged: bool = False
+    in_flight: bool = False
+
+    @property
+    def body(self) -> bytes:
+        return "\n".join(event.line for event in self.events).encode()
+
+
+@dataclass
+class Emr:
+    """EMR Serverless: a run for each different token. It knows of a run what it was told last, which may be wrong."""
+
+    gate: Gate
+    clock: Callable[[], datetime]
+    known: dict[tuple[int, int, int], Run] = field(default_factory=dict)
+    created: dict[str, datetime] = field(default_factory=dict)
+
+    def runs(self, since: datetime) -> Sequence[Run]:
+        def look() -> list[Run]:
+            return [run for run in self.known.values() if run.active or self.created[run.id] >= since]
+
+        return self.gate.call("jobs", "runs", look)
+
+    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
+        def begin() -> str:
+            new = Run(f"run-{len(self.known) + 1}", stream, first, last, attempt, "SUBMITTED")
+            run = self.known.setdefault((first, last, attempt), new)
+            self.created.setdefault(run.id, self.clock())
+            return run.id
+
+        return self.gate.call("jobs", "start", begin)
+
+    def told(self, run: Run, state: str) -> None:
+        """What became of a run."""
+        self.known[run.first, run.last, run.attempt] = Run(run.id, STREAM, run.first, run.last, run.attempt, state)
+
+    def active(self) -> list[Run]:
+        """What runs, for all that is known."""
+        return [run for run in self.known.values() if run.active]
+
+
+class World:
+    """One lake, from its source to its tables. `gate` stands in front of every call that can fail."""
+
+    def __init__(self, gate: Gate | None = None, config: str = CONFIG) -> None:
+        self.gate = gate or Gate()
+        self.disk = MemoryStore()
+        self.catalog = Catalog()
+        self.now = START
+        self.random = Random(1).randbytes
+        self.source = Postgres()
+        self.emr = Emr(self.gate, lambda: self.now)
+        self.parcels: list[Parcel] = []
+        self.lines: list[dict[str, Any]] = []
+        configs.publish(self.disk, config)
+        self.catalog.around = self._around
+        self.replaying = False  # somebody replays what is dead, over and over
+        self.keeping = False  # somebody keeps a cut, and was not told that it is kept
+        self.dispatched: list[Dispatched | None] = []  # what each tick said; None: it failed
+        self._sent = 0
+
+    def publish(self, config: str) -> None:
+        """Another configuration."""
+        configs.publish(self.disk, config)
+
+    def _around(self, call: Call, effect: Callable[[], Any]) -> Any:
+        return self.gate.call("catalog", f"{call.kind} {call.table}", effect)
+
+    def store(self) -> Store:
+        """The storage as a new process opens it: with nothing remembered."""
+        return WatchedStore(self.disk, self.gate)
+
+    # The programs. Each is what a function or a job does between its beginning and its end, under one clock.
+
+    def post(self, parcel: Parcel, clock: Callable[[], datetime] | None = None) -> None:
+        """functions/ingest_http: one try of a request."""
+        parcel.tries += 1
+        store = self.store()
+        try:
+            config = configs.CurrentConfig(store)()
+            now = (clock or self.clock)()
+            done = accept(store, config, STREAM, parcel.body, now=now, key=parcel.name, random=self.random)
+            if done.rejected and not done.duplicate:
+                print_dead(store, stream_config(config, STREAM), done.batch_id, now)
+        except RequestError as error:
+            raise AssertionError(f"a right request was answered {error.status}: {error}") from error
+        except (TransientError, UnknownOutcome, ConfigError):
+            return  # 503
+        parcel.acknowledged = True
+
+    def bring(self, parcels: Sequence[Parcel], clock: Callable[[], datetime] | None = None) -> None:
+        """functions/ingest_queue: one delivery. What fails is visible again, the rest is deleted."""
+        for parcel in parcels:
+            parcel.tries += 1
+            parcel.in_flight = True
+        store = self.store()
+        again: Iterable[int] = range(len(parcels))
+        try:
+            config = configs.CurrentConfig(store)()
+            arrived = [Arrived(parcel.name, parcel.body) for parcel in parcels]
+            now = (clock or self.clock)()
+            taken = take(store, config, STREAM, arrived, now=now, random=self.random)
+            again = taken.again
+            if taken.batch is not None and taken.batch.rejected:
+                print_dead(store, stream_config(config, STREAM), taken.batch.batch_id, now)
+        except (TransientError, UnknownOutcome, ConfigError) as error:
+            logging.getLogger(__name__).info("comes again: %s", error)
+            again = range(len(parcels))
+        for place, parcel in enumerate(parcels):
+            parcel.in_flight = False
+            parcel.acknowledged = parcel.acknowledged or place not in again
+
+    def dispatch(
+        self, *, force: bool = False, reconcile: bool = False, clock: Callable[[], datetime] | None = None
+    ) -> None:
+        """functions/dispatch: one tick."""
+        self.dispatched.append(None)
+        store = self.store()
+        try:
+            config = configs.CurrentConfig(store)()
+            settings = stream_config(config, STREAM)
+            done = dispatch(
+                store, STREAM, self.emr, now=(clock or self.clock)(), config=config.sha, policy=settings.commit,
+                force=force, reconcile=reconcile, generation=settings.generation, random=self.random,
+            )  # fmt: skip
+        except FirnError:
+            return
+        self.dispatched[-1] = done
+
+    def job(self, run: Run, clock: Callable[[], datetime] | None = None) -> None:
+        """spark_emr/commit.py: one run, from its start to its end."""
+        store = self.store()
+        code = commit.run(
+            store, MemoryLake(store, self.catalog), STREAM, run.first, run.last,
+            log=self.lines.append, now=clock or self.clock, attempt=run.attempt,
+        )  # fmt: skip
+        self.emr.told(run, "FAILED" if code else "SUCCESS")
+
+    def keep(self) -> None:
+        """`firn cut keep`: the first cut, as month-end."""
+        self.keeping = True
+        store = self.store()
+        try:
+            cut = cuts.read(store, STREAM, 1)
+            assert cut is not None
+            kept.record(store, "month-end", cut, self.now)
+        except FirnError:
+            return
+        self.keeping = False
+
+    def replay(self, clock: Callable[[], datetime] | None = None) -> None:
+        """`firn dead replay`: all letters that can be taken now."""
+        store = self.store()
+        try:
+            for _ in replay(store, configs.CurrentConfig(store)(), STREAM, Choice(), clock=clock or self.clock,
+                            random=self.random):  # fmt: skip
+                pass
+        except FirnError:
+            return
+
+    def release(self) -> None:
+        """`firn release`: everything that is held, with what it lacks."""
+        store = self.store()
+        try:
+            known = quarantine.read_all(store, STREAM)
+            held = [case.quarantine for case in known.tables.values() if case.lift is None]
+            held += [case.quarantine for case in known.epochs.values() if case.lift is None]
+            held += [case.quarantine for case in known.stream if case.lift is None]
+            for one in held:
+                quarantine.lift(store, one, "replay" if one.reason == "rolled_back" else "retry", layout.instant(self.now))
+        except FirnError:
+            return
+
+    # Those around it.
+
+    def parcel(self, events: Iterable[Event], *, named: bool = True, queued: bool = False) -> Parcel:
+        """Events set out, all in one."""
+        self._sent += 1
+        found = Parcel(tuple(events), f"name-{self._sent}" if named or queued else None, queued)
+        self.parcels.append(found)
+        return found
+
+    def everything(self, *, queued: bool = False, named: bool = True) -> Parcel:
+        """All that the source has told, in one."""
+        return self.parcel(self.source.log, queued=queued, named=named)
+
+    def visible(self) -> list[Parcel]:
+        """The messages that SQS would bring now."""
+        return [parcel for parcel in self.parcels if parcel.queued and not parcel.acknowledged and not parcel.in_flight]
+
+    def waiting(self) -> list[Parcel]:
+        """The requests that a sender would send again."""
+        return [
+            parcel for parcel in self.parcels
+            if not parcel.queued and not parcel.acknowledged and not parcel.in_flight
+        ]  # fmt: skip
+
+    def quiet(self) -> bool:
+        """Everything is acknowledged, sealed, committed, and nothing is held."""
+        known = quarantine.read_all(self.disk, STREAM)
+        sealed = epochs.numbers(self.disk, STREAM)
+        return (
+            all(parcel.acknowledged for parcel in self.parcels)
+            and not epochs.candidates(self.disk, STREAM, self.now, whole=True).batches
+            and cuts.newest(self.disk, STREAM) == max([0, *(n for n in sealed if n not in known.epochs)])
+            and not (known.held() or known.held_epochs() or any(case.lift is None for case in known.stream))
+            and not self._left_behind()
+            and not self.keeping
+            and not (self.replaying and self._dead())
+        )
+
+    def _dead(self) -> bool:
+        """Letters that a replay would take now, or has claimed and not staged."""
+        config = configs.CurrentConfig(self.disk)()
+        found = replay(self.disk, config, STREAM, Choice(), clock=self.clock, dry_run=True)
+        claims = [path for path in paths(self.disk, layout.replays_prefix(STREAM)) if layout.replay_of(path)]
+        done = {path for path in paths(self.disk, layout.replays_prefix(STREAM)) if path.endswith(".done")}
+        return any(one.letters for one in found) or len(claims) > len(done)
+
+    def troubles(self) -> list[str]:
+        """What an operator can see of what is not well: an answer, an alarm, a line of `firn status`."""
+        known = quarantine.read_all(self.disk, STREAM)
+        latest = self.dispatched[-1] if self.dispatched else None
+        found = ["a sender was not told 202"] * any(not parcel.acknowledged for parcel in self.parcels)
+        found += ["dispatch failed"] * (bool(self.dispatched) and latest is None)
+        found += ["stuck"] * bool(latest and latest.stuck)
+        found += ["a run failed"] * any(run.failed for run in self.emr.known.values())
+        found += [f"held: {name}" for name in known.names(0)]
+        found += ["a cut is not kept"] * self.keeping
+        found += ["dead letters"] * (self.replaying and self._dead())
+        return found
+
+    def _left_behind(self) -> bool:
+        cut = cuts.read(self.disk, STREAM, cuts.newest(self.disk, STREAM))
+        return cut is not None and bool(cut.quarantined)
+
+    def round(self, run: Callable[[Callable[[], Any]], None]) -> None:
+        """What everybody does who was not answered: senders send again, SQS brings again, the schedules come round,
+        what is held is released. `run` runs a program."""
+        self.now += timedelta(minutes=20)
+        for parcel in self.waiting():
+            run(lambda parcel=parcel: self.post(parcel))  # type: ignore[misc]
+        if self.visible():
+            run(lambda: self.bring(self.visible()[:10]))
+        run(lambda: self.dispatch(force=True))
+        for job in self.emr.active():
+            run(lambda job=job: self.job(job))  # type: ignore[misc]
+            if self.emr.known[job.first, job.last, job.attempt].active:
+                self.emr.told(job, "FAILED")  # it died
+        run(self.release)
+        if self.keeping:
+            run(self.keep)
+        if self.replaying:
+            run(self.replay)
+
+    def settle(self, run: Callable[[Callable[[], Any]], None]) -> None:
+        """Rounds until all is quiet; fails if it never is."""
+        for _ in range(_KEPT_TRYING):
+            for parcel in self.parcels:
+                parcel.in_flight = False
+            if self.quiet():
+                return
+            self.round(run)
+        raise AssertionError(f"it is not quiet after {_KEPT_TRYING} rounds:\n{self.story()}")
+
+    def story(self) -> str:
+        """What is known, for whoever reads a failure."""
+        known = quarantine.read_all(self.disk, STREAM)
+        return "\n".join(
+            [
+                f"acknowledged {[parcel.acknowledged for parcel in self.parcels]}",
+                f"epochs {epochs.numbers(self.disk, STREAM)}, cuts {cuts.numbers(self.disk, STREAM)}",
+                f"held {known.names(0)}",
+                *(
+                    f"{run.id} {run.first}-{run.last} attempt {run.attempt}: {run.state}"
+                    for run in self.emr.known.values()
+                ),
+                *(json.dumps(line, default=str) for line in self.lines[-12:]),
+            ]
+        )
+
+    def clock(self) -> datetime:
+        """Everybody's, unless a program is given one of its own."""
+        return self.now

@@ -1,0 +1,47 @@
+from typing import Any
+
+from firn.changes.placing import PLACED_BY, Order, placed
+
+
+def change(lsn: int = 10, **values: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = dict.fromkeys(PLACED_BY)
+    row = plain | {"op": "c", "index": 0, "table": "app.t", "connector": "postgresql", "after": '{"a": 1}'}
+    return row | {"order": f'["5","{lsn}"]'} | values
+
+
+def of(*changes: dict[str, Any]) -> dict[str, list[Any]]:
+    numbered = [one | {"index": i} for i, one in enumerate(changes)]
+    return placed({name: [one[name] for one in numbered] for name in PLACED_BY}, 0, Order())
+
+
+def test_the_equal_rows_of_one_copy_are_as_many_changes() -> None:
+    assert of(change(), change(), change())["occurrence"] == [0, 1, 2]
+    assert of(change(emitted=7), change(emitted=8), change(emitted=9))["occurrence"] == [0, 1, 2]
+
+
+def test_an_event_that_one_request_brings_twice_is_one_change() -> None:
+    assert of(change(emitted=7), change(11, emitted=8), change(emitted=7))["occurrence"] == [0, 0, 0]
+
+
+def test_equal_rows_of_a_snapshot_are_told_apart_by_when_they_were_read() -> None:
+    reads = of(change(op="r", emitted=7), change(op="r", emitted=8))
+    assert reads["tx_order"] == [7, 8]
+    assert of(change(op="r", emitted=7, tx_order=3))["tx_order"] == [3]
+    assert of(change(emitted=7))["tx_order"] == [None]  # a streamed change may be emitted again after a restart
+
+
+def test_truncates_of_two_tables_at_one_position_are_both_the_first() -> None:
+    assert of(change(op="t", after=None), change(op="t", after=None, table="app.u"))["occurrence"] == [0, 0]
+
+
+def test_a_replayed_change_keeps_its_generation_and_occurrence() -> None:
+    again = of(change(generation=3, occurrence=2))
+    assert again["pos"][0][:4] == (3).to_bytes(4, "big")
+    assert again["occurrence"] == [2]
+
+
+def test_a_position_that_cannot_be_read_is_a_fault_and_orders_by_arrival() -> None:
+    broken = of(change(order='["x","y"]'))
+    assert broken["fault"] == ["bad_position"]
+    assert broken["pos"] == [None]
+    assert broken["ord"][0][:1] == b"\0"

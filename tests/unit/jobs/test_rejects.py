@@ -1,0 +1,92 @@
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from firn.jobs.rejects import by_table, reasons, write_rejects
+from firn.staging import configs, layout
+from firn.staging.dead import count_dead, read_dead
+from firn.staging.epochs import Epoch
+from firn.staging.store import paths
+from firn.streams.names import TableName
+from tests.unit.staging.storage_faults import FaultyStore
+
+CONFIG = "streams: {shop: {generation: 3, tables: {'*': {to: 'shop.{table}'}}}}"
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+BATCH = layout.batch_id("shop", NOW, bytes(8))
+TABLE = TableName("shop", "orders")
+
+
+def epoch(n: int, sha: str) -> Epoch:
+    return Epoch(1, "shop", n, "nonce", layout.instant(NOW + timedelta(days=n)), sha, [], {})
+
+
+def row(index: int, n: int = 1, code: str = "no_key", **more: Any) -> dict[str, Any]:
+    change = {
+        "table": "db.orders",
+        "op": "u",
+        "connector": "mysql",
+        "order": '["bin.000001",4,0]',
+        "ts": 5,
+        "tx_order": 2,
+    }
+    change |= {
+        "flat": False,
+        "key": None,
+        "before": None,
+        "after": '{"id": 1}',
+        "occurrence": 1,
+        "origin": None,
+        "emitted": None,
+    }
+    place = {"epoch": n, "batch": BATCH, "index": index, "generation": None, "pos": None, "schema": None}
+    return change | place | {"_code": code, "_message": "why"} | more
+
+
+def test_a_rejected_change_is_kept_as_the_change_it_is() -> None:
+    store = FaultyStore()
+    sealed = {1: epoch(1, configs.publish(store, CONFIG).sha)}
+    written = write_rejects(store, "shop", TABLE, sealed, [row(7, schema='{"type": "struct"}')])
+    assert written == {("db.orders", "no_key"): 1}
+    (path,) = paths(store, "dead")
+    assert path == "dead/shop/2026/03/02/commit-00000000000000000001-shop.orders.parquet"
+    (letter,) = read_dead(store, path)
+    assert (letter.reason, letter.table, letter.batch, letter.index, letter.received_at) == (
+        "no_key", "db.orders", BATCH, 7, NOW
+    )  # fmt: skip
+    assert letter.change is not None
+    assert (letter.change.order, letter.change.tx_order, letter.change.occurrence) == ('["bin.000001",4,0]', 2, 1)
+    assert json.loads(letter.original)["payload"]["after"] == {"id": 1}
+    assert letter.generation == 3
+
+
+def test_the_generation_is_that_of_the_position() -> None:
+    store = FaultyStore()
+    sealed = {1: epoch(1, configs.publish(store, CONFIG).sha)}
+    placed = row(1, pos=(2).to_bytes(4) + bytes(41))
+    write_rejects(store, "shop", TABLE, sealed, [placed, row(2, generation=1)])
+    assert [letter.generation for letter in read_dead(store, paths(store, "dead")[0])] == [2, 1]
+
+
+def test_a_rerun_over_another_range_finds_its_letters_written() -> None:
+    store = FaultyStore()
+    sha = configs.publish(store, CONFIG).sha
+    sealed = {n: epoch(n, sha) for n in (1, 2)}
+    write_rejects(store, "shop", TABLE, {1: sealed[1]}, [row(1), row(2)])
+    written = write_rejects(store, "shop", TABLE, sealed, [row(2), row(1), row(3, 2)])
+    assert sum(written.values()) == 1
+    assert [count_dead(store, path)[0] for path in paths(store, "dead")] == [2, 1]
+
+
+def test_what_only_a_second_try_rejects_is_not_lost() -> None:
+    store = FaultyStore()
+    sealed = {1: epoch(1, configs.publish(store, CONFIG).sha)}
+    write_rejects(store, "shop", TABLE, sealed, [row(1), row(2)])
+    for _ in range(2):
+        write_rejects(store, "shop", TABLE, sealed, [row(1), row(9, code="type_mismatch")])
+    found = [read_dead(store, path) for path in paths(store, "dead")]
+    assert sorted([letter.index for letter in letters] for letters in found) == [[1, 2], [9]]
+
+
+def test_counts_by_table_and_reason() -> None:
+    rows = [row(1), row(2), row(3, code="type_mismatch")]
+    assert by_table(reasons(rows)) == {"db.orders": {"no_key": 2, "type_mismatch": 1}}

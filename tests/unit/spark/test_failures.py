@@ -1,0 +1,44 @@
+"""Which failures pass by themselves: nothing that does may ever quarantine a table."""
+
+import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark.errors import PySparkException, PythonException
+
+from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.jobs.planning import KeyChanged
+from firn_spark.failures import failure_of
+
+
+def spark(text: str) -> PySparkException:
+    return PySparkException(
+        f"An error occurred while calling o1.append.\n: {text}\n\tat org.apache.spark.X.y(X.scala:1)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (KeyChanged("the key is [a]"), "key_changed"),
+        (StorageUnavailable("away"), "transient"),
+        (UnknownOutcome("no answer"), "transient"),
+        (ConnectionResetError("reset"), "transient"),
+        (FileNotFoundError("staged/x is missing"), "terminal"),
+        (ValueError("a column that is not there"), "terminal"),
+        (Py4JNetworkError("Answer from Java side is empty"), "transient"),
+        (spark("org.apache.iceberg.exceptions.CommitStateUnknownException: timed out"), "transient"),
+        (spark("org.sqlite.SQLiteException: [SQLITE_BUSY] The database file is locked"), "transient"),
+        (spark("software.amazon.awssdk.services.s3.model.S3Exception: 503"), "transient"),
+        (spark("org.apache.iceberg.exceptions.ValidationException: Found conflicting files"), "transient"),
+        (spark("org.apache.iceberg.exceptions.ValidationException: Cannot find source column: at"), "terminal"),
+        (spark("java.lang.IllegalArgumentException: Cannot convert"), "terminal"),
+        (spark("java.lang.OutOfMemoryError: Java heap space"), "terminal"),
+    ],
+)  # fmt: skip
+def test_a_failure_is_the_tables_own_or_passes(error: Exception, kind: str) -> None:
+    assert failure_of(error).kind == kind
+
+
+def test_a_failure_is_told_in_one_line() -> None:
+    told = PythonException("  File x\nTraceback\nfirn.errors.StorageUnavailable: object storage can't read a\n\n")
+    assert failure_of(told).text.endswith("firn.errors.StorageUnavailable: object storage can't read a")
+    assert "\n" not in failure_of(ValueError("one\ntwo")).text
