@@ -14,12 +14,12 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import Column
+from firn.changes.types import Column, storable
 from firn.jobs import progress
 from firn.jobs.progress import REBUILD, TableState
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
-from firn_spark.evolve import Table, Tables
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
 from firn_spark.memory import FACTS, SUFFIX, name_in
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
@@ -75,8 +75,9 @@ class Placed(Tables):
 
     def like(self, name: TableName, of: Table, warehouse: str, properties: Mapping[str, str]) -> Table:
         """An empty table with the columns of another one, all optional."""
-        columns, _ = of.columns()
-        return self.create(name, warehouse, [replace(column, required=False) for column in columns], (), (), properties)
+        columns = [replace(column, type=storable(column.type), required=False) for column in of.columns()[0]]
+        metadata = APPEND_METADATA if properties.get("firn.mode") == "append" else MIRROR_METADATA
+        return self.create(name, warehouse, columns, metadata, (), properties)
 
     def _look(self, name: TableName, java: Any) -> Table:
         branch = self._branch

@@ -21,7 +21,7 @@ _OUT_OF_LINE = frozenset({"string", "binary", "list"})
 class Survey:
     """What one pass over decoded changes tells.
 
-    changes, rejected    how many there are, and how many of them are dead letters
+    changes, rejected    how many there are, and how many of them are dead letters; `truncates`: of these
     unavailable          ordinals that updates leave out; `creates_unavailable`: whether creates leave some out too
     nulls                required columns that hold a null
     deletes              how many deletes; `newest_fact`: `_ord` of the newest change that is to be remembered
@@ -30,6 +30,7 @@ class Survey:
 
     changes: int
     rejected: int
+    truncates: int
     unavailable: tuple[int, ...]
     creates_unavailable: bool
     nulls: tuple[int, ...]
@@ -45,6 +46,7 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
     row = decoded.agg(
         f.count("*").alias("changes"),
         f.count(f.when(~good, 1)).alias("rejected"),
+        f.count(f.when(~good & (f.col("_op") == "t"), 1)).alias("truncates"),
         f.array_distinct(f.flatten(f.collect_set(f.when(gaps & (f.col("_op") == "u"), f.col("_unavail"))))).alias(
             "gaps"
         ),
@@ -57,6 +59,7 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
     return Survey(
         changes=row["changes"],
         rejected=row["rejected"],
+        truncates=row["truncates"],
         unavailable=tuple(sorted(row["gaps"] or ())),
         creates_unavailable=row["creates"] > 0,
         nulls=tuple(i for i in required if row[f"n{i}"]),

@@ -1,7 +1,7 @@
 """The rebuild of one table from the staged log (docs/adr/0012-rebuild.md): into a new table, in place, or as a check.
 
-It commits ranges of epochs with the commit job's own code, each with the progress in its snapshot. So a rebuild that died
-goes on where it was, and nothing is in it twice.
+It commits ranges of epochs with the commit job's own code, each with the progress in its snapshot. So a rebuild that
+died goes on where it was, and nothing is in it twice.
 """
 
 import json
@@ -15,6 +15,7 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.placing import Order
 from firn.changes.positions import WIDTH
+from firn.changes.types import storable
 from firn.errors import TransientError
 from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION
@@ -23,12 +24,12 @@ from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
 from firn.staging.store import Store, open_store, put
-from firn.streams.config import Config
+from firn.streams.config import Config, TableRule
 from firn.streams.names import TableName, quoted
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
-from firn_spark.evolve import Table
+from firn_spark.evolve import SMALL, Table
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.lake import batches_of
@@ -170,9 +171,8 @@ class _Rebuild:
         if self._request.into is not None:
             self._into(self._request.into)
         elif self._live is None:
-            raise CannotRebuild(
-                f"there is no table {self._request.table}: rebuild it with --into {self._request.table}"
-            )
+            name = self._request.table
+            raise CannotRebuild(f"there is no table {name}: make it anew with --into {name}")
         elif self._request.check:
             self._check(self._live)
         else:
@@ -206,7 +206,7 @@ class _Rebuild:
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
         try:
-            own = {"firn.key", "firn.mode", "firn.stream"}
+            own = {"firn.key", "firn.mode", "firn.stream", SMALL}
             properties = {key: value for key, value in live.state.properties.items() if key in own}
             self._tables.like(name, live, self._warehouse, properties)
             for part in parts:
@@ -231,9 +231,9 @@ class _Rebuild:
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)
             sources = sorted({source for part in parts for source in part.sources})
-            rule = self._config.streams[parts[0].stream].rule_for(sources[0])
-            key = rule.key if rule and rule.key is not None else main.key() or ()
-            mode = "mirror" if key and rule and rule.mode == "mirror" else "append"
+            rule = self._rule(parts)
+            key = rule.key if rule.key is not None else main.key() or ()
+            mode = "mirror" if key and rule.mode == "mirror" else "append"
             try:
                 branch = work.begin(key, mode, sources, self._config.sha)
                 self._result.branch, self._result.tag = branch.name, branch.tag
@@ -243,9 +243,14 @@ class _Rebuild:
             except Moved:
                 if not left:
                     raise TransientError(
-                        f"{live.name} was committed to before each of {_CATCH_UPS} tries to publish the rebuild; run it "
-                        "again in a quieter hour: it goes on where it is"
+                        f"{live.name} was committed to before each of {_CATCH_UPS} tries to publish the rebuild; run "
+                        "it again in a quieter hour: it goes on where it is"
                     ) from None
+
+    def _rule(self, parts: Sequence[Part]) -> TableRule:
+        """The one that speaks for the table, as in targets.route."""
+        found = [part.settings.rule_for(source) for part in parts for source in part.sources]
+        return min((rule for rule in found if rule is not None), key=lambda rule: rule.is_pattern)
 
     def _of_the_log(self, live: Table) -> None:
         if live.key() is None or not self._progress(live):
@@ -310,7 +315,7 @@ class _Rebuild:
 
     def _compare(self, live: Table, rebuilt: Table) -> None:
         """Row for row by the source's columns and the position, both ways."""
-        columns, _ = live.columns()
+        columns = [replace(column, type=storable(column.type)) for column in live.columns()[0]]
         there = {field["name"] for field in rebuilt.state.fields}
         # Older tables hold positions without what else is in an order (docs/adr/0011).
         said = [f.substring(POSITION, 1, WIDTH).alias(POSITION)]

@@ -164,6 +164,7 @@ class TableJob:
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]
             seen = mirror.survey(decoded, required)
+            outcome.ignored -= seen.truncates
             self._bury(target, mine, decoded, seen.rejected, outcome)
             if table is None and (not plan.columns or not seen.changes - seen.rejected):
                 outcome.status = "empty"  # nothing that a table could be made from
@@ -207,8 +208,10 @@ class TableJob:
             self._bury(target, mine, late, late.select("_batch", "_index").distinct().count(), outcome)
             rows = rows.where(~mirror.below(floor))
             numbers = mirror.count(rows, floor)
-        outcome.merged = numbers.told
-        outcome.superseded = max(0, outcome.events - outcome.ignored - outcome.dead - outcome.merged)
+        # A key that changes is one change of two rows, and counts once: events = merged + superseded + ignored + dead.
+        left = outcome.events - outcome.ignored - outcome.dead
+        outcome.merged = min(numbers.told, left)
+        outcome.superseded = left - outcome.merged
         mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
         summary = outcome.summary(self._stream, self._last)
         delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)

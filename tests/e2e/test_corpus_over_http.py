@@ -47,13 +47,14 @@ def landed(stack: Stack) -> Stack:
     return stack
 
 
-def differences(stack: Stack, encoding: str, table: str) -> list[str]:
+def differences(stack: Stack, encoding: str, table: str, namespace: str = "") -> list[str]:
+    """Of a table against its final CSV. `namespace`: where it is, if not in the encoding's."""
     columns = {column["name"]: column["type"] for column in COMPARED[table]["columns"]}
     columns = {name: kind for name, kind in columns.items() if comparing.is_scalar(kind)}
     if encoding != "schema":  # without a schema only these types are plain JSON
         columns = {name: kind for name, kind in columns.items() if kind.partition("(")[0] in UNTYPED}
     columns = {name: kind for name, kind in columns.items() if name not in IMPOSSIBLE.get(table, set())}
-    found = stack.read(encoding, table).to_pylist()
+    found = stack.read(namespace or encoding, table).to_pylist()
     expected = comparing.final_rows(CORPUS / "spec" / "final" / f"{table}.csv")
     return comparing.differences(expected, found, columns, KEYS[table])
 

@@ -5,12 +5,16 @@ its effect, and decides: run it, refuse it, run it and lose the answer, or let t
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, Literal, NoReturn, TypeVar
 
+import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
 from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.staging.store import put_if_absent
+from firn.streams.config import parse
 
 T = TypeVar("T")
 Where = Literal["store", "catalog", "jobs"]
@@ -18,6 +22,7 @@ Where = Literal["store", "catalog", "jobs"]
 # can't tell which. dies: without and with the effect, and the caller is no more.
 Fault = Literal["refused", "lost before", "lost after", "dies before", "dies after"]
 FAULTS: Final[tuple[Fault, ...]] = ("refused", "lost before", "lost after", "dies before", "dies after")
+READS: Final = frozenset({"get", "get_range", "head", "list", "load", "runs"})  # what has no effect
 PAGE: Final = 3  # objects of a listing that come in one answer, as S3's come by the thousand
 
 
@@ -157,3 +162,13 @@ class OneByOne:
 
     def map(self, call: Callable[..., T], *columns: Iterable[Any]) -> Iterator[T]:
         return iter([call(*row) for row in zip(*columns, strict=False)])
+
+
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same calls in the same order in every run, no pause between the tries of a put, no metrics on standard
+    output, and each configuration parsed once: it is a pure function, and half of the time."""
+    for module in ("queue", "epochs", "replays"):
+        monkeypatch.setattr(f"firn.staging.{module}.ThreadPoolExecutor", OneByOne)
+    monkeypatch.setitem(put_if_absent.__kwdefaults__, "pause", lambda _: None)
+    monkeypatch.setattr("firn.staging.counting.print", lambda *_, **__: None, raising=False)
+    monkeypatch.setattr("firn.staging.configs.parse", lru_cache(parse))

@@ -135,6 +135,7 @@ class Catalog:
 
     def __init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
+        self.early: dict[TableName, list[tuple[int, RowChange]]] = {}  # truncates of tables that are not there yet
         self.around: Callable[[Call, Callable[[], Any]], Any] = straight
         self.last_id = 0
 
@@ -155,7 +156,11 @@ class Catalog:
 
     def create(self, name: TableName, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
         """Creates the table; a twin that was quicker is as good."""
-        self.call("create", name, lambda: self.tables.setdefault(name, Table(name, columns, properties)))
+        def make() -> None:
+            if name not in self.tables:
+                self.tables[name] = Table(name, columns, properties, facts=self.early.pop(name, []))
+
+        self.call("create", name, make)
 
     def evolve(self, name: TableName, columns: tuple[Column, ...]) -> None:
         """The columns from now on. Those of a twin stay."""
@@ -172,8 +177,11 @@ class Catalog:
         """Appends facts. Doubled ones do no harm."""
 
         def append() -> None:
-            self.tables[name].facts.extend(facts)
-            self.tables[name].removed.extend(removed)
+            if name in self.tables:
+                self.tables[name].facts.extend(facts)
+                self.tables[name].removed.extend(removed)
+            else:
+                self.early.setdefault(name, []).extend(facts)
 
         self.call("remember", name, append)
 
@@ -342,10 +350,12 @@ class MemoryRange:
         )  # fmt: skip
         outcome.dead = len(bad)
         if outcome.mode == "mirror":
-            outcome.ignored = target.events(progress, "t")
+            outcome.ignored = target.events(progress, "t") - sum(row["_op"] == "t" for row in bad)
             outcome.ignored += 0 if decoding.snapshot_reads else target.events(progress, "r")
         if table is None and (not plan.columns or not good):
             outcome.status, outcome.ignored = "empty", outcome.events - outcome.dead
+            if outcome.mode == "mirror" and (truncates := _truncates(mine)):
+                self._catalog.remember(target.name, truncates, [])
             return outcome
         table = self._ready(target, table, plan.columns, key, outcome.mode)
         if outcome.mode == "mirror":
@@ -381,7 +391,7 @@ class MemoryRange:
     ) -> dict[Key, Row | None]:
         """What the changes make of the table's rows, by the incremental rule; facts are written first."""
         changes = [(row["_epoch"], _row_change(row, decoding)) for row in good]
-        changes += [(one["epoch"], _truncate(one)) for one in mine if one["op"] == "t" and one["fault"] is None]
+        changes += _truncates(mine)
         there = table.snapshots[table.current].rows if table.current is not None else {}
         facts = tuple(fact for epoch, fact in table.facts if epoch <= self._last)
         known = Known(there, facts, tuple(table.removed))
@@ -466,8 +476,9 @@ def _row_change(row: Change, decoding: Decoding) -> RowChange:
     return RowChange(op, _key(row, decoding), row["_pos"], row["_ord"], values, gaps)
 
 
-def _truncate(change: Change) -> RowChange:
-    return RowChange("t", (), change["pos"], change["ord"], None)
+def _truncates(changes: Iterable[Change]) -> list[tuple[int, RowChange]]:
+    there = (one for one in changes if one["op"] == "t" and one["fault"] is None)
+    return [(one["epoch"], RowChange("t", (), one["pos"], one["ord"], None)) for one in there]
 
 
 def _identity(row: Change) -> str:

@@ -31,6 +31,11 @@ class Event:
         """It has to become a dead letter."""
         return self.table is not None and not self.changes
 
+    @property
+    def readable(self) -> bool:
+        """It is JSON."""
+        return self.line.endswith("}")
+
 
 @dataclass
 class Postgres:
@@ -169,4 +174,5 @@ class Postgres:
         self.ms += 1
         source = {"connector": "postgresql", "schema": "app", "table": table, "ts_ms": self.ms, "lsn": lsn}
         source["sequence"] = json.dumps([str(commit) if commit else None, str(lsn)])
-        return json.dumps({"op": op, "before": before, "after": after, "source": source, "ts_ms": self.ms})
+        made = {"ts_ms": self.ms, "ts_ns": 1_000_000 * self.ms + self.lsn}
+        return json.dumps({"op": op, "before": before, "after": after, "source": source, **made})

@@ -327,4 +327,5 @@ def test_a_staging_area_begun_anew_is_numbered_on_from_the_tables(stream: Stream
     go_on(anew)
     assert anew.values()[-1] == (40, "new")
     assert (anew.cut().n, anew.cut().progress["lake.orders"]) == (4, 4)
+    assert balance(anew) == {"lake.orders": 1, "lake.other": 1}
     assert get(anew.store, layout.quarantine_path(STREAM, "epochs", 1)) is not None

@@ -131,7 +131,9 @@ class World:
         try:
             config = configs.CurrentConfig(store)()
             now = (clock or self.clock)()
-            done = accept(store, config, STREAM, parcel.body, now=now, key=parcel.name, random=self.random)
+            done = accept(
+                store, config, STREAM, parcel.body, now=now, content="ndjson", key=parcel.name, random=self.random
+            )
             if done.rejected and not done.duplicate:
                 print_dead(store, stream_config(config, STREAM), done.batch_id, now)
         except RequestError as error:
@@ -226,9 +228,11 @@ class World:
     # Those around it.
 
     def parcel(self, events: Iterable[Event], *, named: bool = True, queued: bool = False) -> Parcel:
-        """Events set out, all in one."""
+        """Events set out, all in one. What can't be read at all goes by queue: as a request it is a 400."""
         self._sent += 1
-        found = Parcel(tuple(events), f"name-{self._sent}" if named or queued else None, queued)
+        held = tuple(events)
+        queued = queued or not any(event.readable for event in held)
+        found = Parcel(held, f"name-{self._sent}" if named or queued else None, queued)
         self.parcels.append(found)
         return found
 
@@ -281,6 +285,10 @@ class World:
         found += ["a cut is not kept"] * self.keeping
         found += ["dead letters"] * (self.replaying and self._dead())
         return found
+
+    def held(self) -> tuple[str, ...]:
+        """What is quarantined now."""
+        return quarantine.read_all(self.disk, STREAM).names(0)
 
     def _left_behind(self) -> bool:
         cut = cuts.read(self.disk, STREAM, cuts.newest(self.disk, STREAM))

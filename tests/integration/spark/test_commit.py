@@ -192,8 +192,8 @@ def test_new_columns_and_wider_types_are_added_as_they_appear(lake: Make) -> Non
     assert (rows[1]["m"], rows[1]["dot.ted"], rows[3_000_000_000]["dot.ted"]) == (Decimal("1.00"), None, "x")
 
 
-def test_a_value_that_its_column_cannot_hold_is_a_dead_letter_and_the_others_land(lake: Make) -> None:
-    one = lake(config())
+def test_a_value_that_its_declared_column_cannot_hold_is_a_dead_letter_and_the_others_land(lake: Make) -> None:
+    one = lake(config("key: [id], columns: {n: long}"))
     one.land([event("c", 10, {"id": 1, "n": 1})])
     one.land([event("c", 20, {"id": 2, "n": "two"}), event("c", 21, {"id": 3, "n": 3}), event("c", 22, {"n": 4})])
     assert sorted(one.by_key("lake.t", "id")) == [1, 3]

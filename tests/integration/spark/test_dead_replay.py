@@ -73,7 +73,11 @@ def broken(events: list[Event]) -> tuple[list[str], dict[int, str]]:
         source = event.get("source") or {}
         table = source.get("table")
         # A column takes its type from all that is seen at first; what is dead then is not seen.
-        if event.get("op") not in ("c", "u", "d", "r") or not table or table in ("evolve", "evolve_full", "pkchange"):
+        if (
+            event.get("op") not in ("c", "u", "d", "r")
+            or not table
+            or table in ("evolve", "evolve_full", "types", "pkchange")
+        ):
             continue
         small += table != "bulk"
         if number % EACH != EACH // 2 and (table == "bulk" or small % 10):

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.staging import ingest
-from tests.integration import comparing
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 from tests.integration.spark.test_corpus import COMPARED, KEYLESS, KEYS, config
 
@@ -53,11 +52,11 @@ def test_a_shuffled_corpus_gives_the_tables_of_the_ordered_one(
 ) -> None:
     file = CORPUS / "spec" / f"{encoding}.ndjson.gz"
     events = values(file) if encoding == "plain" else records(file)
-    settings = config(KEYS if encoding == "plain" else {"uidx": ["a", "b"]})
+    # Records of the table's first name have a key, those of its second none: then the configuration has to say.
+    settings = config(KEYS if encoding == "plain" else {"uidx": ["a", "b"], "ren_new": ["id"]})
     ordered, shuffled = Lake(spark, tmp_path / "ordered", settings), Lake(spark, tmp_path / "shuffled", settings)
     ordered.land(events)
     deliver(shuffled, events, seed, epochs=4)
-    wrong = {table: (content(ordered, table), content(shuffled, table)) for table in sorted({*COMPARED} - {"dropme"})}
-    assert {table: pair for table, pair in wrong.items() if pair[0] != pair[1]} == {}
-    assert KEYLESS <= set(wrong)
-    assert comparing.final_rows(CORPUS / "spec" / "final" / "sentinel.csv")
+    both = {table: (content(ordered, table), content(shuffled, table)) for table in COMPARED}
+    assert KEYLESS <= set(both)
+    assert {table: pair for table, pair in both.items() if pair[0] != pair[1]} == {}

@@ -42,7 +42,7 @@ def states(monkeypatch: pytest.MonkeyPatch, *steps: str | tuple[str, Callable[[]
             return step[0], "details"
         return step, "details"
 
-    monkeypatch.setattr(committing, "_run_state", state)
+    monkeypatch.setattr(committing, "run_state", state)
 
 
 def test_a_flush_waits_for_the_cut_of_what_it_sealed(

@@ -52,7 +52,7 @@ def test_an_epoch_that_kills_every_job_is_held_and_the_next_ones_go_on() -> None
     first, second = (batch_status(store, batch) for batch in staged)
     assert first is not None
     assert second is not None
-    assert (first.state, second.state) == ("sealed", "committed")
+    assert (first.state, second.state) == ("quarantined", "committed")
 
 
 def test_a_lifted_epochs_batches_are_sealed_into_a_new_one_once() -> None:

@@ -31,6 +31,11 @@ def test_an_empty_lake_lists_nothing(catalog: Catalog) -> None:
     assert list_tables(catalog) == []
 
 
+def test_a_tables_memory_of_deletes_is_not_listed(catalog: Catalog, orders: Table) -> None:
+    catalog.create_table("shop.orders__deletes", orders.schema(), properties={"firn.mode": "deletes"})
+    assert [one.name for one in list_tables(catalog)] == ["shop.orders"]
+
+
 def test_a_table_without_a_snapshot_has_no_rows(catalog: Catalog, orders: Table) -> None:
     catalog.create_table("shop.empty", orders.schema())
     summary = next(one for one in list_tables(catalog) if one.name == "shop.empty")

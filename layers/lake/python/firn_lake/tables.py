@@ -144,8 +144,9 @@ def summarize(table: "Table") -> TableSummary:
 
 
 def list_tables(catalog: "Catalog") -> list[TableSummary]:
-    """All tables of the catalog, by name."""
-    return [summarize(catalog.load_table(identifier)) for identifier in table_identifiers(catalog)]
+    """All tables of the catalog, by name; not Firn's own memory of deletes beside each."""
+    summaries = (summarize(catalog.load_table(identifier)) for identifier in table_identifiers(catalog))
+    return [summary for summary in summaries if summary.mode != "deletes"]
 
 
 def count_rows(table: "Table") -> int:

@@ -164,7 +164,7 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
 
     name = pending.flushed.stream
     # The run first: it is one small answer, while the cut is a listing. A cut comes only at a run's end.
-    state, details = _run_state(stack, str(pending.run))
+    state, details = run_state(stack, str(pending.run))
     report(name, f"epoch {pending.target}, job {state.lower()}")
     if state not in ("SUCCESS", "FAILED", "CANCELLED"):
         return False
@@ -187,7 +187,8 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     return following is None
 
 
-def _run_state(stack: Stack, run: str) -> tuple[str, str]:
+def run_state(stack: Stack, run: str) -> tuple[str, str]:
+    """The state of a job run and its details, in EMR Serverless's words."""
     stack.use_environment()
     found = _emr_client().get_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)["jobRun"]
     return str(found["state"]), str(found.get("stateDetails") or "")

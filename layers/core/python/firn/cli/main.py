@@ -7,7 +7,23 @@ from typing import Annotated
 import typer
 
 import firn
-from firn.cli import batch, cut, dead, doctor, flush, history, init, query, release, send, status, tables, up
+from firn.cli import (
+    audit,
+    batch,
+    cut,
+    dead,
+    doctor,
+    flush,
+    history,
+    init,
+    query,
+    rebuild,
+    release,
+    send,
+    status,
+    tables,
+    up,
+)
 from firn.errors import FirnError
 
 app = typer.Typer(
@@ -28,7 +44,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "history": history.command,
     "status": status.command,
     "release": release.command,
+    "rebuild": rebuild.command,
     "batch": batch.command,
+    "audit": audit.command,
     "doctor": doctor.command,
 }
 for _name, _command in _COMMANDS.items():

@@ -204,7 +204,7 @@ class _Table:
         elif stand.released:
             found.state = "released"
             found.notes.append(f"{self.name} was released: the next job brings it up (firn flush)")
-        elif stand.rolled_back:
+        elif stand.rolled_back and self.history.progress < stand.expected:
             back = {n: rows for n, rows in late.items() if n <= stand.expected}
             self._differs(
                 "rolled_back",

@@ -81,14 +81,16 @@ class View:
     @cached_property
     def free(self) -> dict[str, EpochBatch]:
         """The batches that are in no epoch, those of quarantined epochs that were lifted included."""
-        past = {batch.id for n, epoch in self.ledger.epochs.items() if n <= self.floor for batch in epoch.batches}
+        cases = self.ledger.known.epochs
+        earlier = [epoch for n, epoch in self.ledger.epochs.items() if n <= self.floor and n not in cases]
+        past = {batch.id for epoch in earlier for batch in epoch.batches}
         taken = self.holders.keys() | self.waiting.keys() | past
         found = {
             batch: EpochBatch(batch, one.path, one.size, one.meta.accepted if one.meta else 0)
             for batch, one in self.ledger.staged.items()
             if batch not in taken
         }
-        lifted = [epoch for n, epoch in self.aside.items() if self.ledger.known.epochs[n].lift is not None]
+        lifted = [epoch for n, epoch in self.ledger.epochs.items() if n in cases and cases[n].lift is not None]
         for epoch in lifted:
             for batch in epoch.batches:
                 if batch.id not in taken:

@@ -65,23 +65,43 @@ class EmrJobs:
             "catalog-uri": s.catalog_uri, "first": str(first), "last": str(last),
             "attempt": str(attempt),
         }  # fmt: skip
-        driver: dict[str, Any] = {
-            "entryPoint": s.job_entry_point,
-            "entryPointArguments": [word for name, value in arguments.items() for word in (f"--{name}", value)],
-        }
+        return self._start(
+            s.job_entry_point,
+            [word for name, value in arguments.items() for word in (f"--{name}", value)],
+            run_name(stream, first, last, attempt),
+            client_token(stream, first, last, attempt),
+            {"firn:stream": stream, "firn:first": str(first), "firn:last": str(last), "firn:attempt": str(attempt)},
+        )
+
+    def start_script(
+        self, script: str, arguments: Sequence[str], name: str, token: str, tags: Mapping[str, str]
+    ) -> str:
+        """Start another entry point, which lies beside the commit job's. `name` must not begin like a commit job's.
+
+        -> the run's id; the same token gives the same run. Raises what `start` raises.
+        """
+        folder = self._settings.job_entry_point.rpartition("/")[0]
+        return self._start(f"{folder}/{script}", arguments, name, token, tags)
+
+    def active(self, prefix: str) -> dict[str, str]:
+        """Names that begin with `prefix`, of runs on their way or at work -> the run's id. Raises TransientError."""
+        found = ((str(one.get("name") or ""), str(one["id"])) for one in self._pages({"states": list(ACTIVE)}))
+        return {name: run for name, run in found if name.startswith(prefix)}
+
+    def _start(self, entry_point: str, arguments: Sequence[str], name: str, token: str, tags: Mapping[str, str]) -> str:
+        s = self._settings
+        driver: dict[str, Any] = {"entryPoint": entry_point, "entryPointArguments": list(arguments)}
         if s.spark_submit_parameters:
             driver["sparkSubmitParameters"] = s.spark_submit_parameters
         answer = self._call(
             "start_job_run",
             applicationId=s.emr_application,
-            clientToken=client_token(stream, first, last, attempt),
+            clientToken=token,
             executionRoleArn=s.emr_role,
-            name=run_name(stream, first, last, attempt),
+            name=name,
             jobDriver={"sparkSubmit": driver},
-            tags={
-                "firn:stream": stream, "firn:first": str(first), "firn:last": str(last), "firn:attempt": str(attempt)
-            },
-        )  # fmt: skip
+            tags=dict(tags),
+        )
         return str(answer["jobRunId"])
 
     @cached_property

@@ -117,7 +117,7 @@ def plan_key(
         if configured is not None and set(configured) != set(existing):
             raise KeyChanged(
                 f"the key is [{', '.join(existing)}] in the table and [{', '.join(configured)}] in firn.yaml; "
-                "set it back, or rebuild the table under the new key"
+                "set it back, or rebuild the table under the new key (firn rebuild TABLE --in-place)"
             )
         return tuple(existing)
     return tuple(configured or record or ())

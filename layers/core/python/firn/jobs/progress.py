@@ -55,8 +55,9 @@ def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
 
 
 def parse(metadata: str, branch: str | None = None) -> TableState:
-    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3). `branch`: whose snapshots to tell of, None
-    for main."""
+    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3). `branch`: whose snapshots to tell of;
+    None for main.
+    """
     table = json.loads(metadata)
     schema = next(schema for schema in table["schemas"] if schema["schema-id"] == table["current-schema-id"])
     snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in table.get("snapshots") or ()}

@@ -129,7 +129,7 @@ def failed_table(
     if kind == "key_changed" or kind == "expired":
         reason = kind
     cause = {
-        "key_changed": "set the key back in firn.yaml or rebuild the table",
+        "key_changed": f"set the key back in firn.yaml or rebuild the table (`firn rebuild {table} --in-place`)",
         "expired": "rebuild the table from its source",
     }.get(kind, "mend the cause")
     return Quarantine(

@@ -49,7 +49,7 @@ class Missing:
 class Part:
     """What one stream gives to the table, up to the epoch `last`.
 
-    epochs       those that hold changes of the table, without quarantined ones
+    epochs       those that hold changes of the table, without quarantined ones and those that it was told to skip
     sources      the source tables that feed it
     generations  of each of `epochs`, as its changes were committed
     """
@@ -151,16 +151,22 @@ def _part(
     known = quarantine.read_epochs(store, stream)
     there = [n for n in numbers if n <= last]
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
-        sealed = {
-            n: e for n, e in zip(there, pool.map(lambda n: epochs.read(store, stream, n), there), strict=True) if e
-        }
+        sealed = {epoch.n: epoch for epoch in pool.map(lambda n: epochs.read(store, stream, n), there) if epoch}
+    named = {source for epoch in sealed.values() for source in epoch.tables}
+    sources = tuple(sorted(source for source in named if _feeds(settings, source, table)))
+    if not sources and upto is None:
+        return None
     if to is not None:
         last = min(last, _upto(sealed, stream, to))
         sealed = {n: epoch for n, epoch in sealed.items() if n <= last}
-    sources = tuple(sorted(s for s in {s for e in sealed.values() for s in e.tables} if _feeds(settings, s, table)))
-    mine = {n: e for n, e in sealed.items() if n not in known and any(e.tables.get(source) for source in sources)}
-    if not mine and upto is None:
-        return None
+    skips = quarantine.skips(store, stream, str(table))
+    mine = {
+        n: epoch
+        for n, epoch in sealed.items()
+        if n not in known
+        and any(epoch.tables.get(source) for source in sources)
+        and not any(first <= n <= through for first, through in skips)
+    }
     objects = _gone(store, stream, mine)
     missing = Missing(tuple(n for n in range(1, last + 1) if n not in sealed), objects)
     return Part(stream, settings, last, mine, sources, _generations(store, stream, mine, settings), missing)

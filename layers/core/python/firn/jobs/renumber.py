@@ -7,7 +7,7 @@ from firn.jobs import quarantine as rules
 from firn.jobs.work import Work
 from firn.staging import cuts, epochs, layout, quarantine
 from firn.staging.batch import FORMAT
-from firn.staging.epochs import Epoch
+from firn.staging.epochs import RENUMBERED, Epoch
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import put_if_absent
 
@@ -27,7 +27,7 @@ def renumber(work: Work, now: datetime) -> bool:
     for n in sealed:
         if n > rules.covered(work.before) and n not in work.known.epochs:
             _free(work, n, highest, layout.instant(now))
-    empty = Epoch(FORMAT, work.stream, highest, "renumbered", layout.instant(now), config, [], {})
+    empty = Epoch(FORMAT, work.stream, highest, RENUMBERED, layout.instant(now), config, [], {})
     put_if_absent(work.store, layout.epoch_path(work.stream, highest), epochs.encode(empty))
     return True
 

@@ -128,6 +128,15 @@ def read_epochs(store: Store, stream: str) -> dict[int, Case]:
     return _arranged(_cases(store, f"{layout.quarantine_prefix(stream)}/{EPOCHS}", stream)).epochs
 
 
+def skips(store: Store, stream: str, table: str) -> list[tuple[int, int]]:
+    """The epochs, as (first, last), that the table was told never to get. Raises StorageUnavailable."""
+    return [
+        (case.quarantine.epoch, case.lift.through)
+        for case in _cases(store, layout.quarantine_prefix(stream), stream).values()
+        if case.quarantine.table == table and case.lift is not None and case.lift.how == "skip"
+    ]
+
+
 def hold(store: Store, quarantine: Quarantine) -> bool:
     """Put it, if absent. -> False if another was there first. Raises StorageUnavailable, UnknownOutcome."""
     path = layout.quarantine_path(quarantine.stream, place_of(quarantine), quarantine.n)

@@ -1,5 +1,5 @@
-"""Shared machines stall: a slow example is no failure. The examples are the same in every run, so that a red run is
-about the change at hand; HYPOTHESIS_PROFILE=soak looks further, at random.
+"""Profiles of hypothesis. Shared machines stall: a slow example is no failure. The examples are the same in every run,
+so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks further, at random.
 """
 
 import os

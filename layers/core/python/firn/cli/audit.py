@@ -1,0 +1,162 @@
+"""`firn audit STREAM`: whether every acknowledged event is accounted for."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.cli.options import DEFAULT_DIR, Dir, Json
+from firn.cli.output import notes, print_json, print_table
+from firn.cli.stack import find_stack
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+    from rich.progress import Progress
+
+    from firn.jobs.audit import Audit
+    from firn.jobs.audit_view import Difference
+    from firn.jobs.ledger import History, Tick
+    from firn.staging.store import Store
+
+_SHOWN = 5  # batches of one difference; --json has them all
+
+
+def command(
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")],
+    log_days: Annotated[
+        int, typer.Option(help="For how many days committed batches stay in staged/: one that is younger is missed.")
+    ] = 14,
+    dead_letter_days: Annotated[int, typer.Option(help="The same for dead letters (DeadLetterDays).")] = 90,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Account for every acknowledged event, from the log and the tables alone. Exits 1 if something differs."""
+    from firn.jobs.audit import audit
+    from firn.jobs.audit_view import Keeping
+    from firn.jobs.ledger import read
+
+    stack = find_stack(folder, running=False)
+    store = stack.store()
+    _expect_stream(store, stream)
+    catalog = stack.catalog()
+    keeping = Keeping(timedelta(days=log_days), timedelta(days=dead_letter_days))
+    with _progress(shown=not as_json) as bars:
+        ledger = read(store, stream, lambda names: histories(catalog, stream, names), _ticking(bars))
+    found = audit(ledger, datetime.now(UTC), keeping)
+    if as_json:
+        print_json({"balanced": found.balanced, **asdict(found)})
+    else:
+        _show(found)
+    if not found.balanced:
+        raise typer.Exit(1)
+
+
+def histories(catalog: "Catalog", stream: str, names: Iterable[str]) -> dict[str, "History"]:
+    """What the metadata of these tables says about the stream; tables that are not there are left out."""
+    from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+    from firn.jobs.ledger import history
+    from firn.streams.names import TableName
+
+    found = {}
+    for name in names:
+        try:
+            table = catalog.load_table(TableName.parse(name).identifier)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            continue
+        found[name] = history(stream, table.metadata.current_snapshot_id, _snapshots(table))
+    return found
+
+
+def _snapshots(table: "Table") -> dict[int, tuple[int | None, Mapping[str, str]]]:
+    return {
+        one.snapshot_id: (one.parent_snapshot_id, one.summary.additional_properties if one.summary else {})
+        for one in table.metadata.snapshots
+    }
+
+
+def _expect_stream(store: "Store", stream: str) -> None:
+    """A stream that is neither configured nor in the log is a wrong command line."""
+    from firn.errors import ConfigError
+    from firn.staging import configs, epochs, layout
+
+    known: list[str] = []
+    with suppress(ConfigError):  # none is published: the log alone tells
+        known = sorted(configs.load(store, configs.current_sha(store)).streams)
+    there = layout.is_stream_name(stream) and (stream in known or bool(epochs.numbers(store, stream)))
+    if not there:
+        raise typer.BadParameter(f"there is no stream {stream!r}; there are: {', '.join(known) or 'none'}")
+
+
+def _progress(*, shown: bool) -> "Progress":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description:<14}", markup=False), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, console=notes(), transient=True, disable=not shown)
+
+
+def _ticking(bars: "Progress") -> "Tick":
+    tasks = {}
+
+    def tick(what: str, done: int, of: int) -> None:
+        if what not in tasks:
+            tasks[what] = bars.add_task(what)
+        bars.update(tasks[what], completed=done, total=of)
+
+    return tick
+
+
+def _show(found: "Audit") -> None:
+    columns = ["table", "epoch", "events", "merged", "superseded", "ignored", "dead", "pending"]
+    uncounted = bool(found.uncounted)
+    rows = [
+        [
+            one.table, one.progress, one.events, one.merged, one.superseded - one.again, one.ignored + one.skipped,
+            one.dead, one.pending, *([one.uncounted] if uncounted else []), one.state,
+        ]
+        for one in found.tables
+    ]  # fmt: skip
+    rows.append(_outside(found, uncounted))
+    rows.append(
+        [
+            "all", None, found.acked, found.merged, found.superseded, sum(found.ignored.values()), found.dead,
+            found.pending, *([found.uncounted] if uncounted else []), "balanced" if found.balanced else "DIFFERS",
+        ]
+    )  # fmt: skip
+    print_table([*columns, *(["uncounted"] if uncounted else []), "state"], rows)
+    ignored = "".join(f", {reason} {count:,}" for reason, count in found.ignored.items())
+    typer.echo(f"{found.stream}: {found.acked:,} events of {found.batches:,} batches, in {found.epochs:,} epochs")
+    typer.echo(f"ignored: {ignored[2:] or 'none'}")
+    typer.echo(f"pending: {found.staged:,} in no epoch yet, {found.quarantined:,} quarantined")
+    typer.echo(f"dead: {found.replayed:,} were replayed, in batches of their own")
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    for one in found.differences:
+        _show_difference(one)
+    if found.difference:
+        what = "are not accounted for" if found.difference > 0 else "more are accounted for than were acknowledged"
+        typer.echo(f"\n{abs(found.difference):,} events {what}")
+
+
+def _outside(found: "Audit", uncounted: bool) -> list[object]:
+    """What belongs to no table: dead and ignored at ingest, no rule takes it, in no epoch yet."""
+    known = found.tables
+    ignored = sum(found.ignored.values()) - sum(one.ignored + one.skipped for one in known)
+    dead = found.dead - sum(one.dead for one in known)
+    pending = found.pending - sum(one.pending for one in known)
+    return [
+        "(no table)", None, ignored + dead + pending, 0, 0, ignored, dead, pending, *([0] if uncounted else []), "",
+    ]  # fmt: skip
+
+
+def _show_difference(one: "Difference") -> None:
+    typer.echo(f"\nDIFFERENCE {one.code}: {one.message}")
+    for name, values in (("batches", one.batches), ("epochs", one.epochs), ("objects", one.objects)):
+        if values:
+            more = f" and {len(values) - _SHOWN:,} more (--json)" if len(values) > _SHOWN else ""
+            typer.echo(f"  {name:<8}{', '.join(map(str, values[:_SHOWN]))}{more}")
+    typer.echo(f"  to do   {one.advice}")

@@ -1,0 +1,107 @@
+"""SIGKILL for the processes of a running stack: a job's whole tree, a function's worker, the stack itself."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from firn_local.tether import kill_session
+from tests.e2e.conftest import Stack
+
+
+def dispatch(stack: Stack, stream: str) -> dict[str, Any]:
+    """Seal what is there and start a job; what the dispatcher says of this stream."""
+    event = json.dumps({"force": True, "stream": stream}).encode()
+    status, answer = stack.request("POST", "/_firn/invoke/dispatch", event)
+    assert status == 200, answer
+    said: dict[str, Any] = answer["streams"][0]
+    assert "error" not in said or not said["error"], said
+    return said
+
+
+def kill_job(stack: Stack, run: str, dice: random.Random, tables: int, seconds: float = 240) -> str:
+    """SIGKILL of a job's spark-submit, its JVM and its Python workers, at a moment that the dice choose: while Spark
+    starts, while it reads, or when so many tables are committed. -> which moment it was.
+
+    tables  how many tables the job commits to: the moment is before the last one
+    """
+    folder = stack.folder / "jobs" / run
+    until(f"the start of {run}", seconds, (folder / "pid").exists)
+    pid = int((folder / "pid").read_text())
+    done = dice.randrange(-1, tables)
+    if done >= 0:
+        until(f"table {done} of {run}", seconds, lambda: lines(folder) >= done or ended(folder))
+    time.sleep(dice.uniform(0, 8 if done < 0 else 2 if done == 0 else 0.3))
+    moment = "while Spark started" if done < 0 else f"after {lines(folder)} of {tables} tables"
+    kill_session(pid, signal.SIGKILL)
+    until(f"the end of {run}", 60, lambda: ended(folder))
+    return moment
+
+
+def lines(folder: Path) -> int:
+    """How many tables a job has told of."""
+    output = folder / "stdout"
+    return output.read_text().count('"table":') if output.exists() else 0
+
+
+def ended(folder: Path) -> str:
+    """How a run ended, "" if it has not."""
+    with suppress(OSError, ValueError):
+        state = str(json.loads((folder / "run.json").read_text())["state"])
+        return state if state in ("SUCCESS", "FAILED", "CANCELLED") else ""
+    return ""
+
+
+def workers(stack: Stack, function: str) -> list[int]:
+    """The processes of a function. Linux: /proc."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError, ValueError, IndexError):
+            parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+            # A worker is in its function's folder; before it is, it is the stack's own image.
+            if parent == stack.process.pid and Path(os.readlink(process / "cwd")).name == function:
+                found.append(int(process.name))
+    return found
+
+
+def kill_worker(stack: Stack, function: str) -> int:
+    """SIGKILL of a function's processes -> how many there were."""
+    found = workers(stack, function)
+    for pid in found:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(found)
+
+
+def until(what: str, seconds: float, found: Callable[[], object]) -> None:
+    """Wait for something to become true."""
+    deadline = time.monotonic() + seconds
+    while not found():
+        assert time.monotonic() < deadline, f"{what} did not happen in {seconds} s"
+        time.sleep(0.02)
+
+
+def audited(stack: Stack, stream: str) -> None:
+    """`firn audit` balances."""
+    done = stack.firn("audit", stream, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def ancestry(stack: Stack, namespace: str, table: str, stream: str) -> list[int]:
+    """The epochs that the snapshots of a table's ancestry name, oldest first."""
+    metadata = stack.catalog().load_table((namespace, table)).metadata
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    found = []
+    at = metadata.current_snapshot_id
+    while at is not None:
+        summary = by_id[at].summary
+        said = dict(summary.additional_properties) if summary else {}
+        if f"firn.epoch.{stream}" in said:
+            found.append(int(said[f"firn.epoch.{stream}"]))
+        at = by_id[at].parent_snapshot_id
+    return found[::-1]

@@ -1,0 +1,287 @@
+"""Everything at once, in any order: hypothesis drives the real ingest, dispatch and commit code over memory.
+
+Programs stand still before each call that they make, so that any of them can be overtaken, fail or die at any call.
+After each step everything in checks.py holds; at the end the faults stop, all comes to rest, and the tables are the
+source's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeVar
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from firn.staging import configs
+from firn.staging.epochs import SKEW
+from firn.streams.names import TableName
+from tests.faults.calls import FAULTS, Fault
+from tests.model.checks import Checks
+from tests.model.processes import Process, Turns
+from tests.model.source import TABLES
+from tests.model.world import CONFIG, World
+
+T = TypeVar("T")
+Kind = Literal["ingest", "dispatch", "job", "release"]
+LAMBDA = timedelta(minutes=15)  # no function lives longer
+KEYS = range(1, 5)
+ACTIONS = (
+    "insert", "insert", "insert a placeholder", "update", "update", "update", "late update", "delete", "late delete",
+    "move", "move", "move in one event", "truncate", "snapshot", "transaction", "hold", "append", "append", "no key",
+    "cut off", "filtered", "wait",
+)  # fmt: skip
+
+picks = st.integers(0, 999)
+# No two clocks are more than SKEW apart.
+offsets = st.sampled_from([timedelta(0), timedelta(0), SKEW / 2, SKEW])
+faults = st.sampled_from([None, None, None, *FAULTS])
+
+
+@dataclass
+class Living:
+    """A process, what it is, when it began, and the run that it is (a job)."""
+
+    process: Process
+    kind: Kind
+    since: datetime
+    run: str | None = None
+
+
+class Firn(RuleBasedStateMachine):
+    """Each rule is something that happens to Firn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns = Turns()
+        self.world = World(self.turns)
+        self.checks = Checks(self.world)
+        self.living: list[Living] = []
+        self.sent = 0
+        self.versions = 0
+        self.looked: Any = None
+
+    # The source, and its events on their way.
+
+    @rule(writes=st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(TABLES), picks, picks, st.booleans()),
+                          min_size=1, max_size=6))  # fmt: skip
+    def something_is_written(self, writes: list[tuple[str, str, int, int, bool]]) -> None:
+        for write in writes:
+            self.write(*write)
+
+    def write(self, action: str, table: str, pick: int, other: int, keeps: bool) -> None:
+        source = self.world.source
+        live, free = sorted(source.rows[table]), source.free(table, KEYS)
+        key, to = chosen(live, pick), chosen(free, other)
+        if action.startswith("insert") and to is not None:
+            source.insert(table, to, literal=action != "insert")
+        elif action in ("update", "late update") and key is not None:
+            source.update(table, key, keeps=keeps, late=action != "update")
+        elif action in ("delete", "late delete") and key is not None:
+            source.delete(table, key, late=action != "delete")
+        elif action.startswith("move") and key is not None and to is not None:
+            source.move(table, key, to, keeps=keeps, one_event=action != "move")
+        elif action == "transaction" and live:
+            source.several(table, live)
+        elif action == "truncate":
+            source.truncate(table)
+        elif action == "snapshot":
+            source.snapshot(table)
+        elif action == "hold":
+            source.hold()
+        elif action == "append":
+            source.append(1 + pick % 2)
+        elif action in ("no key", "cut off", "filtered"):
+            source.broken(action)
+        elif action == "wait":
+            source.wait(60 * (pick % 20))
+
+    @precondition(lambda self: self.world.source.log)
+    @rule(start=picks, count=st.integers(1, 6), new=st.booleans(), backwards=st.booleans(), named=st.booleans(),
+          queued=st.booleans())  # fmt: skip
+    def events_set_out(self, start: int, count: int, new: bool, backwards: bool, named: bool, queued: bool) -> None:
+        """The next ones, or some again; in order or not; as a request with a key, without one, or as a message."""
+        log = self.world.source.log
+        at = self.sent if new else start % len(log)
+        events = log[at : at + count]
+        if new:
+            self.sent += len(events)
+        if events:
+            self.world.parcel(events[::-1] if backwards else events, named=named, queued=queued)
+
+    @precondition(lambda self: any(not parcel.queued for parcel in self.world.parcels))
+    @rule(pick=picks, offset=offsets)
+    def a_request_is_made(self, pick: int, offset: timedelta) -> None:
+        """Or made again, even while it is under way, or though it was answered, if it has a key."""
+        able = [one for one in self.world.parcels if not one.queued and (one.name or not one.acknowledged)]
+        parcel = chosen(able, pick)
+        if parcel is not None:
+            self.begin("ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)))
+
+    @precondition(lambda self: any(parcel.queued for parcel in self.world.parcels))
+    @rule(chosen_ones=st.lists(picks, min_size=1, max_size=4), offset=offsets)
+    def messages_are_delivered(self, chosen_ones: list[int], offset: timedelta) -> None:
+        """At least once: what was deleted may come again."""
+        queued = [parcel for parcel in self.world.parcels if parcel.queued]
+        able = self.world.visible() or queued
+        parcels = list({id(one): one for one in (able[pick % len(able)] for pick in chosen_ones)}.values())
+        self.begin("ingest", "delivery", lambda: self.world.bring(parcels, self.clock(offset)))
+
+    # Sealing, committing, and their operator.
+
+    @rule(force=st.booleans(), reconcile=st.booleans(), offset=offsets)
+    def a_dispatch_begins(self, force: bool, reconcile: bool, offset: timedelta) -> None:
+        self.begin(
+            "dispatch", "dispatch",
+            lambda: self.world.dispatch(force=force, reconcile=reconcile, clock=self.clock(offset)),
+        )  # fmt: skip
+
+    @precondition(lambda self: self.world.emr.known)
+    @rule(pick=picks, again=st.booleans(), offset=offsets)
+    def a_job_begins(self, pick: int, again: bool, offset: timedelta) -> None:
+        """`again`: EMR starts a run a second time, as it may."""
+        begun = {one.run for one in self.living}
+        runs = [run for run in self.world.emr.known.values() if again or (run.active and run.id not in begun)]
+        run = chosen(runs, pick)
+        if run is not None:
+            self.begin("job", run.id, lambda: self.world.job(run, self.clock(offset)), run.id)
+
+    @precondition(lambda self: self.world.emr.active())
+    @rule(pick=picks)
+    def a_run_is_given_up(self, pick: int) -> None:
+        """EMR says that it failed, and it may still be at work."""
+        run = chosen(self.world.emr.active(), pick)
+        if run is not None:
+            self.world.emr.told(run, "FAILED")
+
+    @precondition(lambda self: self.world.held())
+    @rule()
+    def what_is_held_is_released(self) -> None:
+        self.begin("release", "release", self.world.release)
+
+    @precondition(lambda self: self.versions < 3)
+    @rule()
+    def a_configuration_is_published(self) -> None:
+        self.versions += 1
+        configs.publish(self.world.disk, f"{CONFIG}\n# version {self.versions}\n")
+
+    # How they go on.
+
+    @precondition(lambda self: self.living)
+    @rule(pick=picks, calls=st.integers(0, 30), fault=faults)
+    def a_process_goes_on(self, pick: int, calls: int, fault: Fault | None) -> None:
+        one = self.living[pick % len(self.living)]
+        for _ in range(calls):
+            one.process.step()
+        one.process.step(fault)
+        self.tidy()
+
+    @precondition(lambda self: self.living)
+    @rule(pick=picks)
+    def a_process_comes_to_its_end(self, pick: int) -> None:
+        self.living[pick % len(self.living)].process.finish()
+        self.tidy()
+
+    @rule()
+    def everybody_does_what_is_due(self) -> None:
+        """Senders, queue, schedule and jobs, each from beginning to end; beside those that stand still."""
+        self.world.round(lambda program: program())
+        self.outlive("dies before")
+
+    @rule(minutes=st.sampled_from([1, 5, 20, 90]), fault=st.sampled_from(["dies before", "dies after"]))
+    def time_passes(self, minutes: int, fault: Fault) -> None:
+        """Functions that have lived too long are ended; jobs may stand still for as long as they like."""
+        self.world.now += timedelta(minutes=minutes)
+        self.outlive(fault)
+
+    def outlive(self, fault: Fault) -> None:
+        for one in self.living:
+            if one.kind != "job" and self.world.now - one.since >= LAMBDA:
+                one.process.kill(fault)
+        self.tidy()
+
+    # The tables, beside Firn's jobs.
+
+    @precondition(lambda self: self.world.catalog.tables)
+    @rule(pick=picks, keep=st.integers(0, 3))
+    def a_table_is_maintained(self, pick: int, keep: int) -> None:
+        """Compacted, or its old snapshots expire."""
+        name = chosen_surely(list(self.world.catalog.tables), pick)
+        if keep:
+            self.world.catalog.expire(name, keep)
+        else:
+            self.world.catalog.compact(name)
+
+    @precondition(lambda self: self.world.catalog.tables and not any(one.kind == "job" for one in self.living))
+    @rule(pick=picks, to=picks)
+    def a_table_is_rolled_back_by_hand(self, pick: int, to: int) -> None:
+        """While nothing commits to it, as the guide asks."""
+        if self.world.emr.active():
+            return
+        name = chosen_surely(list(self.world.catalog.tables), pick)
+        ancestry = self.world.catalog.tables[name].ancestry()
+        if ancestry:
+            self.checks.now()
+            self.world.catalog.rollback(name, chosen_surely(ancestry, to).id)
+            self.checks.rolled_back(name)
+
+    # What must be true.
+
+    @invariant()
+    def everything_holds(self) -> None:
+        snapshots = [(table.current, len(table.snapshots)) for table in self.world.catalog.tables.values()]
+        looked = (self.turns.effects, len(self.world.source.log), snapshots, [p.acknowledged for p in self.world.parcels])
+        if looked != self.looked:
+            self.checks.now()
+            self.looked = looked
+
+    def teardown(self) -> None:
+        """Functions end, faults stop. Jobs that stand still do so until all is at rest, and then change nothing."""
+        try:
+            for one in self.living:
+                if one.kind != "job":
+                    one.process.kill()
+            self.tidy()
+            if self.sent < len(self.world.source.log):
+                self.world.parcel(self.world.source.log[self.sent :])
+            self.world.settle(lambda program: program())
+            self.checks.at_rest()
+            for one in self.living:
+                one.process.finish()
+            self.checks.at_rest()
+        finally:
+            for one in self.living:
+                one.process.kill() if not one.process.ended else None
+
+    def begin(self, kind: Kind, name: str, program: Callable[[], object], run: str | None = None) -> None:
+        one = Living(Process(self.turns, name, program), kind, self.world.now, run)
+        self.living.append(one)
+        one.process.start()
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Who has ended is forgotten; EMR learns that a run is over."""
+        over = [one for one in self.living if one.process.ended]
+        self.living = [one for one in self.living if not one.process.ended]
+        alive = {one.run for one in self.living}
+        for run in self.world.emr.active():
+            if run.id in {one.run for one in over} and run.id not in alive:
+                self.world.emr.told(run, "FAILED")
+
+    def clock(self, offset: timedelta) -> Callable[[], datetime]:
+        return lambda: self.world.now + offset
+
+
+def chosen(among: list[T], pick: int) -> T | None:
+    return among[pick % len(among)] if among else None
+
+
+def chosen_surely(among: list[T], pick: int) -> T:
+    return among[pick % len(among)]
+
+
+_ = pytest, TableName
+TestFirn = Firn.TestCase
+TestFirn.settings = settings(stateful_step_count=50)
