@@ -8,6 +8,7 @@ the branch main, tags what main was, and switches key, mode and facts: readers s
 import json
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -25,7 +26,9 @@ from firn_spark.memory import FACTS, SUFFIX, name_in
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
 _UNDER: Final = "firn.rebuild.config"  # in a branch's first snapshot: the configuration's sha
-_REFUSED: Final = "org.apache.iceberg.exceptions.CommitFailedException"
+_ERRORS: Final = "org.apache.iceberg.exceptions"
+# An answer that is not known is settled by the next look: a swap that landed shows, and one that lands late is refused.
+_LOOK_AGAIN: Final = frozenset({f"{_ERRORS}.CommitFailedException", f"{_ERRORS}.CommitStateUnknownException"})
 
 
 def times_rebuilt(table: Table) -> int:
@@ -34,7 +37,7 @@ def times_rebuilt(table: Table) -> int:
 
 
 class Moved(Exception):
-    """The table was committed to meanwhile: bring the branch up to it, and publish again."""
+    """The table was committed to meanwhile, or an answer got lost: look at it, bring the branch up to it, try again."""
 
 
 class Placed(Tables):
@@ -160,7 +163,8 @@ class InPlace:
     def publish(self, branch: Branch, streams: Iterable[str]) -> None:
         """Makes the branch main, in one commit.
 
-        Raises Moved if main has more of a stream than the branch, or changed in this very moment: nothing was done.
+        Raises Moved if main has more of a stream than the branch, or changed in this very moment; LookupError if it was
+        rolled back meanwhile.
         """
         table = self.main()
         base = table.java.operations().current()
@@ -182,7 +186,9 @@ class InPlace:
         builder.removeRef(branch.name)
         builder.setProperties(self._map({**branch.properties, REBUILT: str(branch.number)}))
         self._swap(table, base, builder)
-        self._tables.drop(name_in(table.state.properties) or TableName(self._of.namespace, self._of.table + SUFFIX))
+        # Nobody reads the old facts any more; what can't be dropped is only in the way.
+        with suppress(Py4JJavaError):
+            self._tables.drop(name_in(table.state.properties) or TableName(self._of.namespace, self._of.table + SUFFIX))
 
     def progress(self, branch: Branch) -> TableState:
         """How far the branch is."""
@@ -230,7 +236,7 @@ class InPlace:
         try:
             table.java.operations().commit(base, builder.build())
         except Py4JJavaError as error:
-            if error.java_exception.getClass().getName() == _REFUSED:
+            if error.java_exception.getClass().getName() in _LOOK_AGAIN:
                 raise Moved from error
             raise
 

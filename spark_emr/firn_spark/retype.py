@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pyspark.sql import SparkSession
 
 from firn.changes.types import Column, Type
-from firn.jobs.planning import HELD, KeyChanged
+from firn.errors import TerminalError
+from firn.jobs.planning import HELD
 from firn.streams.names import quoted
 from firn_spark.columns import iceberg_type
 from firn_spark.evolve import HELD_IDS, Table, Tables
@@ -26,7 +27,7 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         return table
     if table.branch is not None:  # main has the same columns, and would lose their values
         names = ", ".join(column.name for column in columns)
-        raise KeyChanged(f"{names} would need another type, which a rebuild in place can't give; rebuild with --into NAME")
+        raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
     old_types = {column.name: column.type for column in table.columns()[0]}
     new = [column for column in columns if column.name + _NEW not in there]
     if new:

@@ -59,9 +59,7 @@ def corpus(name: str) -> list[Event]:
 def table_of(value: dict[str, Any] | None) -> str:
     """The source table of an event's value, "" if it is of none."""
     value = (value or {}).get("payload", value) or {}
-    return str(
-        value.get("iodebeziumtable") or value.get("__table") or (value.get("source") or {}).get("table") or ""
-    )
+    return str(value.get("iodebeziumtable") or value.get("__table") or (value.get("source") or {}).get("table") or "")
 
 
 def identity(name: str, value: dict[str, Any]) -> str | None:
@@ -115,9 +113,7 @@ def deliver(stack: Stack, stream: str, requests: Sequence[Request]) -> int:
         posted = [request for request in requests if not request.queue]
         for request in posted:
             body = gzip.compress(b"\n".join(request.lines), 1)
-            status, answer = stack.post(
-                stream, body, Content_Encoding="gzip", Content_Type="application/x-ndjson"
-            )
+            status, answer = stack.post(stream, body, Content_Encoding="gzip", Content_Type="application/x-ndjson")
             assert status == 202, answer
             assert answer["rejected"] == 0, answer["errors"][:3]
         queued.result()
@@ -153,5 +149,3 @@ def keyless_rows(name: str, table: str) -> Counter[str]:
         inner = value.get("payload", value)
         ops[inner.get("iodebeziumop") or inner.get("__op") or inner["op"]] += 1
     return ops
-
-

@@ -99,7 +99,10 @@ def shuffle(stack: Stack, about: str, name: str, seed: int) -> str:
 def content(stack: Stack, namespace: str, table: str) -> Counter[str]:
     """Rows by column name, without what tells of the delivery; a null is as good as no column."""
     own = {"_firn_held", "_firn_id"}
-    rows = [{k: v for k, v in row.items() if k not in own and v is not None} for row in stack.read(namespace, table).to_pylist()]
+    rows = [
+        {k: v for k, v in row.items() if k not in own and v is not None}
+        for row in stack.read(namespace, table).to_pylist()
+    ]
     return Counter(repr(sorted(row.items())) for row in rows)
 
 
@@ -132,7 +135,9 @@ def test_a_shuffled_corpus_with_a_killed_job_gives_the_final_tables(
             one, other = content(stack, f"{about}_ordered", table), content(stack, name, table)
             if one != other:
                 wrong[table] = [*(one - other)][:3], [*(other - one)][:3]
-        assert {table: lines for table, lines in wrong.items() if table not in ordered_corpora.KNOWN.get(about, {})} == {}
+        assert {
+            table: lines for table, lines in wrong.items() if table not in ordered_corpora.KNOWN.get(about, {})
+        } == {}
 
 
 def differences(stack: Stack, namespace: str, encoding: str, table: str) -> list[str]:

@@ -25,6 +25,7 @@ class Process:
         self._dead = False
         self._free = False
         self._fault: Fault | None = None
+        self._lasting: Fault | None = None
         self._mine = threading.Semaphore(0)
         self._theirs = threading.Semaphore(0)
         self._gate = gate
@@ -44,10 +45,10 @@ class Process:
             self._theirs.acquire()
             self._look()
 
-    def finish(self) -> None:
-        """Goes on to its end."""
-        self._free = True
-        self.step()
+    def finish(self, fault: Fault | None = None) -> None:
+        """Goes on to its end, while every call of it works, or fails like this."""
+        self._free, self._lasting = True, fault
+        self.step(fault)
 
     def kill(self, fault: Fault = "dies before") -> None:
         """It is no more, whatever it tries."""
@@ -62,7 +63,7 @@ class Process:
             self.pending = name
             self._theirs.release()
             self._mine.acquire()
-        fault, self._fault = self._fault, None
+        fault, self._fault = self._fault, self._lasting
         if fault is None:
             return effect()
         self._dead = fault.startswith("dies")

@@ -7,9 +7,12 @@ import pytest
 
 from firn.errors import UnknownOutcome
 from firn.staging import cuts
+from firn.streams.names import TableName
 from tests.model.lake_contract import CASES, ORDERS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Call
+
+OTHER = TableName("lake", "other")
 
 
 @pytest.fixture
@@ -53,6 +56,45 @@ def test_a_crash_at_any_call_leaves_a_rerun_the_rest(ground: MemoryGround) -> No
     progress = [int(summary["firn.epoch.shop"]) for summary in ground.snapshots(ORDERS)]
     assert progress == sorted(set(progress))
     assert number > 4
+
+
+def failing(table: TableName) -> Callable[[Call, Callable[[], Any]], Any]:
+    """Commits of the table fail, for a reason that passes."""
+
+    def around(call: Call, effect: Callable[[], Any]) -> Any:
+        if call.kind == "commit" and call.table == table:
+            raise UnknownOutcome("no answer")
+        return effect()
+
+    return around
+
+
+def both(lsn: int, id: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A row of each of two tables."""
+    return event("c", lsn, {"id": id, "v": "a"}), event("c", lsn + 1, {"id": id, "v": "a"}, table="other")
+
+
+def test_tables_that_are_behind_each_by_other_epochs_get_all_that_they_lack(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    ground.catalog.around = failing(OTHER)
+    assert stream.commit(stream.seal(*both(10, 1))) == 1
+    ground.catalog.around = lambda call, effect: effect()
+    stream.seal(*both(20, 2))
+    assert stream.commit(1, 2) == 0
+    assert stream.values() == stream.values(OTHER) == [(1, "a"), (2, "a")]
+
+
+def test_a_cut_is_not_made_below_what_is_in_a_table(ground: MemoryGround) -> None:
+    stream = Stream(ground)
+    stream.seal(*both(10, 1))
+    stream.seal(*both(20, 2))
+    ground.catalog.around = failing(OTHER)
+    assert stream.commit(1, 2) == 1
+    ground.catalog.around = lambda call, effect: effect()
+    assert stream.commit(1) == 0
+    assert cuts.newest(stream.store, STREAM) == 0, "orders are at epoch 2: a cut at 1 would show them too new"
+    assert stream.commit(1, 2) == 0
+    assert cuts.numbers(stream.store, STREAM) == [2]
 
 
 def test_a_commit_whose_answer_is_lost_is_found_by_the_rerun(ground: MemoryGround) -> None:

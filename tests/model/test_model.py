@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from firn.staging import configs
 from firn.staging.epochs import SKEW
-from firn.streams.names import TableName
-from tests.faults.calls import FAULTS, Fault
+from tests.faults.calls import FAULTS, READS, Fault
 from tests.model.checks import Checks
 from tests.model.processes import Process, Turns
-from tests.model.source import TABLES
+from tests.model.source import TABLES, Event
 from tests.model.world import CONFIG, World
 
 T = TypeVar("T")
@@ -37,7 +35,27 @@ ACTIONS = (
 picks = st.integers(0, 999)
 # No two clocks are more than SKEW apart.
 offsets = st.sampled_from([timedelta(0), timedelta(0), SKEW / 2, SKEW])
-faults = st.sampled_from([None, None, None, *FAULTS])
+
+
+@dataclass(frozen=True)
+class Fate:
+    """How far a process goes on now: to its end, or over `calls` calls, only those with an effect counted (`writes`) or
+    all. There it stands still, or the next call fails, or all from there on do, and it goes on to its end if it can."""
+
+    calls: int | None
+    writes: bool
+    fault: Fault | None
+    lasting: bool
+
+
+Writes = list[tuple[str, str, int, int, bool]]
+histories = st.lists(
+    st.tuples(st.sampled_from(ACTIONS), st.sampled_from(TABLES), picks, picks, st.booleans()), max_size=5
+)
+fates = st.builds(
+    Fate, st.one_of(st.none(), st.integers(0, 9)), st.sampled_from([True, True, False]), st.sampled_from([None, None, *FAULTS]),
+    st.booleans(),
+)  # fmt: skip
 
 
 @dataclass
@@ -65,9 +83,16 @@ class Firn(RuleBasedStateMachine):
 
     # The source, and its events on their way.
 
-    @rule(writes=st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(TABLES), picks, picks, st.booleans()),
-                          min_size=1, max_size=6))  # fmt: skip
-    def something_is_written(self, writes: list[tuple[str, str, int, int, bool]]) -> None:
+    @initialize(writes=histories, count=st.integers(1, 10))
+    def there_is_a_lake(self, writes: Writes, count: int) -> None:
+        """Some of it in epochs of its own."""
+        self.write_all([("insert", "orders", 0, 0, False), ("insert", "items", 1, 1, False), *writes])
+        for start in range(0, len(self.world.source.log), count):
+            self.world.parcel(self.some_events(start, count, new=True, backwards=False))
+            if start < 3 * count:
+                self.world.settle(lambda program: program())
+
+    def write_all(self, writes: Writes) -> None:
         for write in writes:
             self.write(*write)
 
@@ -98,68 +123,94 @@ class Firn(RuleBasedStateMachine):
         elif action == "wait":
             source.wait(60 * (pick % 20))
 
-    @precondition(lambda self: self.world.source.log)
-    @rule(start=picks, count=st.integers(1, 6), new=st.booleans(), backwards=st.booleans(), named=st.booleans(),
-          queued=st.booleans())  # fmt: skip
-    def events_set_out(self, start: int, count: int, new: bool, backwards: bool, named: bool, queued: bool) -> None:
-        """The next ones, or some again; in order or not; as a request with a key, without one, or as a message."""
-        log = self.world.source.log
-        at = self.sent if new else start % len(log)
-        events = log[at : at + count]
-        if new:
-            self.sent += len(events)
+    @rule(writes=histories, start=picks, count=st.integers(1, 6), new=st.booleans(), backwards=st.booleans(),
+          named=st.booleans(), offset=offsets, fate=fates)  # fmt: skip
+    def a_request_is_made(
+        self, writes: Writes, start: int, count: int, new: bool, backwards: bool, named: bool, offset: timedelta,
+        fate: Fate,
+    ) -> None:  # fmt: skip
+        """Of the next events, or of some again; in order or not; with a key or without."""
+        self.write_all(writes)
+        events = self.some_events(start, count, new, backwards)
         if events:
-            self.world.parcel(events[::-1] if backwards else events, named=named, queued=queued)
+            parcel = self.world.parcel(events, named=named)
+            if not parcel.queued:
+                self.begin("ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)), fate)
 
     @precondition(lambda self: any(not parcel.queued for parcel in self.world.parcels))
-    @rule(pick=picks, offset=offsets)
-    def a_request_is_made(self, pick: int, offset: timedelta) -> None:
-        """Or made again, even while it is under way, or though it was answered, if it has a key."""
+    @rule(pick=picks, offset=offsets, fate=fates)
+    def a_request_is_made_again(self, pick: int, offset: timedelta, fate: Fate) -> None:
+        """Even while it is under way, or though it was answered, if it has a key."""
         able = [one for one in self.world.parcels if not one.queued and (one.name or not one.acknowledged)]
         parcel = chosen(able, pick)
         if parcel is not None:
-            self.begin("ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)))
+            self.begin("ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)), fate)
+
+    @rule(writes=histories, start=picks, counts=st.lists(st.integers(1, 3), min_size=1, max_size=3), new=st.booleans(),
+          backwards=st.booleans())  # fmt: skip
+    def messages_are_sent(
+        self, writes: Writes, start: int, counts: list[int], new: bool, backwards: bool
+    ) -> None:
+        self.write_all(writes)
+        for count in counts:
+            events = self.some_events(start, count, new, backwards)
+            if events:
+                self.world.parcel(events, queued=True)
 
     @precondition(lambda self: any(parcel.queued for parcel in self.world.parcels))
-    @rule(chosen_ones=st.lists(picks, min_size=1, max_size=4), offset=offsets)
-    def messages_are_delivered(self, chosen_ones: list[int], offset: timedelta) -> None:
-        """At least once: what was deleted may come again."""
+    @rule(them=st.lists(picks, min_size=1, max_size=4), offset=offsets, fate=fates, again=st.booleans())
+    def messages_are_delivered(self, them: list[int], offset: timedelta, fate: Fate, again: bool) -> None:
+        """At least once: what is at work elsewhere, or was deleted, may come again."""
         queued = [parcel for parcel in self.world.parcels if parcel.queued]
-        able = self.world.visible() or queued
-        parcels = list({id(one): one for one in (able[pick % len(able)] for pick in chosen_ones)}.values())
-        self.begin("ingest", "delivery", lambda: self.world.bring(parcels, self.clock(offset)))
+        able = queued if again else self.world.visible()
+        parcels = list({id(one): one for one in (able[pick % len(able)] for pick in them if able)}.values())
+        if parcels:
+            self.begin("ingest", "delivery", lambda: self.world.bring(parcels, self.clock(offset)), fate)
+
+    def some_events(self, start: int, count: int, new: bool, backwards: bool) -> list[Event]:
+        log = self.world.source.log
+        at = self.sent if new else start % max(len(log), 1)
+        events = log[at : at + count]
+        if new:
+            self.sent += len(events)
+        return events[::-1] if backwards else events
 
     # Sealing, committing, and their operator.
 
-    @rule(force=st.booleans(), reconcile=st.booleans(), offset=offsets)
-    def a_dispatch_begins(self, force: bool, reconcile: bool, offset: timedelta) -> None:
+    @rule(force=st.booleans(), reconcile=st.booleans(), offset=offsets, fate=fates)
+    def a_dispatch_begins(self, force: bool, reconcile: bool, offset: timedelta, fate: Fate) -> None:
         self.begin(
             "dispatch", "dispatch",
-            lambda: self.world.dispatch(force=force, reconcile=reconcile, clock=self.clock(offset)),
+            lambda: self.world.dispatch(force=force, reconcile=reconcile, clock=self.clock(offset)), fate,
         )  # fmt: skip
 
+    @rule(fate=fates, given_up=st.booleans())
+    def a_commit_begins(self, fate: Fate, given_up: bool) -> None:
+        """What is staged is sealed, and its job begins. `given_up`: EMR says that it failed; it may stand still and go
+        on after its successor."""
+        self.world.now += timedelta(minutes=2)
+        self.world.dispatch(force=True)
+        begun = {one.run for one in self.living}
+        for run in self.world.emr.active():
+            if run.id not in begun:
+                self.begin("job", run.id, lambda run=run: self.world.job(run), fate, run.id)  # type: ignore[misc]
+            if given_up and run in self.world.emr.active():
+                self.world.emr.told(run, "FAILED")
+
     @precondition(lambda self: self.world.emr.known)
-    @rule(pick=picks, again=st.booleans(), offset=offsets)
-    def a_job_begins(self, pick: int, again: bool, offset: timedelta) -> None:
+    @rule(pick=picks, again=st.booleans(), offset=offsets, fate=fates)
+    def a_job_begins(self, pick: int, again: bool, offset: timedelta, fate: Fate) -> None:
         """`again`: EMR starts a run a second time, as it may."""
         begun = {one.run for one in self.living}
         runs = [run for run in self.world.emr.known.values() if again or (run.active and run.id not in begun)]
         run = chosen(runs, pick)
         if run is not None:
-            self.begin("job", run.id, lambda: self.world.job(run, self.clock(offset)), run.id)
-
-    @precondition(lambda self: self.world.emr.active())
-    @rule(pick=picks)
-    def a_run_is_given_up(self, pick: int) -> None:
-        """EMR says that it failed, and it may still be at work."""
-        run = chosen(self.world.emr.active(), pick)
-        if run is not None:
-            self.world.emr.told(run, "FAILED")
+            self.begin("job", run.id, lambda: self.world.job(run, self.clock(offset)), fate, run.id)
 
     @precondition(lambda self: self.world.held())
-    @rule()
-    def what_is_held_is_released(self) -> None:
-        self.begin("release", "release", self.world.release)
+    @rule(fate=fates)
+    def what_is_held_is_released(self, fate: Fate) -> None:
+        self.begin("release", "release", self.world.release, fate)
 
     @precondition(lambda self: self.versions < 3)
     @rule()
@@ -170,18 +221,9 @@ class Firn(RuleBasedStateMachine):
     # How they go on.
 
     @precondition(lambda self: self.living)
-    @rule(pick=picks, calls=st.integers(0, 30), fault=faults)
-    def a_process_goes_on(self, pick: int, calls: int, fault: Fault | None) -> None:
-        one = self.living[pick % len(self.living)]
-        for _ in range(calls):
-            one.process.step()
-        one.process.step(fault)
-        self.tidy()
-
-    @precondition(lambda self: self.living)
-    @rule(pick=picks)
-    def a_process_comes_to_its_end(self, pick: int) -> None:
-        self.living[pick % len(self.living)].process.finish()
+    @rule(pick=picks, fate=fates)
+    def a_process_goes_on(self, pick: int, fate: Fate) -> None:
+        self.go_on(self.living[pick % len(self.living)].process, fate)
         self.tidy()
 
     @rule()
@@ -217,7 +259,7 @@ class Firn(RuleBasedStateMachine):
     @precondition(lambda self: self.world.catalog.tables and not any(one.kind == "job" for one in self.living))
     @rule(pick=picks, to=picks)
     def a_table_is_rolled_back_by_hand(self, pick: int, to: int) -> None:
-        """While nothing commits to it, as the guide asks."""
+        """While nothing commits to it, as the guide asks. The next job finds it; so there is something for it to do."""
         if self.world.emr.active():
             return
         name = chosen_surely(list(self.world.catalog.tables), pick)
@@ -226,6 +268,7 @@ class Firn(RuleBasedStateMachine):
             self.checks.now()
             self.world.catalog.rollback(name, chosen_surely(ancestry, to).id)
             self.checks.rolled_back(name)
+            self.world.source.append(1)
 
     # What must be true.
 
@@ -255,11 +298,27 @@ class Firn(RuleBasedStateMachine):
             for one in self.living:
                 one.process.kill() if not one.process.ended else None
 
-    def begin(self, kind: Kind, name: str, program: Callable[[], object], run: str | None = None) -> None:
+    def begin(self, kind: Kind, name: str, program: Callable[[], object], fate: Fate, run: str | None = None) -> None:
         one = Living(Process(self.turns, name, program), kind, self.world.now, run)
         self.living.append(one)
         one.process.start()
+        self.go_on(one.process, fate)
         self.tidy()
+
+    def go_on(self, process: Process, fate: Fate) -> None:
+        if fate.calls is None:
+            process.finish()
+            return
+        left = fate.calls
+        while not process.ended:
+            counts = not fate.writes or (process.pending or "").split()[0] not in READS
+            if counts and left == 0:
+                break
+            left -= counts
+            process.step()
+        if fate.fault is not None and not process.ended:
+            process.step(fate.fault)
+            process.finish(fate.fault if fate.lasting else None)
 
     def tidy(self) -> None:
         """Who has ended is forgotten; EMR learns that a run is over."""
@@ -282,6 +341,5 @@ def chosen_surely(among: list[T], pick: int) -> T:
     return among[pick % len(among)]
 
 
-_ = pytest, TableName
 TestFirn = Firn.TestCase
 TestFirn.settings = settings(stateful_step_count=50)

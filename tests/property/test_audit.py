@@ -142,7 +142,9 @@ class World:
             self.rolled_back = True
 
     def maintain(self) -> None:
-        for name in self.ground.catalog.tables:
+        for name, table in self.ground.catalog.tables.items():
+            if table.current is None:
+                continue
             if self.chance.random() < 0.5:
                 self.ground.catalog.compact(name)
             elif self.chance.random() < 0.5:

@@ -42,6 +42,15 @@ def test_any_order_any_split_any_repeat_equals_the_specification(source: Source,
 
 
 @given(histories(), st.data())
+def test_after_each_batch_it_equals_the_specification_of_what_has_come(source: Source, data: st.DataObject) -> None:
+    """Every snapshot is right, and not only the last one: what is still to come must not be what mends it."""
+    batches = data.draw(deliveries(source.log))
+    for count in range(1, len(batches) + 1):
+        come = [change for batch in batches[:count] for change in batch]
+        assert dict(delivered(batches[:count], Known()).rows) == dict(fold({}, come).rows)
+
+
+@given(histories(), st.data())
 def test_one_change_at_a_time_backwards(source: Source, data: st.DataObject) -> None:
     known = delivered([[change] for change in reversed(source.log)], Known())
     assert dict(known.rows) == dict(fold({}, source.log).rows)

@@ -44,9 +44,7 @@ class Loss:
         self.happened: Counter[str] = Counter()
         self.slow: list[threading.Thread] = []
 
-    def __call__(
-        self, spark: Any, table: Any, update: Any, files: Iterable[Any], properties: Any, stream: str
-    ) -> None:
+    def __call__(self, spark: Any, table: Any, update: Any, files: Iterable[Any], properties: Any, stream: str) -> None:
         loss = self._dice.choices(LOSSES, (3, 3, 3, 2, 1, 2))[0]
         self.happened[loss] += 1
         if loss == "died before":

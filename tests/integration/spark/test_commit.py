@@ -14,9 +14,10 @@ from firn.staging.dead import read_dead
 from firn.staging.layout import dead_prefix
 from firn.staging.store import paths
 from firn.streams.names import TableName
-from firn_spark import append
+from firn_spark import append, fence
 from firn_spark.fence import LostRace
 from firn_spark.evolve import Tables
+from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -88,6 +89,30 @@ def test_older_changes_and_deletes_lose_against_newer_rows(lake: Make) -> None:
     one.land([event("u", 40, {"id": 1, "v": "old"}), event("d", 45, None, {"id": 1})])
     assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(1, "new")]
     assert len(one.snapshots("lake.t")) == 2, "an epoch of only stale changes leaves its mark too"
+
+
+def test_a_job_that_dies_after_its_commit_has_remembered_its_deletes(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    one.post([event("d", 30, None, {"id": 1, "v": None})])
+    n = one.seal()
+    real = fence.commit
+
+    def commit(spark: Any, table: Any, *rest: Any) -> None:
+        real(spark, table, *rest)
+        if str(table.name) == "lake.t":
+            raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fence, "commit", commit)
+        with pytest.raises(Died):
+            one.commit(n)
+    assert one.commit(n) == 0
+    assert one.line("lake.t")["status"] == "skipped", "the rerun writes nothing, deletes neither"
+    one.land([event("u", 20, {"id": 1, "v": "late"})])
+    assert one.rows("lake.t") == []
 
 
 def test_a_delete_followed_by_an_insert_leaves_one_row_within_and_across_epochs(lake: Make) -> None:

@@ -179,7 +179,8 @@ def test_identical_rows_of_one_copy_delivered_twice_are_as_many_as_were_copied(l
 def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_split(lake: Make) -> None:
     one = lake(config(""))
     copied = [
-        event("c", 10, {"a": 1}, commit=5) | {"transaction": {"id": "7:10", "total_order": n, "data_collection_order": n}}
+        event("c", 10, {"a": 1}, commit=5)
+        | {"transaction": {"id": "7:10", "total_order": n, "data_collection_order": n}}
         for n in (1, 2, 3)
     ]
     one.land([copied[2], copied[0], copied[0]])
@@ -227,7 +228,9 @@ def test_of_two_changes_with_one_order_by_value_the_same_wins_in_both_orders(lak
 
 def test_below_the_floor_an_absent_key_is_too_old_and_a_live_one_is_not(lake: Make) -> None:
     one = lake(config())
-    one.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}), event("u", 30, {"id": 2, "v": "c"})])
+    one.land(
+        [event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}), event("u", 30, {"id": 2, "v": "c"})]
+    )
     one.land([event("d", 20, None, {"id": 1, "v": None}), event("c", 40, {"id": 3, "v": "d"})])
     memory = Memory(one.spark, Tables(one.spark), TableName("lake", "t"), "spec", one.warehouse).look()
     assert memory.forget(datetime.now(UTC) + timedelta(hours=1), keep=timedelta(0))
@@ -272,7 +275,9 @@ def test_a_row_that_changes_its_partition_is_there_once(lake: Make) -> None:
     one.land([event("c", 10 + n, {"id": n, "place": "here", "v": f"v{n}"}) for n in range(6)])
     one.land([event("u", 30 + n, {"id": n, "place": "there", "v": GONE}) for n in range(3)])
     one.land([event("u", 20, {"id": 4, "place": None, "v": GONE}), event("d", 40, None, {"id": 5, "v": None})])
-    one.land([event("u", 41, {"id": 0, "place": "here", "v": GONE}), event("u", 15, {"id": 1, "place": "late", "v": "x"})])
+    one.land(
+        [event("u", 41, {"id": 0, "place": "here", "v": GONE}), event("u", 15, {"id": 1, "place": "late", "v": "x"})]
+    )
     rows = sorted((row["id"], row["place"], row["v"]) for row in one.rows("lake.t") if row["id"] != 4)
     # 1's late update is older than its row, and newer than the value that the row holds.
     assert rows == [(0, "here", "v0"), (1, "there", "x"), (2, "there", "v2"), (3, "here", "v3")]
@@ -282,7 +287,9 @@ def test_a_row_that_changes_its_partition_is_there_once(lake: Make) -> None:
 def test_null_in_a_composite_key_is_deleted_and_comes_back_like_another(lake: Make) -> None:
     one = lake(config("key: [a, b]"))
     keys: list[tuple[int | None, int | None]] = [(1, None), (None, 2), (None, None), (1, 2)]
-    one.land([event("d", 50, None, {"a": 1, "b": 2, "v": None}), event("d", 51, None, {"a": None, "b": None, "v": None})])
+    one.land(
+        [event("d", 50, None, {"a": 1, "b": 2, "v": None}), event("d", 51, None, {"a": None, "b": None, "v": None})]
+    )
     one.land([event("c", 10 + n, {"a": a, "b": b, "v": f"v{n}"}) for n, (a, b) in enumerate(keys)])
     assert sorted(row["v"] for row in one.rows("lake.t")) == ["v0", "v1"]
     one.land([event("u", 60 + n, {"a": a, "b": b, "v": GONE if n < 2 else f"w{n}"}) for n, (a, b) in enumerate(keys)])
@@ -339,7 +346,7 @@ AT_LOW = {
     "whole": Decimal(-MOST),
     "parts": Decimal(f"-0.{MOST}"),
     "day": date.min,
-    "local": datetime.min,  # noqa: DTZ901 (the limit itself, of a time without zone)
+    "local": datetime.min,
     "instant": datetime.min.replace(tzinfo=UTC),
     "clock": "00:00:00.000000",
     "f": -1.7976931348623157e308,
@@ -348,7 +355,7 @@ AT_HIGH = {
     "whole": Decimal(MOST),
     "parts": Decimal(f"0.{MOST}"),
     "day": date.max,
-    "local": datetime.max,  # noqa: DTZ901
+    "local": datetime.max,
     "instant": datetime.max.replace(tzinfo=UTC),
     "clock": "24:00:00.000000",
     "f": 1.7976931348623157e308,

@@ -11,6 +11,7 @@ from firn.changes.fold import RowChange, fold
 from firn.changes.positions import order_key, position
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -59,7 +60,7 @@ def history(seed: int, events: int, keys: int) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)])
+@pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)] if LONG else [(1, 3_000, 400)])
 def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
     spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int
 ) -> None:
@@ -75,7 +76,9 @@ def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
     assert found == expected
 
 
-@pytest.mark.parametrize(("seed", "events", "keys", "count"), [(3, 600, 60, 6), (4, 150, 6, 8)])
+@pytest.mark.parametrize(
+    ("seed", "events", "keys", "count"), [(3, 600, 60, 6), (4, 150, 6, 8)] if LONG else [(4, 150, 6, 5)]
+)
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
     spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int, count: int
 ) -> None:

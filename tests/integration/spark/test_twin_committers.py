@@ -76,14 +76,14 @@ class Meeting:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._barriers: dict[Any, threading.Barrier] = {}
-        self._met: set[tuple[Any, int]] = set()
+        self._barriers: dict[str, threading.Barrier] = {}
+        self._met: set[tuple[str, int]] = set()
         self.both = 0
 
-    def __call__(self, place: Any) -> None:
+    def __call__(self, place: str, who: int) -> None:
         with self._lock:
-            first = (place, threading.get_ident()) not in self._met
-            self._met.add((place, threading.get_ident()))
+            first = (place, who) not in self._met
+            self._met.add((place, who))
             barrier = self._barriers.setdefault(place, threading.Barrier(2))
         if first:
             barrier.wait(WAIT)
@@ -101,7 +101,7 @@ def at_the_call(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
     real = fence.commit
 
     def commit(spark: Any, table: Any, *rest: Any) -> None:
-        meeting(str(table.name))
+        meeting(str(table.name), threading.get_ident())
         real(spark, table, *rest)
 
     monkeypatch.setattr(fence, "commit", commit)
@@ -109,20 +109,26 @@ def at_the_call(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def inside_the_commit(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both are in Iceberg's commit, and found the progress unchanged: only the catalog's swap decides."""
-    real = fence._ProgressUnchanged.validate
-    names: dict[int, list[str]] = {}
+    commit_of = fence.commit
+    init, validate_of = fence._ProgressUnchanged.__init__, fence._ProgressUnchanged.validate
+    here = threading.local()
 
     def commit(spark: Any, table: Any, *rest: Any) -> None:
-        names.setdefault(threading.get_ident(), []).append(str(table.name))
-        before(spark, table, *rest)
+        here.table = str(table.name)
+        commit_of(spark, table, *rest)
+
+    def begin(self: Any, *arguments: Any) -> None:
+        init(self, *arguments)
+        # Iceberg may call back in another thread than the job's.
+        self.at = here.table, threading.get_ident()
 
     def validate(self: Any, snapshots: Any) -> bool:
-        fine = real(self, snapshots)
-        meeting(names[threading.get_ident()][-1])
+        fine = validate_of(self, snapshots)
+        meeting(*self.at)
         return fine
 
-    before = fence.commit
     monkeypatch.setattr(fence, "commit", commit)
+    monkeypatch.setattr(fence._ProgressUnchanged, "__init__", begin)
     monkeypatch.setattr(fence._ProgressUnchanged, "validate", validate)
 
 
@@ -198,7 +204,7 @@ def losing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loss]:
 def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(
     spark: SparkSession, tmp_path: Path, losing: Loss
 ) -> None:
-    """Applied and not answered, applied late, never applied, dead before or after: the job runs again until it says 0."""
+    """Applied and not answered, applied late, never applied, dead before or after: the job runs until it says 0."""
     count = times(8, 100)
     print(f"FIRN_SEED={SEED}: {count} epochs")
     lake = Lake(spark, tmp_path, CONFIG)

@@ -30,6 +30,19 @@ def test_equal_rows_of_a_snapshot_are_told_apart_by_when_they_were_read() -> Non
     assert of(change(emitted=7))["tx_order"] == [None]  # a streamed change may be emitted again after a restart
 
 
+def test_a_flattened_change_that_is_sent_again_after_a_restart_is_the_same_change() -> None:
+    def sent(op: str, at: int) -> dict[str, Any]:
+        row = f'{{"a": 1, "note": ",\\"__ts_ms\\":1", "__op": "{op}", "__lsn": 10, "__ts_ms": {at}}}'
+        return change(op=op, order="10", **{"before" if op == "d" else "after": row})
+
+    for op in "cud":
+        first, again = of(sent(op, 1_000)), of(sent(op, 2_000))
+        assert (first["ord"], first["occurrence"]) == (again["ord"], again["occurrence"]), op
+    assert of(sent("r", 1_000))["ord"] != of(sent("r", 2_000))["ord"], "equal rows of a snapshot are as many"
+    other = sent("u", 1_000)
+    assert of(other | {"after": other["after"].replace('ms\\":1', 'ms\\":2')})["ord"] != of(other)["ord"]
+
+
 def test_truncates_of_two_tables_at_one_position_are_both_the_first() -> None:
     assert of(change(op="t", after=None), change(op="t", after=None, table="app.u"))["occurrence"] == [0, 0]
 

@@ -8,7 +8,7 @@ import pytest
 from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
 from firn.jobs.planning import KeyChanged, plan_columns, plan_key
-from firn.jobs.progress import parse
+from firn.jobs.progress import parse, progress_in
 from firn_spark.session import catalog_settings, jdbc_uri
 
 
@@ -103,6 +103,10 @@ def test_progress_is_the_highest_epoch_in_the_ancestry_and_not_on_other_branches
     }  # fmt: skip
     state = parse(json.dumps(table))
     assert (state.progress("shop"), state.progress("other"), state.records) == (10, 0, 7)
+
+
+def test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one() -> None:
+    assert progress_in("shop", [{"firn.epoch.shop": "9"}, {"firn.epoch.shop": "10"}, {}]) == 10
 
 
 def test_the_catalog_is_spelled_for_jdbc_as_pyiceberg_spells_it_for_sqlalchemy() -> None:

@@ -8,6 +8,7 @@ from firn.cli.options import DEFAULT_DIR, Dir, Json
 from firn.cli.output import notes, print_json
 from firn.cli.rebuilding import Rebuilt, Wanted, Work, prepare, rebuild
 from firn.cli.stack import find_stack
+from firn.streams.names import TableName
 
 
 def command(
@@ -44,8 +45,11 @@ def command(
             "they go with --into NAME: in place the table keeps all that was committed to it",
             param_hint="--to, --partial",
         )
-    if into is not None and "." not in into:
-        raise typer.BadParameter(f"{into!r} names no namespace: write namespace.table", param_hint="--into")
+    if into is not None:
+        try:
+            TableName.parse(into)
+        except ValueError as error:
+            raise typer.BadParameter(str(error), param_hint="--into") from error
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     stack = find_stack(folder)

@@ -147,7 +147,7 @@ def _find(stack: Stack, wanted: Wanted) -> "tuple[TableName, Any] | None":
     try:
         loaded = find_table(stack.catalog(), wanted.table)
     except TableNotFound:
-        if wanted.into is None or "." not in wanted.table:
+        if wanted.into is None or not all(wanted.table.partition(".")):
             raise
         return None
     *namespace, table = loaded.name()

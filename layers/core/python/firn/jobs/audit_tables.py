@@ -8,7 +8,7 @@ expired the cuts keep their counts, and where those have too, the changes are `u
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from firn.jobs.audit_view import Difference, View, place_name
+from firn.jobs.audit_view import Difference, View, place_name, some
 from firn.jobs.ledger import History, Version
 from firn.jobs.outcome import COUNTS
 from firn.jobs.quarantine import Standing, standing
@@ -108,11 +108,17 @@ class _Table:
             self.found.uncounted += expected
             return
         self._adds_up(version)
+        aside = {n: rows for n, rows in self.aside.items() if low < n <= version.epoch}
+        told = [counts]
         if first and counts["events"] != expected:
-            counts = _sum(counts, self._expired(version.epoch))
-        twice = {n: rows for n, rows in self.aside.items() if low < n <= version.epoch}
+            told.append(_sum(counts, self._expired(version.epoch, expected - counts["events"])))
+        twice: Mapping[int, int] = {}
+        for counts in told:
+            twice = some(aside, counts["events"] - expected)
+            if twice or counts["events"] == expected:
+                break
         events = counts["events"]
-        if events != expected and events == expected + sum(twice.values()):
+        if twice:
             self._came_again(twice)
         elif first and not self.history.whole and events < expected:
             self.found.uncounted += expected - events
@@ -132,7 +138,7 @@ class _Table:
         left = {n: rows for n, rows in self.routed.items() if low < n <= self.stand.done and not self._is_out(n)}
         if not left:
             return
-        counts = {} if any_version else self._expired(self.view.last)
+        counts = {} if any_version else self._expired(self.view.last, sum(left.values()))
         if counts.get("events", 0) == sum(left.values()):
             self.found.add(counts)
             self._letters(counts["dead"], low, self.stand.done)
@@ -145,13 +151,17 @@ class _Table:
             left,
         )
 
-    def _expired(self, upto: int) -> Counts:
-        """What the cuts count up to the one that holds epoch `upto`, less what the snapshots that are there count."""
+    def _expired(self, upto: int, wanted: int) -> Counts:
+        """What the cuts count up to the one that holds epoch `upto`, less what the snapshots that are there count, and
+        less what was skipped, as far as it goes beyond the changes that are `wanted`."""
         cuts = [cut for cut in self.view.ledger.cuts.values() if cut.n > self.view.floor]
-        last = min((cut.n for cut in cuts if cut.n >= upto), default=self.view.last)
+        last = min((cut.n for cut in cuts if cut.n >= upto), default=max((cut.n for cut in cuts), default=0))
         told = _sum(*(cut.counts.get(self.name, {}) for cut in cuts if cut.n <= last))
         there = _sum(*(version.counts for version in self._versions() if version.epoch <= last))
         left = {name: told[name] - there[name] for name in COUNTS}
+        out = {n: rows for n, rows in self.routed.items() if n <= last and self._is_out(n)}
+        skipped = sum(some(out, left["events"] - wanted).values())  # the cuts count it as ignored
+        left |= {"events": left["events"] - skipped, "ignored": left["ignored"] - skipped}
         return left if left["events"] > 0 else dict.fromkeys(COUNTS, 0)
 
     def _adds_up(self, version: Version) -> None:

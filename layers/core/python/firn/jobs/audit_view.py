@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
+from itertools import combinations
 from typing import Final
 
 from firn.jobs.ledger import Ledger, target_of
@@ -17,6 +18,7 @@ from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 
 Place = TableName | str | None  # a table; "": refused; None: no rule takes it
+_FEW: Final = 10  # quarantined or skipped epochs between two snapshots: as many are told apart
 RENUMBERED: Final = "renumbered"  # the nonce of jobs/renumber.py's empty epoch
 
 
@@ -181,3 +183,13 @@ def place_name(table: TableName) -> str:
 def refused_name(source: str) -> str:
     """A source table that can't be placed, in the name of a commit's dead letters."""
     return f"refused-{slug(source)}"
+
+
+def some(rows: Mapping[int, int], wanted: int) -> Mapping[int, int]:
+    """Of the rows by epoch those that make up `wanted`, the newest first; {} if none do."""
+    newest = sorted(rows, reverse=True)[:_FEW]
+    for count in range(1, len(newest) + 1):
+        for chosen in combinations(newest, count):
+            if sum(rows[n] for n in chosen) == wanted:
+                return {n: rows[n] for n in chosen}
+    return {}

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from firn.staging import configs, layout
+from firn.staging import configs, layout, quarantine
 from firn.staging.dead import Counts, DeadLetter, StagedChange, counted, read_dead, rebuilt, write_dead
 from firn.staging.epochs import Epoch
+from firn.staging.epochs import read as read_epoch
 from firn.staging.store import Store
 from firn.streams.names import TableName
 
@@ -32,9 +33,14 @@ def write_rejects(
     written: Counts = Counter()
     usual = _generation(store, stream, epochs) if rows else None
     for n in sorted({row["epoch"] for row in rows}):
-        letters = [_letter(stream, row, usual) for row in rows if row["epoch"] == n]
+        before = _written_before(store, stream, epochs[n], place)
+        letters = [
+            _letter(stream, row, usual)
+            for row in rows
+            if row["epoch"] == n and (row["batch"], row["index"]) not in before
+        ]
         letters.sort(key=lambda letter: (letter.batch, letter.index))
-        written += _write(store, stream, epochs[n], f"commit-{n:020d}-{place}", letters)
+        written += _write(store, epochs[n], place, letters)
     return written
 
 
@@ -51,10 +57,31 @@ def reasons(rows: Iterable[Mapping[str, Any]]) -> Counts:
     return Counter((row["table"], row["_code"]) for row in rows)
 
 
-def _write(store: Store, stream: str, epoch: Epoch, name: str, letters: Sequence[DeadLetter]) -> Counts:
+def _path(epoch: Epoch, place: str, number: int) -> str:
+    name = f"commit-{epoch.n:020d}-{place}"
+    return layout.dead_path(epoch.stream, epoch.time, name if number == 1 else f"{name}-{number}")
+
+
+def _written_before(store: Store, stream: str, epoch: Epoch, place: str) -> set[tuple[str, int]]:
+    """(batch, index) of letters that a job wrote while their batch was in an epoch that was given up since: an epoch
+    that kills its jobs may have come as far as this, and its batches are sealed again once it is released."""
+    mine = {batch.id for batch in epoch.batches}
+    found: set[tuple[str, int]] = set()
+    for n in quarantine.read_epochs(store, stream):
+        given_up = read_epoch(store, stream, n) if n < epoch.n else None
+        if given_up is None or mine.isdisjoint(batch.id for batch in given_up.batches):
+            continue
+        number = 1
+        while letters := read_dead(store, _path(given_up, place, number)):
+            found.update((letter.batch, letter.index) for letter in letters)
+            number += 1
+    return found
+
+
+def _write(store: Store, epoch: Epoch, place: str, letters: Sequence[DeadLetter]) -> Counts:
     number = 1
     while letters:
-        path = layout.dead_path(stream, epoch.time, name if number == 1 else f"{name}-{number}")
+        path = _path(epoch, place, number)
         there = {(letter.batch, letter.index) for letter in read_dead(store, path)}
         if not there:
             if write_dead(store, path, letters):

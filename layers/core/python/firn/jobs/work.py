@@ -102,7 +102,8 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
     touched = _touched(settings, mine)
-    names = {*touched, *(map(TableName.parse, (*before.tables, *before.quarantined)) if before else ())}
+    known_to = (*before.tables, *before.quarantined, *before.progress) if before else ()
+    names = {*touched, *map(TableName.parse, known_to)}
     states = {name: lake.state(name) for name in sorted(names)}
     standings = {
         name: rules.standing(str(name), state.progress(stream) if state else 0, before, known)

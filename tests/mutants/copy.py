@@ -1,0 +1,126 @@
+"""A copy of Firn in which one mistake at a time is made, and its tests are run."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.witness import TOLD
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+COPIED: Final = (
+    "layers", "spark_emr", "functions", "infra/local", "tests", "examples", "docs", "template.yaml", "firn.yaml",
+    "pyproject.toml",
+)  # fmt: skip
+PACKAGES_IN: Final = ("layers/core/python", "layers/lake/python", "spark_emr", "infra/local")
+SECONDS: Final = 300  # for the tests of one mutant, on a machine that does much else
+_OURS: Final = ("FIRN_", "HYPOTHESIS_", "PYTEST_", "COV_")  # of the environment: a run must not depend on who starts it
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake that somebody could make.
+
+    name   says the mistake
+    file   where it is made, from the repository's root
+    old    the right text, which is in the file exactly once
+    new    the wrong one
+    tests  ids of the tests that must fail, each of them
+    hangs  whether it may show as a run that does not end
+    """
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+    hangs: bool = False
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run of pytest. `code`: its exit code, None if it did not end in time; `tests`: id -> outcome and error;
+    `files`: the modules of Firn that were loaded, from the root; `text`: the end of what it printed."""
+
+    code: int | None
+    tests: dict[str, str]
+    files: frozenset[str]
+    text: str
+
+
+class Copy:
+    """The tree, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
+        for name in COPIED:
+            source, target = ROOT / name, folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=unwanted, symlinks=True)
+            else:
+                shutil.copy2(source, target)
+        if (ROOT / ".cache").exists():  # the jars
+            (folder / ".cache").symlink_to(ROOT / ".cache")
+
+    @contextmanager
+    def with_mistake(self, mutant: Mutant) -> Iterator[None]:
+        """The copy with the mutant's text; afterwards it is as before. Fails if the right text is not there once."""
+        path = self.folder / mutant.file
+        right = path.read_text(encoding="utf-8")
+        times = right.count(mutant.old)
+        assert times == 1, (
+            f"{mutant.file} holds the right text of {mutant.name!r} {times} times, not once: the list in tests/mutants/ "
+            f"has to follow the code. It looks for\n{mutant.old}"
+        )
+        before = path.stat()
+        try:
+            path.write_text(right.replace(mutant.old, mutant.new), encoding="utf-8")
+            # Python takes compiled code for current by size and second.
+            os.utime(path, (before.st_atime, before.st_mtime + 1 + sum(mutant.name.encode())))
+            yield
+        finally:
+            path.write_text(right, encoding="utf-8")
+            os.utime(path, (before.st_atime, before.st_mtime))
+
+    def run(self, tests: Sequence[str], seconds: float = SECONDS) -> Ran:
+        """Runs tests of the copy, on the copy's code. Fails if any other code of Firn was loaded."""
+        told = self.folder / "witness.json"
+        told.unlink(missing_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in PACKAGES_IN),
+            "HYPOTHESIS_PROFILE": "mutant",
+            TOLD: str(told),
+        }
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]
+        output = self.folder / "output.txt"
+        with output.open("wb") as file:
+            # A session of its own: whatever it starts (a JVM) ends with it.
+            process = subprocess.Popen(
+                [*command, *tests], cwd=self.folder, env=environment, stdout=file, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+            try:
+                code: int | None = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                code = None
+            finally:
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+        text = output.read_text(encoding="utf-8", errors="replace")[-6_000:]
+        if code is None and not told.exists():
+            return Ran(None, {}, frozenset(), text)
+        assert told.exists(), f"pytest ended with {code} and ran nothing:\n{text}"
+        seen = json.loads(told.read_text(encoding="utf-8"))
+        assert not seen["foreign"], f"code from outside of the copy was loaded: {seen['foreign']}"
+        return Ran(code, seen["ran"], frozenset(seen["files"]), text)

@@ -1,0 +1,105 @@
+"""Mistakes of dispatch, of the commit job, and of those who look after them."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_JOBS: Final = "layers/core/python/firn/jobs"
+_DISPATCH_TESTS: Final = "tests/unit/jobs/test_dispatch.py"
+_QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "a second run starts while one is at work",
+        f"{_JOBS}/dispatch.py",
+        "if active := [run for run in runs if run.active]:",
+        "if active := [run for run in runs if not run.id]:",
+        (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
+    ),
+    Mutant(
+        "an unclear start is tried again as another attempt",
+        f"{_JOBS}/dispatch.py",
+        """    for _ in range(2):
+        try:
+            return jobs.start(stream, first, last, attempt)
+""",
+        """    for again in range(2):
+        try:
+            return jobs.start(stream, first, last, attempt + again)
+""",
+        (f"{_DISPATCH_TESTS}::test_an_unclear_start_is_asked_again_with_the_same_range_and_attempt",),
+    ),
+    Mutant(
+        "each call of a start has a token of its own",
+        f"{_JOBS}/emr.py",
+        "return hashlib.sha256(run_name(stream, first, last, attempt).encode()).hexdigest()",
+        "return hashlib.sha256(f'{datetime.now()}'.encode()).hexdigest()",
+        ("tests/unit/jobs/test_emr.py::test_the_token_is_the_same_for_the_same_work_and_no_other",),
+    ),
+    Mutant(
+        "the progress is that of the newest snapshot",
+        f"{_JOBS}/progress.py",
+        "return max((int(summary[name]) for summary in summaries if name in summary), default=0)",
+        "return next((int(summary[name]) for summary in summaries if name in summary), 0)",
+        ("tests/unit/spark/test_rules.py"
+         "::test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one",),
+    ),
+    Mutant(
+        "a cut is made although a table failed",
+        f"{_JOBS}/commit.py",
+        'if not any(outcome.status == "failed" for outcome in self._outcomes):',
+        "if self._outcomes is not None:",
+        (f"{_QUARANTINE_TESTS}::test_what_passes_by_itself_never_quarantines",),
+    ),
+    Mutant(
+        "a cut is made below an epoch that is in a table already",
+        f"{_JOBS}/cutting.py",
+        "if any(state.progress(work.stream) > work.last for state in states.values() if state):",
+        "if not states and work.last < 0:",
+        ("tests/model/test_memory_lake.py::test_a_cut_is_not_made_below_what_is_in_a_table",),
+    ),
+    Mutant(
+        "what the table furthest ahead has is taken for done",
+        f"{_JOBS}/commit.py",
+        "if lacking and n > min(lacking)}",
+        "if lacking and n > max(lacking)}",
+        ("tests/model/test_memory_lake.py::test_tables_that_are_behind_each_by_other_epochs_get_all_that_they_lack",),
+    ),
+    Mutant(
+        "what passes by itself quarantines a table",
+        f"{_JOBS}/quarantine.py",
+        'or (kind == "terminal" and attempt >= MAX_ATTEMPTS)',
+        "or attempt >= MAX_ATTEMPTS",
+        (f"{_QUARANTINE_TESTS}::test_what_passes_by_itself_never_quarantines",),
+    ),
+    Mutant(
+        "a cut does not say which tables it leaves behind",
+        f"{_JOBS}/cutting.py",
+        "quarantined=dict(held),",
+        "quarantined={},",
+        (f"{_QUARANTINE_TESTS}::test_a_changed_key_quarantines_its_table_and_the_others_go_on",),
+    ),
+    Mutant(
+        "a table that was rolled back by hand gets the next epoch",
+        f"{_JOBS}/quarantine.py",
+        "return self.held is None and not self.released and self.done < self.expected",
+        "return False",
+        (f"{_QUARANTINE_TESTS}::test_a_table_rolled_back_by_hand_waits_for_a_decision[replay-abcd]",),
+    ),
+    Mutant(
+        "changes of a restored source are taken for late ones",
+        f"{_JOBS}/quarantine.py",
+        "return high is not None and span.low is not None and span.low[0] < bytes.fromhex(high[0])",
+        "return False",
+        (f"{_QUARANTINE_TESTS}::test_a_restored_source_holds_the_stream_until_its_generation_is_raised",),
+    ),
+    Mutant(
+        "the audit takes every batch that is gone for expired",
+        f"{_JOBS}/audit_log.py",
+        "if numbers and max(numbers) <= done and not lacks and old:",
+        "if numbers:",
+        ("tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
+         "tests/unit/jobs/test_audit_differences.py"
+         "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is"),
+    ),
+)  # fmt: skip

@@ -1,0 +1,78 @@
+"""Mistakes that only Spark and Iceberg show."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_SPARK: Final = "spark_emr/firn_spark"
+_TESTS: Final = "tests/integration/spark"
+
+MUTANTS: Final = (
+    Mutant(
+        "the guard is dropped in Spark: what arrives last wins",
+        f"{_SPARK}/deciding.py",
+        'newer = live & (f.col("t_pos").isNull() | f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False)))',
+        "newer = live",
+        (f"{_TESTS}/test_commit.py::test_older_changes_and_deletes_lose_against_newer_rows",),
+    ),
+    Mutant(
+        "null keys are not equal",
+        f"{_SPARK}/deciding.py",
+        'f.col(f"{one}{i}").eqNullSafe(f.col(f"{other}{i}"))',
+        'f.col(f"{one}{i}") == f.col(f"{other}{i}")',
+        (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
+    ),
+    Mutant(
+        "the job reads what is staged instead of what the epoch lists",
+        f"{_SPARK}/lake.py",
+        "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)",
+        "from firn.staging import layout, store\n"
+        "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
+        "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
+        "        raw = raw_changes(self._spark, self._staging, every, order).persist(StorageLevel.MEMORY_AND_DISK)",
+        (f"{_TESTS}/test_commit.py::test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new",),
+    ),
+    Mutant(
+        "the fence compares nothing",
+        f"{_SPARK}/fence.py",
+        "return progress_in(self._stream, found) == self._expected and rebuilt_in(found) == self._rebuilt",
+        "return True",
+        (f"{_TESTS}/test_commit.py::test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence",),
+    ),
+    Mutant(
+        "files of a commit whose outcome is unknown are deleted",
+        f"{_SPARK}/fence.py",
+        'if kind == f"{_ERRORS}.CommitStateUnknownException":\n',
+        'if kind == f"{_ERRORS}.CommitStateUnknownException":\n'
+        "            for file in files:\n"
+        "                table.java.io().deleteFile(file.location())\n",
+        (f"{_TESTS}/test_twin_committers.py::test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch",),
+    ),
+    Mutant(
+        "deletes are remembered after the commit that makes them",
+        f"{_SPARK}/table_job.py",
+        """        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        summary = outcome.summary(self._stream, self._last)
+        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
+""",
+        """        summary = outcome.summary(self._stream, self._last)
+        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
+        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+""",
+        (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
+    ),
+    Mutant(
+        "a truncate counts in its own epoch only",
+        f"{_SPARK}/mirror.py",
+        "newest = max(truncate, memory.said.truncated) or None",
+        "newest = truncate or None",
+        (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
+    ),
+    Mutant(
+        "a change that is delivered twice is appended twice",
+        f"{_SPARK}/append.py",
+        'return changes.withColumn("_id", identity).dropDuplicates(["_id"])',
+        'return changes.withColumn("_id", identity)',
+        (f"{_TESTS}/test_commit.py::test_a_request_delivered_twice_in_one_epoch_is_appended_once",),
+    ),
+)

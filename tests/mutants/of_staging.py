@@ -1,0 +1,148 @@
+"""Mistakes on the way from a request to a sealed epoch."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_STAGING: Final = "layers/core/python/firn/staging"
+_INGEST: Final = f"{_STAGING}/ingest.py"
+_STORE: Final = f"{_STAGING}/store.py"
+_EPOCHS: Final = f"{_STAGING}/epochs.py"
+_QUEUE: Final = f"{_STAGING}/queue.py"
+_TESTS: Final = "tests/unit/staging"
+
+MUTANTS: Final = (
+    Mutant(
+        "a request is acknowledged before it is staged",
+        _INGEST,
+        "if not put_if_absent(store, path, data):",
+        "if not data:",
+        (f"{_TESTS}/test_ingest.py::test_an_accepted_request_is_one_staged_object",),
+    ),
+    Mutant(
+        "a request is acknowledged while storage is away",
+        "functions/ingest_http/app.py",
+        'status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY',
+        'status, answer = 202, {"message": "it will be taken"}',
+        ("tests/unit/functions/test_ingest_http.py::test_storage_away_is_a_503_and_the_retry_lands_once",
+         "tests/unit/functions/test_ingest_http.py::test_an_unclear_put_is_a_503_with_retry_after"),
+    ),
+    Mutant(
+        "dead letters are written after the batch that counts them",
+        _INGEST,
+        """    write_dead(store, layout.batch_dead_path(batch), letters)
+    path = layout.staged_path(batch)
+    if not put_if_absent(store, path, data):
+""",
+        """    path = layout.staged_path(batch)
+    fresh = put_if_absent(store, path, data)
+    write_dead(store, layout.batch_dead_path(batch), letters)
+    if not fresh:
+""",
+        ("tests/faults/test_faults.py::test_every_call[http_with_a_key-dies before-once]",),
+    ),
+    Mutant(
+        "one key takes two bodies",
+        f"{_STAGING}/receipts.py",
+        "if first.body != mine.body:",
+        "if not first.body:",
+        (f"{_TESTS}/test_ingest.py::test_the_same_key_with_another_body_is_a_409",),
+    ),
+    Mutant(
+        "a retry with a key is staged again",
+        _INGEST,
+        "        batch = receipt.batch\n",
+        "",
+        (f"{_TESTS}/test_ingest.py::test_the_same_key_and_body_are_staged_once",
+         f"{_TESTS}/test_ingest.py::test_a_crash_between_receipt_and_batch_is_healed_by_the_retry"),
+    ),
+    Mutant(
+        "a put whose answer was lost is taken for somebody else's",
+        _STORE,
+        "return get(store, path) == data",
+        "return False",
+        (f"{_TESTS}/test_store.py::test_a_put_whose_answer_was_lost_is_recognised_as_ones_own",
+         "tests/unit/jobs/test_dispatch_races.py::test_an_epoch_whose_answer_was_lost_is_known_by_its_nonce"
+         "[answers0]"),
+    ),
+    Mutant(
+        "whatever object is there is taken for one's own",
+        _STORE,
+        "return get(store, path) == data",
+        "return True",
+        (f"{_TESTS}/test_store.py::test_a_lost_answer_does_not_claim_anothers_object",
+         f"{_TESTS}/test_epochs.py::test_a_twin_that_sealed_first_wins_and_the_loser_lists_again"),
+    ),
+    Mutant(
+        "an unclear put whose repeat is refused is called refused",
+        _STORE,
+        "raise (unclear or failure) from error",
+        "raise failure from error",
+        (f"{_TESTS}/test_store.py"
+         "::test_one_unclear_answer_leaves_the_outcome_unknown_even_if_later_tries_are_refused",),
+    ),
+    Mutant(
+        "what an epoch holds is sealed again",
+        _EPOCHS,
+        "batch is not None and batch not in covered and layout.staged_path(batch) == path",
+        "batch is not None and layout.staged_path(batch) == path",
+        (f"{_TESTS}/test_epochs.py::test_what_an_epoch_holds_is_no_candidate_again",),
+    ),
+    Mutant(
+        "only the newest epoch is asked what it holds",
+        _EPOCHS,
+        "if floor is not None and epoch.time < floor - 3 * SKEW:",
+        "if floor is not None:",
+        (f"{_TESTS}/test_epochs.py::test_a_dispatcher_whose_clock_is_an_hour_behind_covers_the_same",),
+    ),
+    Mutant(
+        "the next epoch's number is how many there are",
+        _EPOCHS,
+        "next_n=1 + max([above, *sealed[-1:]])",
+        "next_n=1 + len(sealed)",
+        ("tests/unit/jobs/test_dispatch_races.py::test_a_stream_idle_past_its_retention_counts_on_from_its_cut",),
+    ),
+    Mutant(
+        "epochs are numbered without zeros before",
+        f"{_STAGING}/layout.py",
+        'return f"{epoch_prefix(stream)}/{n:020d}.json"',
+        'return f"{epoch_prefix(stream)}/{n}.json"',
+        (f"{_TESTS}/test_layout.py::test_numbers_sort_as_text",),
+    ),
+    Mutant(
+        "the listing begins where the newest epoch was sealed",
+        _EPOCHS,
+        "OVERLAP: Final = timedelta(minutes=15) + SKEW",
+        "OVERLAP: Final = timedelta(0)",
+        (f"{_TESTS}/test_epochs.py::test_a_batch_from_a_clock_an_hour_behind_is_found",),
+    ),
+    Mutant(
+        "a message that another delivery has claimed is staged all the same",
+        _QUEUE,
+        "elif receipt.batch != batch:",
+        "elif not receipt.batch:",
+        (f"{_TESTS}/test_queue.py::test_twin_deliveries_stage_each_message_once[pause0-before]",),
+    ),
+    Mutant(
+        "a delivery is taken for dead and nothing keeps it from staging",
+        _QUEUE,
+        "if put_if_absent(store, path, _void(config, batch)):",
+        "if path:",
+        (f"{_TESTS}/test_queue.py"
+         "::test_a_delivery_that_was_taken_for_dead_stages_nothing_and_its_messages_come_again",),
+    ),
+    Mutant(
+        "messages of a delivery that may be at work still are taken for staged",
+        _QUEUE,
+        "return _Standing.UNDER_WAY\n            _log.warning",
+        "return _Standing.STAGED\n            _log.warning",
+        (f"{_TESTS}/test_queue.py::test_messages_of_a_delivery_that_may_still_be_at_work_come_again",),
+    ),
+    Mutant(
+        "dead letters are replayed without claiming them",
+        f"{_STAGING}/replay.py",
+        "if not replays.claim(self._store, claim):",
+        "if not claim:",
+        (f"{_TESTS}/test_replay.py::test_a_second_replay_finds_nothing_left",),
+    ),
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""Each seeded mistake is found by the tests that it names, and they pass without it.
+
+`make test` makes the quick ones; `make mutants` and `make soak` all of them, with Spark and Iceberg too.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutants import of_changes, of_jobs, of_spark, of_staging
+from tests.mutants.copy import ROOT, Copy, Mutant
+from tests.soak import LONG
+
+QUICK = (*of_changes.MUTANTS, *of_staging.MUTANTS, *of_jobs.MUTANTS)
+WITH_SPARK = of_spark.MUTANTS
+EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"
+# A mistake that no program could hold for a moment proves nothing about the tests.
+NO_PROGRAM = re.compile(r"(ImportError|ModuleNotFoundError|NameError|SyntaxError|IndentationError|UnboundLocalError)\b")
+A_FEW = 6  # times the time-out: all tests without any mistake, in one run
+
+Baseline = Callable[[tuple[Mutant, ...]], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("mutants"))
+
+
+@pytest.fixture(scope="module")
+def passing(request: pytest.FixtureRequest, copy: Copy) -> Iterator[Baseline]:
+    """What the tests of the chosen mutants say without any mistake: one run for the quick ones, one for Spark's."""
+    items: list[Any] = request.session.items
+    chosen = {item.callspec.params["mutant"] for item in items if "passing" in item.fixturenames}
+
+    @cache
+    def run(kind: tuple[Mutant, ...]) -> dict[str, str]:
+        names = sorted({test for mutant in kind if mutant in chosen for test in mutant.tests})
+        ran = copy.run(names, A_FEW * 300)
+        assert ran.code == 0, f"without any mistake:\n{ran.text}"
+        return ran.tests
+
+    yield run
+
+
+def killed(copy: Copy, mutant: Mutant, passing: dict[str, str]) -> None:
+    for test in mutant.tests:
+        assert passing.get(test, "not run").startswith("passed"), f"{test} without any mistake: {passing.get(test)}"
+    with copy.with_mistake(mutant):
+        ran = copy.run(mutant.tests)
+    if ran.code is None:
+        assert mutant.hangs, f"it hangs, and the list does not say so:\n{ran.text}"
+        return
+    assert mutant.file in ran.files, f"the tests did not load {mutant.file}"
+    for test in mutant.tests:
+        outcome = ran.tests.get(test, "not run")
+        assert outcome.startswith("failed: "), f"it survives {test} ({outcome}):\n{ran.text}"
+        assert not NO_PROGRAM.search(outcome), f"it is no mistake but no program: {outcome}"
+    assert ran.code == 1, ran.text
+
+
+@pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
+def test_it_is_killed(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
+    killed(copy, mutant, passing(QUICK))
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not EVERY, reason="a JVM for each mutant: make mutants")
+@pytest.mark.parametrize("mutant", WITH_SPARK, ids=lambda mutant: mutant.name)
+def test_it_is_killed_with_spark_and_iceberg(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
+    killed(copy, mutant, passing(WITH_SPARK))
+
+
+@pytest.mark.parametrize("mutant", [*QUICK, *WITH_SPARK], ids=lambda mutant: mutant.name)
+def test_its_text_is_in_the_code_once(mutant: Mutant) -> None:
+    assert (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1, "the list has to follow the code"
+    assert mutant.old != mutant.new
+    for test in mutant.tests:
+        file, _, function = test.partition("::")
+        assert re.search(rf"^def {function.partition('[')[0]}\(", Path(ROOT / file).read_text(), re.MULTILINE), test
+
+
+def test_each_name_is_used_once() -> None:
+    names = [mutant.name for mutant in (*QUICK, *WITH_SPARK)]
+    assert len(names) == len(set(names)) >= 20
