@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo up test test-unit test-property test-stack test-spark test-e2e check sam bench lock clean
+.PHONY: help setup setup-sam demo up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -24,13 +24,16 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup  ## all tests
-	@$(BIN)/python -m pytest tests/unit tests/property tests/integration tests/e2e
+	@$(BIN)/python -m pytest tests/unit tests/property tests/model tests/faults tests/mutants tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
 	@$(BIN)/python -m pytest tests/unit
 
 test-property: setup  ## hypothesis against the executable specification
 	@$(BIN)/python -m pytest tests/property
+
+test-model: setup  ## random interleavings of everything, and every call failed once and for ever
+	@$(BIN)/python -m pytest tests/model tests/faults
 
 test-stack: setup  ## the embedded stack over real HTTP
 	@$(BIN)/python -m pytest tests/integration/stack
@@ -40,6 +43,17 @@ test-spark: setup  ## the commit job with real Spark and Iceberg
 
 test-e2e: setup  ## through every part: HTTP and SQS in, tables out
 	@$(BIN)/python -m pytest tests/e2e
+
+mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
+	@FIRN_MUTANTS=all $(BIN)/python -m pytest tests/mutants
+
+# Both parts run, whatever the first one says. FIRN_SEED=… runs the second with that seed again.
+soak: setup  ## hours of random histories, faults and real kills; prints the seeds that replay them
+	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
+	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark/test_twin_committers.py \
+	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py || failed=1; \
+	echo "FIRN_SEED=$$seed"; exit $$failed
 
 check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build
 	@$(BIN)/ruff check .

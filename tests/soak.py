@@ -1,7 +1,7 @@
-"""How much the tests with real processes do, and from which seed: little in CI, much in `make soak`.
+"""How much the tests with real processes do, and from which seed: little in CI, much in `make soak` (FIRN_SOAK=1).
 
-FIRN_SEED (default 1) is the first seed, FIRN_SOAK how many times more is done (default 1). A red soak run is replayed
-with the FIRN_SEED that it printed.
+FIRN_SEED (default 1) is the first seed. A red run is replayed with the FIRN_SEED that it printed; CONTRIBUTING.md says
+how.
 """
 
 import os
@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
-SOAK: Final = int(os.environ.get("FIRN_SOAK", "1"))
-LONG: Final = SOAK > 1
-
-
-def seeds(quick: int) -> Sequence[int]:
-    """`quick` seeds, or `FIRN_SOAK` times as many."""
-    return range(SEED, SEED + quick * SOAK)
+LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 
 
 def times(quick: int, long: int) -> int:
     """How often: `quick`, or `long` in a soak run."""
     return long if LONG else quick
+
+
+def seeds(quick: int, long: int) -> Sequence[int]:
+    """As many seeds, from FIRN_SEED on."""
+    return range(SEED, SEED + times(quick, long))

@@ -17,7 +17,8 @@ from pyspark.sql import SparkSession
 
 from firn.changes.types import Column, storable
 from firn.jobs import progress
-from firn.jobs.progress import REBUILD, TableState
+from firn.jobs.progress import REBUILD
+from firn.jobs.rebuilding import retyped
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
@@ -190,10 +191,6 @@ class InPlace:
         with suppress(Py4JJavaError):
             self._tables.drop(name_in(table.state.properties) or TableName(self._of.namespace, self._of.table + SUFFIX))
 
-    def progress(self, branch: Branch) -> TableState:
-        """How far the branch is."""
-        return progress.parse(self._json(self.main().java.operations().current()), branch.name)
-
     def _seen(self, properties: Mapping[str, str]) -> Branch:
         branch = Branch(self._of, self._number, properties)
         self._tables.see(branch)
@@ -205,18 +202,7 @@ class InPlace:
         return next((summary for summary in state.ancestry if REBUILD in summary), None)
 
     def _retyped(self, base: Any) -> bool:
-        """Whether a column got another id since the branch began (retype.py): its files don't have that one."""
-        metadata = json.loads(self._json(base))
-        ids = {one["schema-id"]: {field["name"]: field["id"] for field in one["fields"]} for one in metadata["schemas"]}
-        now = ids[metadata["current-schema-id"]]
-        snapshots = {one["snapshot-id"]: one for one in metadata.get("snapshots") or ()}
-        at = metadata["refs"].get(f"rebuild-{self._number}", {}).get("snapshot-id")
-        while (snapshot := snapshots.get(at)) is not None:
-            then = ids[snapshot["schema-id"]]
-            if any(now.get(name, number) != number for name, number in then.items()):
-                return True
-            at = snapshot.get("parent-snapshot-id")
-        return False
+        return retyped(self._json(base), f"rebuild-{self._number}")
 
     def _empty(self, table: Table, base: Any, summary: Mapping[str, str]) -> Any:
         """A snapshot of no files without a parent (org.apache.iceberg.Snapshot), in no table yet.

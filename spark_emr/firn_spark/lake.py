@@ -1,7 +1,7 @@
 """The commit job's port over Spark and Iceberg."""
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -14,6 +14,7 @@ from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
 from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit
+from firn.jobs.rebuilding import generations
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
@@ -62,7 +63,20 @@ class SparkLake:
         def log(sources: Sequence[str]) -> DataFrame:
             sealed = read_range(self._store, stream, 1, last)
             touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
-            return raw_changes(self._spark, self._staging, batches_of(touched), order, whole=False)
+            # Each change in the generation that the tables have it in: else a move would meet its older half too late.
+            older = {n: epoch for n, epoch in touched.items() if n not in epochs}
+            known = generations(self._store, stream, older, settings) | dict.fromkeys(epochs, settings.generation)
+            parts = [
+                raw_changes(
+                    self._spark,
+                    self._staging,
+                    batches_of({n: epoch for n, epoch in touched.items() if known[n] == generation}),
+                    Order(generation, settings.order_by),
+                    whole=False,
+                )
+                for generation in sorted({known[n] for n in touched})
+            ]
+            return reduce(DataFrame.unionByName, parts)
 
         job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
         return SparkRange(self._store, stream, epochs, raw, job)

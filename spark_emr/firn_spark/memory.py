@@ -104,9 +104,10 @@ class Memory:
             .where(f.col(OP) == op)
             .select(
                 *(
-                    f.col(quoted(columns[i].name)).alias(f"c{i}")
-                    if columns[i].name in there
-                    else f.lit(None).cast(spark_type(columns[i])).alias(f"c{i}")
+                    # A column may have got another type since these facts were written.
+                    (f.col(quoted(columns[i].name)) if columns[i].name in there else f.lit(None))
+                    .cast(spark_type(columns[i]))
+                    .alias(f"c{i}")
                     for i in wanted
                 ),
                 f.col(OP).alias("_op"),

@@ -6,7 +6,7 @@ deleted row. If all that concerns the two keys comes in order, the table's rows 
 halves came in different epochs, or a change of the old key came late), the keys are folded again from the staged log.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,13 +79,13 @@ def fold_again(
     """The rows of the linked keys, from all that is known of them."""
     keys = _keys(changes, shape, linked)
     mine = changes.join(f.broadcast(keys), same_key(changes, keys, shape.key), "left_semi")
-    new = _full(mine.collect(), shape)
+    new = _full(mine, shape)
     live, times = _live(spark, table, keys, shape)
     times |= {change.order: ts for change, ts in new}
     deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
     said = [change for change, _ in new]
     if not _in_order(said, [row for _, row in live], deletes):
-        late = _full(log(keys).collect(), shape)
+        late = _full(log(keys), shape)
         said += [change for change, _ in late]
         times |= {change.order: ts for change, ts in late}
         live += _removed(memory, keys, shape)
@@ -118,7 +118,14 @@ def _hashable(value: Any) -> Any:
 
 def _changes(found: DataFrame, shape: Shape) -> list[RowChange]:
     """Changes of which only op, order and key matter; creates among them leave values out."""
-    return [_fact(row.asDict(), shape) for row in found.collect() if row["_ord"][:1] == b"\1"]
+    return [_fact(row, shape) for row in _rows(found) if row["_ord"][:1] == b"\1"]
+
+
+def _rows(found: DataFrame) -> list[dict[str, Any]]:
+    """The rows on the driver, by way of Arrow: collect() gives times in this process's zone, which repeats an hour each
+    autumn, and fails for the first day of year 1."""
+    rows: list[dict[str, Any]] = found.toArrow().to_pylist()
+    return rows
 
 
 def _facts(found: DataFrame | None, shape: Shape, keys: DataFrame | None = None) -> list[RowChange]:
@@ -135,11 +142,10 @@ def _fact(row: Mapping[str, Any], shape: Shape) -> RowChange:
     return RowChange(row["_op"], _key(row, shape), order[:WIDTH], order, None, unavailable)
 
 
-def _full(rows: Iterable[Any], shape: Shape) -> list[tuple[RowChange, int | None]]:
+def _full(changes: DataFrame, shape: Shape) -> list[tuple[RowChange, int | None]]:
     """(change, its time in ms) of decoded changes."""
     found = []
-    for one in rows:
-        row = one.asDict()
+    for row in _rows(changes):
         position = None if row["_pos"] is None else bytes(row["_pos"])
         values = None if row["_op"] == "d" else {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
         unavailable = frozenset(f"c{i}" for i in row["_unavail"] or ())
@@ -159,8 +165,8 @@ def _live(
         f.col("t_held").alias("_held"),
         f.unix_millis("t_ts").alias("_ts"),
     )
-    found = named.join(f.broadcast(keys), same_key(named, keys, shape.key), "left_semi").collect()
-    live = [_row(row.asDict(), shape) for row in found]
+    found = _rows(named.join(f.broadcast(keys), same_key(named, keys, shape.key), "left_semi"))
+    live = [_row(row, shape) for row in found]
     return live, {row.order: one["_ts"] for (_, row), one in zip(live, found, strict=True)}
 
 
@@ -168,13 +174,13 @@ def _removed(memory: Memory, keys: DataFrame, shape: Shape) -> list[tuple[Key, R
     rows = memory.rows("k", shape.columns, range(len(shape.columns)))
     if rows is None:
         return []
-    found = rows.join(f.broadcast(keys), same_key(rows, keys, shape.key), "left_semi").collect()
-    return [_row(row.asDict() | {"_pos": row["_ord"][1:]}, shape) for row in found]
+    found = _rows(rows.join(f.broadcast(keys), same_key(rows, keys, shape.key), "left_semi"))
+    return [_row(row | {"_pos": row["_ord"][1:]}, shape) for row in found]
 
 
 def _row(row: Mapping[str, Any], shape: Shape) -> tuple[Key, Row]:
     ordinals = {field: i for i, field in shape.held_ids.items()}
-    held = {f"c{ordinals[field]}": bytes(order) for field, order in (row["_held"] or {}).items() if field in ordinals}
+    held = {f"c{ordinals[field]}": bytes(order) for field, order in row["_held"] or () if field in ordinals}
     values = {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
     return _key(row, shape), Row(values, UNKNOWN if row["_pos"] is None else bytes(row["_pos"]), held)
 

@@ -21,8 +21,8 @@ from firn_spark.arrow import map_in_arrow
 _STAGED = {
     "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
     "order": pa.string(), "tx_order": pa.int64(), "emitted": pa.int64(), "flat": pa.bool_(), "key": pa.string(),
-    "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(), "occurrence": pa.int32(),
-    "generation": pa.int64(), "origin": pa.string(),
+    "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
+    "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
 }  # fmt: skip
 # pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
 # fault, fault_text: why the change can't be placed. fact, value: a row that is no change but says something about the

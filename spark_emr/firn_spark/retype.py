@@ -29,10 +29,13 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         names = ", ".join(column.name for column in columns)
         raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
     old_types = {column.name: column.type for column in table.columns()[0]}
-    new = [column for column in columns if column.name + _NEW not in there]
+    # A job that died half-way may have begun with another type.
+    new = [column for column in columns if old_types.get(column.name + _NEW) != column.type]
     if new:
         update = table.java.updateSchema()
         for column in new:
+            if column.name + _NEW in there:
+                update = update.deleteColumn(column.name + _NEW)
             update = update.addColumn(None, column.name + _NEW, iceberg_type(spark._jvm, column.type))
         update.commit()
         table = tables.look_again(table)

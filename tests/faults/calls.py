@@ -39,13 +39,15 @@ class Gate:
 
 
 class Counting(Gate):
-    """The call number `at` (from 1), or the first one of that name, fails as `fault` says: that call alone, or from then on `lasting` ones too.
+    """The call number `at` (from 1), or the first one of that name, fails as `fault` says.
 
-    lasting  None: once. "name": every later call of that name. "all": every later call.
+    lasting  what fails from then on. None: nothing. "name": every later call of that name. "all": every later call.
     log      the names of all calls so far; `hit` is the name of the one that failed
     """
 
-    def __init__(self, at: int | str = 0, fault: Fault = "refused", lasting: Literal["name", "all"] | None = None) -> None:
+    def __init__(
+        self, at: int | str = 0, fault: Fault = "refused", lasting: Literal["name", "all"] | None = None
+    ) -> None:
         self.at, self.fault, self.lasting = at, fault, lasting
         self.log: list[str] = []
         self.hit: str | None = None

@@ -190,7 +190,9 @@ class Checks:
         committed: Counter[tuple[Any, ...]] = Counter()
         for path in paths(self.world.disk, layout.dead_prefix(STREAM)):
             if layout.batch_of(path) is None:
-                committed.update((one.batch, one.index, one.change and one.change.order) for one in _letters(self, path))
+                committed.update(
+                    (one.batch, one.index, one.change and one.change.order) for one in _letters(self, path)
+                )
         assert set(committed.values()) <= {1}, f"a letter is there twice: {committed}"
         for event in self.world.source.log:
             name = told(event)
@@ -227,7 +229,9 @@ class Checks:
         for path in paths(self.world.disk, layout.dead_prefix(STREAM)):
             if layout.batch_of(path) is not None and acknowledged(self.world.disk, path):
                 for one in _letters(self, path):
-                    found.update(one.original.decode().splitlines())  # a message of which nothing can be read is one letter
+                    found.update(
+                        one.original.decode().splitlines()
+                    )  # a message of which nothing can be read is one letter
         return found
 
     def _expected(self, name: TableName, held: Iterable[Epoch]) -> Any:

@@ -26,6 +26,8 @@ T = TypeVar("T")
 Kind = Literal["ingest", "dispatch", "job", "release"]
 LAMBDA = timedelta(minutes=15)  # no function lives longer
 KEYS = range(1, 5)
+# About how many of its calls have an effect.
+WRITES: dict[Kind, int] = {"ingest": 3, "dispatch": 2, "job": 6, "release": 1}
 ACTIONS = (
     "insert", "insert", "insert a placeholder", "update", "update", "update", "late update", "delete", "late delete",
     "move", "move", "move in one event", "truncate", "snapshot", "transaction", "hold", "append", "append", "no key",
@@ -40,12 +42,15 @@ offsets = st.sampled_from([timedelta(0), timedelta(0), SKEW / 2, SKEW])
 @dataclass(frozen=True)
 class Fate:
     """How far a process goes on now: to its end, or over `calls` calls, only those with an effect counted (`writes`) or
-    all. There it stands still, or the next call fails, or all from there on do, and it goes on to its end if it can."""
+    all. There the next call fails, or all from there on do (`lasting`), and it goes on to its end if it can; or it
+    stands still. `overtaken`: a minute later a twin does the same, from beginning to end; then it goes on itself,
+    unless it stands still for `lasting`."""
 
     calls: int | None
     writes: bool
     fault: Fault | None
     lasting: bool
+    overtaken: bool
 
 
 Writes = list[tuple[str, str, int, int, bool]]
@@ -53,9 +58,13 @@ histories = st.lists(
     st.tuples(st.sampled_from(ACTIONS), st.sampled_from(TABLES), picks, picks, st.booleans()), max_size=5
 )
 fates = st.builds(
-    Fate, st.one_of(st.none(), st.integers(0, 9)), st.sampled_from([True, True, False]), st.sampled_from([None, None, *FAULTS]),
-    st.booleans(),
-)  # fmt: skip
+    Fate,
+    calls=st.sampled_from([None, None, None, *range(12)]),
+    writes=st.sampled_from([True, True, False]),
+    fault=st.sampled_from([None, None, *FAULTS]),
+    lasting=st.booleans(),
+    overtaken=st.booleans(),
+)
 
 
 @dataclass
@@ -135,7 +144,9 @@ class Firn(RuleBasedStateMachine):
         if events:
             parcel = self.world.parcel(events, named=named)
             if not parcel.queued:
-                self.begin("ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)), fate)
+                self.begin(
+                    "ingest", f"request {parcel.name}", lambda: self.world.post(parcel, self.clock(offset)), fate
+                )
 
     @precondition(lambda self: any(not parcel.queued for parcel in self.world.parcels))
     @rule(pick=picks, offset=offsets, fate=fates)
@@ -148,9 +159,7 @@ class Firn(RuleBasedStateMachine):
 
     @rule(writes=histories, start=picks, counts=st.lists(st.integers(1, 3), min_size=1, max_size=3), new=st.booleans(),
           backwards=st.booleans())  # fmt: skip
-    def messages_are_sent(
-        self, writes: Writes, start: int, counts: list[int], new: bool, backwards: bool
-    ) -> None:
+    def messages_are_sent(self, writes: Writes, start: int, counts: list[int], new: bool, backwards: bool) -> None:
         self.write_all(writes)
         for count in counts:
             events = self.some_events(start, count, new, backwards)
@@ -223,7 +232,7 @@ class Firn(RuleBasedStateMachine):
     @precondition(lambda self: self.living)
     @rule(pick=picks, fate=fates)
     def a_process_goes_on(self, pick: int, fate: Fate) -> None:
-        self.go_on(self.living[pick % len(self.living)].process, fate)
+        self.go_on(self.living[pick % len(self.living)], fate)
         self.tidy()
 
     @rule()
@@ -275,7 +284,12 @@ class Firn(RuleBasedStateMachine):
     @invariant()
     def everything_holds(self) -> None:
         snapshots = [(table.current, len(table.snapshots)) for table in self.world.catalog.tables.values()]
-        looked = (self.turns.effects, len(self.world.source.log), snapshots, [p.acknowledged for p in self.world.parcels])
+        looked = (
+            self.turns.effects,
+            len(self.world.source.log),
+            snapshots,
+            [p.acknowledged for p in self.world.parcels],
+        )
         if looked != self.looked:
             self.checks.now()
             self.looked = looked
@@ -302,14 +316,23 @@ class Firn(RuleBasedStateMachine):
         one = Living(Process(self.turns, name, program), kind, self.world.now, run)
         self.living.append(one)
         one.process.start()
-        self.go_on(one.process, fate)
+        self.go_on(one, fate)
+        if fate.overtaken and not one.process.ended:
+            self.world.now += timedelta(minutes=1)
+            twin = Living(Process(self.turns, name, program), kind, self.world.now, run)
+            self.living.append(twin)
+            twin.process.start()
+            twin.process.finish()
+            if not fate.lasting:
+                one.process.finish()
         self.tidy()
 
-    def go_on(self, process: Process, fate: Fate) -> None:
+    def go_on(self, one: Living, fate: Fate) -> None:
+        process = one.process
         if fate.calls is None:
             process.finish()
             return
-        left = fate.calls
+        left = fate.calls % WRITES[one.kind] if fate.writes else fate.calls * 3
         while not process.ended:
             counts = not fate.writes or (process.pending or "").split()[0] not in READS
             if counts and left == 0:
@@ -342,4 +365,4 @@ def chosen_surely(among: list[T], pick: int) -> T:
 
 
 TestFirn = Firn.TestCase
-TestFirn.settings = settings(stateful_step_count=50)
+TestFirn.settings = settings(max_examples=max(200, settings().max_examples), stateful_step_count=50)

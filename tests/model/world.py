@@ -44,7 +44,8 @@ _KEPT_TRYING: Final = 40
 @dataclass
 class Parcel:
     """Events on their way: a request that a sender repeats until it is told 202, or a message that SQS brings until it
-    is deleted. `name`: idempotency key or message id, None for a request without a key. `tries`: how often it set out."""
+    is deleted. `name`: idempotency key or message id, None for a request without a key; `tries`: how often it was sent.
+    """
 
     events: tuple[Event, ...]
     name: str | None
@@ -221,7 +222,9 @@ class World:
             held += [case.quarantine for case in known.epochs.values() if case.lift is None]
             held += [case.quarantine for case in known.stream if case.lift is None]
             for one in held:
-                quarantine.lift(store, one, "replay" if one.reason == "rolled_back" else "retry", layout.instant(self.now))
+                quarantine.lift(
+                    store, one, "replay" if one.reason == "rolled_back" else "retry", layout.instant(self.now)
+                )
         except FirnError:
             return
 

@@ -60,6 +60,7 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._compiled = True  # whether what Python compiles is kept for the next run
         unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
         for name in COPIED:
             source, target = ROOT / name, folder / name
@@ -78,16 +79,18 @@ class Copy:
         right = path.read_text(encoding="utf-8")
         times = right.count(mutant.old)
         assert times == 1, (
-            f"{mutant.file} holds the right text of {mutant.name!r} {times} times, not once: the list in tests/mutants/ "
-            f"has to follow the code. It looks for\n{mutant.old}"
+            f"{mutant.file} holds the right text of {mutant.name!r} {times} times, not once: the list in "
+            f"tests/mutants/ has to follow the code. It looks for\n{mutant.old}"
         )
         before = path.stat()
         try:
             path.write_text(right.replace(mutant.old, mutant.new), encoding="utf-8")
-            # Python takes compiled code for current by size and second.
-            os.utime(path, (before.st_atime, before.st_mtime + 1 + sum(mutant.name.encode())))
+            # Python takes compiled code for current by size and second; the mutant's own is never kept.
+            os.utime(path, (before.st_atime, before.st_mtime + 1))
+            self._compiled = False
             yield
         finally:
+            self._compiled = True
             path.write_text(right, encoding="utf-8")
             os.utime(path, (before.st_atime, before.st_mtime))
 
@@ -99,6 +102,7 @@ class Copy:
         environment |= {
             "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in PACKAGES_IN),
             "HYPOTHESIS_PROFILE": "mutant",
+            "PYTHONDONTWRITEBYTECODE": "" if self._compiled else "1",
             TOLD: str(told),
         }
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]

@@ -8,10 +8,10 @@ _CHANGES: Final = "layers/core/python/firn/changes"
 _POSITIONS: Final = f"{_CHANGES}/positions.py"
 _INCREMENTAL: Final = f"{_CHANGES}/incremental.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
-_ANY_ORDER: Final = (
-    "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
+_ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
+_AT_EACH_STEP: Final = (
+    "tests/property/test_incremental.py::test_after_each_batch_it_equals_the_specification_of_what_has_come"
 )
-_AT_EACH_STEP: Final = "tests/property/test_incremental.py::test_after_each_batch_it_equals_the_specification_of_what_has_come"
 _BACKWARDS: Final = "tests/property/test_incremental.py::test_one_change_at_a_time_backwards"
 
 MUTANTS: Final = (

@@ -13,7 +13,7 @@ MUTANTS: Final = (
         f"{_SPARK}/deciding.py",
         'newer = live & (f.col("t_pos").isNull() | f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False)))',
         "newer = live",
-        (f"{_TESTS}/test_commit.py::test_older_changes_and_deletes_lose_against_newer_rows",),
+        (f"{_TESTS}/test_lake_contract.py::test_contract[a_stale_change_loses_and_leaves_its_mark]",),
     ),
     Mutant(
         "null keys are not equal",
@@ -25,11 +25,11 @@ MUTANTS: Final = (
     Mutant(
         "the job reads what is staged instead of what the epoch lists",
         f"{_SPARK}/lake.py",
-        "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)",
+        "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist",
         "from firn.staging import layout, store\n"
         "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
         "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
-        "        raw = raw_changes(self._spark, self._staging, every, order).persist(StorageLevel.MEMORY_AND_DISK)",
+        "        raw = raw_changes(self._spark, self._staging, every, order).persist",
         (f"{_TESTS}/test_commit.py::test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new",),
     ),
     Mutant(
@@ -46,7 +46,7 @@ MUTANTS: Final = (
         'if kind == f"{_ERRORS}.CommitStateUnknownException":\n'
         "            for file in files:\n"
         "                table.java.io().deleteFile(file.location())\n",
-        (f"{_TESTS}/test_twin_committers.py::test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch",),
+        (f"{_TESTS}/test_commit.py::test_files_of_a_commit_whose_answer_was_lost_are_left_alone",),
     ),
     Mutant(
         "deletes are remembered after the commit that makes them",

@@ -1,5 +1,5 @@
-"""Runs inside pytest over a copy of Firn (`-p tests.mutants.witness`) and tells what became of each test, and whose code
-it was that ran."""
+"""Runs inside pytest over a copy of Firn (`-p tests.mutants.witness`) and tells what became of each test, and whose
+code it was that ran."""
 
 import json
 import os
@@ -38,9 +38,9 @@ def pytest_runtest_logreport(report: Any) -> None:
         where = "" if report.when == "call" else f" in {report.when}"
         _ran[report.nodeid] = f"{report.outcome}{where}: {str(crash.message).partition(chr(10))[0] if crash else ''}"
     _files.update(
-        str(Path(module.__file__).resolve())
+        str(Path(file).resolve())
         for module in [*sys.modules.values()]
-        if getattr(module, "__file__", None) and module.__name__.partition(".")[0] in PACKAGES
+        if module.__name__.partition(".")[0] in PACKAGES and (file := getattr(module, "__file__", None))
     )
 
 

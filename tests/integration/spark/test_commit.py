@@ -15,9 +15,9 @@ from firn.staging.layout import dead_prefix
 from firn.staging.store import paths
 from firn.streams.names import TableName
 from firn_spark import append, fence
-from firn_spark.fence import LostRace
 from firn_spark.evolve import Tables
-from tests.integration.spark.committing import Died
+from firn_spark.fence import LostRace
+from tests.integration.spark.committing import Died, Unsure, unknown
 from tests.integration.spark.spark_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -110,9 +110,27 @@ def test_a_job_that_dies_after_its_commit_has_remembered_its_deletes(
         with pytest.raises(Died):
             one.commit(n)
     assert one.commit(n) == 0
-    assert one.line("lake.t")["status"] == "skipped", "the rerun writes nothing, deletes neither"
     one.land([event("u", 20, {"id": 1, "v": "late"})])
     assert one.rows("lake.t") == []
+
+
+def test_files_of_a_commit_whose_answer_was_lost_are_left_alone(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = lake(config())
+    real = fence.commit
+    lost: list[str] = []
+
+    def commit(spark: Any, table: Any, update: Any, *rest: Any) -> None:
+        def applied() -> None:
+            update.commit()
+            lost.append(str(table.name))
+            raise unknown(spark)
+
+        real(spark, table, update if lost else Unsure(update, applied), *rest)
+
+    monkeypatch.setattr(fence, "commit", commit)
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    assert lost == ["lake.t"]
+    assert [row["v"] for row in one.rows("lake.t")] == ["a"]
 
 
 def test_a_delete_followed_by_an_insert_leaves_one_row_within_and_across_epochs(lake: Make) -> None:

@@ -5,6 +5,7 @@ The first part lands all of it in one table in three epochs: each key takes the 
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
@@ -17,8 +18,10 @@ from pyspark.sql import SparkSession
 
 from firn.staging import configs, cuts
 from firn.streams.names import TableName
+from firn_spark import retype
 from firn_spark.evolve import Tables
 from firn_spark.memory import Memory
+from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
 
@@ -383,6 +386,49 @@ def test_decimals_and_times_at_their_limits_come_through_updates_held_values_and
     one.land([told("c", 41, {"id": 4, "v": GONE, **HIGH})])
     one.land([told("d", 41, None, {"id": 2, "v": None})])
     assert limits(one) == {3: {"v": "late", **AT_LOW}, 4: {"v": "late", **AT_HIGH}}
+
+
+def test_a_key_change_keeps_instants_whatever_the_time_zone_of_the_job(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config("key: [id], columns: {at: timestamptz}"))
+    first, second = "2025-10-26T00:30:00Z", "2025-10-26T01:30:00Z"  # both are half past two in Berlin
+    one.land([event("c", 10, {"id": 1, "v": "a", "at": first}), event("c", 11, {"id": 2, "v": "b", "at": second})])
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    try:
+        for n, at in ((1, first), (2, second)):
+            gone = event("d", 20 + n, None, {"id": n, "v": None, "at": None})
+            one.land([gone, event("c", 20 + n, {"id": n + 10, "v": GONE, "at": at})])
+        one.land([event("u", 40, {"id": 12, "v": GONE, "at": GONE})])
+        one.land([event("d", 50, None, {"id": 12, "v": None}), event("c", 50, {"id": 22, "v": GONE, "at": GONE})])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    rows = {key: (row["v"], row["at"]) for key, row in one.by_key("lake.t", "id").items()}
+    assert rows == {11: ("a", datetime.fromisoformat(first)), 22: ("b", datetime.fromisoformat(second))}
+
+
+def test_a_job_that_died_while_a_column_got_a_type_is_followed_by_one_that_needs_another(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "n": 1})])
+    one.post([event("c", 20, {"id": 2, "n": 1.5})])
+    one.seal()
+    one.post([event("c", 30, {"id": 3, "n": "text"})])
+    one.seal()
+
+    def died(*_: Any) -> str:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retype, "converted", died)
+        with pytest.raises(Died):
+            one.commit(2)
+    assert one.commit(2, 3) == 0, one.lines
+    assert {key: row["n"] for key, row in one.by_key("lake.t", "id").items()} == {1: "1", 2: "1.5", 3: "text"}
+    assert set(one.rows("lake.t")[0]) == {"id", "n", "_firn_pos", "_firn_ts"}
 
 
 def test_beyond_their_limits_times_are_null_and_decimals_dead_letters(lake: Make) -> None:

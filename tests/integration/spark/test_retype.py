@@ -37,3 +37,11 @@ def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSess
     late = event("u", 13, {"id": 2, "v": "late", "w": 9, "n": 9, "flag": None, "big": None})
     one_by_one.land([late])
     assert rows(one_by_one)[2] == rows(at_once)[2] | {"v": "late"}
+
+
+def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
+    lake.land([event("d", 20, None, {"id": 2})])
+    lake.land([event("c", 30, {"id": "x", "v": "c"}), event("u", 31, {"id": 1, "v": "d"}), event("u", 15, {"id": 2})])
+    assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {"1": "d", "x": "c"}

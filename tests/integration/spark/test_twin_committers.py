@@ -205,7 +205,7 @@ def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(
     spark: SparkSession, tmp_path: Path, losing: Loss
 ) -> None:
     """Applied and not answered, applied late, never applied, dead before or after: the job runs until it says 0."""
-    count = times(8, 100)
+    count = times(6, 100)
     print(f"FIRN_SEED={SEED}: {count} epochs")
     lake = Lake(spark, tmp_path, CONFIG)
     told = history(SEED, 12 * count, 30)

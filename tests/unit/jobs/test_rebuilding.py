@@ -1,10 +1,11 @@
 """What a rebuild reads: which epochs, in which ranges, and what it says of a log that has holes."""
 
+import json
 from pathlib import Path
 
 import pytest
 
-from firn.jobs.rebuilding import CannotRebuild, Part, plan, ranges, spans
+from firn.jobs.rebuilding import CannotRebuild, Part, plan, ranges, retyped, spans
 from firn.staging import configs, cuts, epochs, layout, quarantine
 from firn.staging.batch import FORMAT
 from firn.staging.epochs import Epoch, EpochBatch
@@ -166,6 +167,31 @@ def test_changes_keep_the_generation_that_they_were_committed_under(store: Store
     part = only(plan(store, after, ORDERS))
     assert part.generations == {1: 0, 2: 1, 3: 1, 4: 1}
     assert [(one.last, one.generation) for one in ranges(part, 0)] == [(1, 0), (4, 1)]
+
+
+def metadata(*schemas: dict[str, int], made_with: int = 0) -> str:
+    """A table with these schemas (name -> id), the last of them current, and a branch `b` of two snapshots."""
+    fields = [[{"name": name, "id": number} for name, number in schema.items()] for schema in schemas]
+    snapshots = [
+        {"snapshot-id": 1, "schema-id": made_with},
+        {"snapshot-id": 2, "schema-id": len(schemas) - 1, "parent-snapshot-id": 1},
+    ]
+    return json.dumps(
+        {
+            "schemas": [{"schema-id": n, "fields": one} for n, one in enumerate(fields)],
+            "current-schema-id": len(schemas) - 1,
+            "snapshots": snapshots,
+            "refs": {"b": {"snapshot-id": 2, "type": "branch"}},
+        }
+    )
+
+
+def test_a_branch_whose_files_lack_a_column_that_was_written_anew_is_told() -> None:
+    assert not retyped(metadata({"id": 1, "v": 2}), "b")
+    assert not retyped(metadata({"id": 1}, {"id": 1, "new": 3}), "b")
+    assert retyped(metadata({"id": 1, "v": 2}, {"id": 1, "v": 3}), "b")
+    assert not retyped(metadata({"id": 1, "v": 2}, {"id": 1, "v": 3}, made_with=1), "b")
+    assert not retyped(metadata({"id": 1, "v": 2}, {"id": 1, "v": 3}), "no such branch")
 
 
 def test_spans_are_short() -> None:

@@ -2,11 +2,14 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
+
+from firn.jobs.quarantine import killing_epoch
 from firn.jobs.rejects import by_table, reasons, write_rejects
-from firn.staging import configs, layout
+from firn.staging import configs, epochs, layout, quarantine
 from firn.staging.dead import count_dead, read_dead
-from firn.staging.epochs import Epoch
-from firn.staging.store import paths
+from firn.staging.epochs import Epoch, EpochBatch
+from firn.staging.store import paths, put_if_absent
 from firn.streams.names import TableName
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -90,3 +93,16 @@ def test_what_only_a_second_try_rejects_is_not_lost() -> None:
 def test_counts_by_table_and_reason() -> None:
     rows = [row(1), row(2), row(3, code="type_mismatch")]
     assert by_table(reasons(rows)) == {"db.orders": {"no_key": 2, "type_mismatch": 1}}
+
+
+def test_letters_of_an_epoch_that_was_given_up_are_not_written_again_when_its_batches_are_sealed_anew() -> None:
+    store = FaultyStore()
+    sha = configs.publish(store, CONFIG).sha
+    held = EpochBatch(BATCH, layout.staged_path(BATCH), 100, 2)
+    given_up, again = (msgspec.structs.replace(epoch(n, sha), batches=[held]) for n in (1, 2))
+    put_if_absent(store, layout.epoch_path("shop", 1), epochs.encode(given_up))
+    write_rejects(store, "shop", TABLE, {1: given_up}, [row(7)])
+    quarantine.hold(store, killing_epoch("shop", 1, 3, layout.instant(NOW)))
+    assert write_rejects(store, "shop", TABLE, {2: again}, [row(7, 2), row(8, 2)]) == {("db.orders", "no_key"): 1}
+    there = [(letter.batch, letter.index) for path in paths(store, "dead") for letter in read_dead(store, path)]
+    assert sorted(there) == [(BATCH, 7), (BATCH, 8)]

@@ -4,6 +4,7 @@ A table is rebuilt under the configuration of now, but for one thing: each chang
 committed under, which is a fact about its source and no rule.
 """
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -169,7 +170,7 @@ def _part(
     }
     objects = _gone(store, stream, mine)
     missing = Missing(tuple(n for n in range(1, last + 1) if n not in sealed), objects)
-    return Part(stream, settings, last, mine, sources, _generations(store, stream, mine, settings), missing)
+    return Part(stream, settings, last, mine, sources, generations(store, stream, mine, settings), missing)
 
 
 def _feeds(settings: StreamConfig, source: str, table: TableName) -> bool:
@@ -209,8 +210,9 @@ def _gone(store: Store, stream: str, mine: Mapping[int, Epoch]) -> dict[int, tup
     return {n: lost for n, lost in found.items() if lost}
 
 
-def _generations(store: Store, stream: str, mine: Mapping[int, Epoch], settings: StreamConfig) -> dict[int, int]:
-    """A job commits its range under its last epoch's configuration, and ends in a cut."""
+def generations(store: Store, stream: str, mine: Mapping[int, Epoch], settings: StreamConfig) -> dict[int, int]:
+    """Under which generation the changes of each committed epoch are in the tables: a job commits its range under its
+    last epoch's configuration, and ends in a cut. Raises ConfigError, StorageUnavailable."""
     ends = cuts.numbers(store, stream)
     said: dict[str, int] = {}
     found = {}
@@ -222,6 +224,21 @@ def _generations(store: Store, stream: str, mine: Mapping[int, Epoch], settings:
             said[sha] = (known or settings).generation
         found[n] = said[sha]
     return found
+
+
+def retyped(metadata: str, branch: str) -> bool:
+    """Whether a column got another field id since one of the branch's snapshots was made, as when its values were
+    written anew for another type: the branch's files don't have that id. `metadata`: the table's, as JSON. Pure."""
+    table = json.loads(metadata)
+    ids = {one["schema-id"]: {field["name"]: field["id"] for field in one["fields"]} for one in table["schemas"]}
+    now = ids[table["current-schema-id"]]
+    snapshots = {one["snapshot-id"]: one for one in table.get("snapshots") or ()}
+    at = (table.get("refs") or {}).get(branch, {}).get("snapshot-id")
+    while (snapshot := snapshots.get(at)) is not None:
+        if any(now.get(name, number) != number for name, number in ids[snapshot["schema-id"]].items()):
+            return True
+        at = snapshot.get("parent-snapshot-id")
+    return False
 
 
 def spans(numbers: Iterable[int]) -> str:
