@@ -23,7 +23,7 @@ from firn_spark import fence
 from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.evolve import FACTS_METADATA, Table, Tables
 from firn_spark.folding import order_of, plain, same_key
-from firn_spark.retype import retype
+from firn_spark.retype import finish, retype
 from firn_spark.writing import write_rows
 
 SUFFIX = "__deletes"
@@ -79,11 +79,12 @@ class Memory:
         if self._table is None:
             self.said = Remembered()
             return self
-        state = self._table.state
-        if state.properties.get("firn.mode") != _MODE:
+        if self._table.state.properties.get("firn.mode") != _MODE:
             raise KeyChanged(
                 f"{self.name} exists and is no memory of deletes; rename it, or give {self._of} another name"
             )
+        self._table = finish(self._spark, self._tables, self._table)
+        state = self._table.state
         told = [s for s in state.ancestry if _NEWEST in s]
         self.said = Remembered(
             newest=max((bytes.fromhex(s[_NEWEST]) for s in told), default=b""),

@@ -114,11 +114,11 @@ def folded(
 ) -> DataFrame:
     """The good decoded changes as one row a key, what the facts know counted in (folding.fold_changes and `_whole`)."""
     width = len(shape.columns)
-    newest = max(truncate, memory.said.truncated) or None
-    linked = moves.find(changes, memory, shape, seen.creates_unavailable)
+    newest = max(truncate, memory.said.truncated)
+    linked = moves.find(changes, memory, shape, seen.creates_unavailable, truncate)
     moved = None
     if linked:
-        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, newest)
+        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, truncate, newest)
         changes = changes.join(f.broadcast(moved.keys), same_key(changes, moved.keys, shape.key), "left_anti")
     # A create or a read holds real values, whatever they look like, unless it is the second half of a move.
     mine = changes.select(
@@ -128,7 +128,7 @@ def folded(
     known = memory.deletes_above(seen.low, mine, shape.columns, shape.key) if seen.low else None
     if known is not None:
         mine = mine.unionByName(known, allowMissingColumns=True)
-    rows = fold_changes(mine, width, shape.key, shape.gaps, newest).withColumn("_whole", f.lit(False))
+    rows = fold_changes(mine, width, shape.key, shape.gaps, newest or None).withColumn("_whole", f.lit(False))
     return rows if moved is None else rows.unionByName(moved.rows)
 
 

@@ -3,7 +3,8 @@ them, on the driver.
 
 Debezium sends such a change as a delete and a create at one position. The create's unavailable values are those of the
 deleted row. If all that concerns the two keys comes in order, the table's rows and the new changes tell it. If not (the
-halves came in different epochs, or a change of the old key came late), the keys are folded again from the staged log.
+halves came in different epochs, or a change of the old key or a truncate came late), the keys are folded again from the
+staged log.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,7 +21,7 @@ from firn.changes.positions import WIDTH
 from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.deciding import Shape, folded_schema, there
 from firn_spark.evolve import Table
-from firn_spark.folding import same_key
+from firn_spark.folding import plain, same_key
 from firn_spark.memory import Memory
 
 # All decoded changes of some keys (columns c… of the key) that the staged log still holds, up to this range's end.
@@ -36,11 +37,12 @@ class Moved:
     rows: DataFrame
 
 
-def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool) -> set[Key]:
+def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool, truncate: bytes) -> set[Key]:
     """The keys to fold again (changes.incremental.linked_keys); nothing is read if there never was such a create.
 
-    changes  the range's decoded changes, `_unavail` as decoded
-    creates  whether creates among them leave values out
+    changes   the range's decoded changes, `_unavail` as decoded
+    creates   whether creates among them leave values out
+    truncate  `_ord` of the newest truncate that is new in this range, b"" if there is none
     """
     if not (creates or memory.said.creates):
         return set()
@@ -63,7 +65,7 @@ def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool) -> set
         new += [
             replace(c, unavailable=frozenset()) for c in _changes(mine.where("_op = 'c' AND _unavail IS NULL"), shape)
         ]
-    return linked_keys(new, known)
+    return linked_keys([*new, *_truncate(truncate)], known)
 
 
 def fold_again(
@@ -74,9 +76,11 @@ def fold_again(
     shape: Shape,
     linked: Collection[Key],
     log: Log,
-    truncate: bytes | None,
+    truncate: bytes,
+    newest: bytes,
 ) -> Moved:
-    """The rows of the linked keys, from all that is known of them."""
+    """The rows of the linked keys, from all that is known of them. `truncate`: `_ord` of the newest that is new in this
+    range, `newest`: of the newest that is known; b"" if there is none."""
     keys = _keys(changes, shape, linked)
     mine = changes.join(f.broadcast(keys), same_key(changes, keys, shape.key), "left_semi")
     new = _full(mine, shape)
@@ -84,15 +88,19 @@ def fold_again(
     times |= {change.order: ts for change, ts in new}
     deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
     said = [change for change, _ in new]
-    if not _in_order(said, [row for _, row in live], deletes):
+    if not _in_order([*said, *_truncate(truncate)], [row for _, row in live], deletes):
         late = _full(log(keys), shape)
         said += [change for change, _ in late]
         times |= {change.order: ts for change, ts in late}
         live += _removed(memory, keys, shape)
-    said += deletes
-    if truncate is not None:
-        said.append(RowChange("t", (), truncate[1 : WIDTH + 1], truncate[1:], None))
+    said += [*deletes, *_truncate(newest)]
     return Moved(keys, _as_rows(spark, refolded(live, said), linked, said, times, shape))
+
+
+def _truncate(total: bytes) -> list[RowChange]:
+    """The truncate at this `_ord`; [] for none, and for one without a position, which is older than all others."""
+    order = plain(total)
+    return [] if order is None else [RowChange("t", (), order[:WIDTH], order, None)]
 
 
 def _in_order(new: Sequence[RowChange], live: Sequence[Row], deletes: Sequence[RowChange]) -> bool:

@@ -13,7 +13,7 @@ from firn.changes.types import Column, Type
 from firn.errors import TerminalError
 from firn.jobs.planning import HELD
 from firn.streams.names import quoted
-from firn_spark.columns import iceberg_type
+from firn_spark.columns import column_of, iceberg_type
 from firn_spark.evolve import HELD_IDS, Table, Tables
 
 _NEW = "__firn_new"
@@ -29,13 +29,10 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         names = ", ".join(column.name for column in columns)
         raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
     old_types = {column.name: column.type for column in table.columns()[0]}
-    # A job that died half-way may have begun with another type.
-    new = [column for column in columns if old_types.get(column.name + _NEW) != column.type]
+    new = [column for column in columns if column.name + _NEW not in there]
     if new:
         update = table.java.updateSchema()
         for column in new:
-            if column.name + _NEW in there:
-                update = update.deleteColumn(column.name + _NEW)
             update = update.addColumn(None, column.name + _NEW, iceberg_type(spark._jvm, column.type))
         update.commit()
         table = tables.look_again(table)
@@ -65,6 +62,15 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     return tables.look_again(table)
 
 
+def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
+    """The table without what a job that died left half-way: its columns get the types that were begun, and from there
+    another one if they need it. Raises as `retype`."""
+    fields = {field["name"]: field for field in table.state.fields}
+    begun = {name.removesuffix(_NEW): column_of(field) for name, field in fields.items() if name.endswith(_NEW)}
+    columns = [Column(name, half.type) for name, half in begun.items() if half is not None and name in fields]
+    return table if table.branch is not None else retype(spark, tables, table, columns)
+
+
 def converted(value: str, old: Type, new: Type) -> str:
     """SQL that turns `value` of type `old` into `new`, in the words that the codec would have used at once."""
     if old == new:
@@ -79,7 +85,11 @@ def converted(value: str, old: Type, new: Type) -> str:
         if old.name in ("timestamp", "timestamptz"):
             zone = "'Z'" if old.name == "timestamptz" else ""
             return f"""date_format({value}, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}")"""
-        return f"CAST({value} AS STRING)"
+        text = f"CAST({value} AS STRING)"
+        if old.name in ("float", "double"):  # a whole number was most likely sent as one: 1, not 1.0
+            whole = f"{value} = floor({value}) AND abs({value}) < {2**53}"
+            return f"IF({whole}, CAST(CAST({value} AS BIGINT) AS STRING), {text})"
+        return text
     if new.name == "decimal":
         return f"CAST({value} AS DECIMAL({new.precision},{new.scale}))"
     return f"CAST({value} AS {new.name.upper()})"

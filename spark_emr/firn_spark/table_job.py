@@ -31,7 +31,7 @@ from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
 from firn_spark.memory import Memory, name_in
 from firn_spark.rejects import rejected
-from firn_spark.retype import retype
+from firn_spark.retype import finish, retype
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
@@ -86,6 +86,8 @@ class TableJob:
 
     def _once(self, target: Target, raw: DataFrame) -> Outcome:
         table = self._tables.load(target.name)
+        if table is not None:
+            table = finish(self._spark, self._tables, table)
         progress = table.state.progress(self._stream) if table else 0
         outcome = Outcome(str(target.name), target.sources, progress=progress)
         outcome.events = target.events(progress)

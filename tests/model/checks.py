@@ -209,7 +209,8 @@ class Checks:
             epoch.events for n in epochs.numbers(disk, STREAM)
             if n not in given_up and (epoch := epochs.read(disk, STREAM, n)) is not None
         )  # fmt: skip
-        found = [cut for n in cuts.numbers(disk, STREAM) if (cut := cuts.read(disk, STREAM, n)) is not None]
+        every = {n: cut for n in cuts.numbers(disk, STREAM) if (cut := cuts.read(disk, STREAM, n)) is not None}
+        found = cuts.chain(every).values()
         for cut in found:
             for table, counts in cut.counts.items():
                 parts = sum(counts[name] for name in COUNTS[1:])

@@ -156,6 +156,7 @@ class Catalog:
 
     def create(self, name: TableName, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
         """Creates the table; a twin that was quicker is as good."""
+
         def make() -> None:
             if name not in self.tables:
                 self.tables[name] = Table(name, columns, properties, facts=self.early.pop(name, []))

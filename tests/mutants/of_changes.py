@@ -119,6 +119,14 @@ MUTANTS: Final = (
         (_ANY_ORDER,),
     ),
     Mutant(
+        "a late truncate leaves what a move took from before it",
+        _INCREMENTAL,
+        '(change.op == "t" or change.key == delete.key)',
+        "change.key == delete.key",
+        ("tests/property/test_incremental.py"
+         "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",),
+    ),
+    Mutant(
         "all equal rows of a COPY are one",
         f"{_CHANGES}/placing.py",
         "occurrence = alike.setdefault(-index - 1 if emitted is None else emitted, len(alike))",

@@ -64,9 +64,16 @@ MUTANTS: Final = (
     Mutant(
         "a truncate counts in its own epoch only",
         f"{_SPARK}/mirror.py",
-        "newest = max(truncate, memory.said.truncated) or None",
-        "newest = truncate or None",
+        "newest = max(truncate, memory.said.truncated)",
+        "newest = truncate",
         (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
+    ),
+    Mutant(
+        "a late truncate leaves in Spark what a move took from before it",
+        f"{_SPARK}/moves.py",
+        "return linked_keys([*new, *_truncate(truncate)], known)",
+        "return linked_keys(new, known)",
+        (f"{_TESTS}/test_commit.py::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late",),
     ),
     Mutant(
         "a change that is delivered twice is appended twice",

@@ -20,9 +20,7 @@ class Source:
     log: list[RowChange] = field(default_factory=list)
     now: int = 0
 
-    def tell(
-        self, op: str, key: int, row: dict[str, Any] | None, *, keeps_v: bool = False, rank: str = ""
-    ) -> None:
+    def tell(self, op: str, key: int, row: dict[str, Any] | None, *, keeps_v: bool = False, rank: str = "") -> None:
         position = self.now.to_bytes(4, "big")
         order = position + bytes([RANK[rank or op]]) + key.to_bytes(8, "big")
         image = {**row, "v": "placeholder"} if row and keeps_v else row

@@ -50,6 +50,19 @@ def test_after_each_batch_it_equals_the_specification_of_what_has_come(source: S
         assert dict(delivered(batches[:count], Known()).rows) == dict(fold({}, come).rows)
 
 
+def test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between() -> None:
+    source = Source(now=1)
+    source.tell("c", 2, {"id": 2, "n": 1, "v": "long"})
+    source.now = 3
+    source.tell("d", 2, None)
+    source.tell("c", 1, {"id": 1, "n": 2}, keeps_v=True)
+    source.now = 2
+    source.tell("t", 0, None)
+    known = delivered([source.log[:3], source.log[3:]], Known())
+    assert dict(known.rows) == dict(fold({}, source.log).rows)
+    assert known.rows[1,].values["v"] is None
+
+
 @given(histories(), st.data())
 def test_one_change_at_a_time_backwards(source: Source, data: st.DataObject) -> None:
     known = delivered([[change] for change in reversed(source.log)], Known())

@@ -182,6 +182,15 @@ def test_a_move_takes_unavailable_columns_from_the_row_that_the_table_has(lake: 
     assert rows == {3: ("long text", 3), 5: (GONE, 5)}
 
 
+def test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late(lake: Make) -> None:
+    one = lake(config())
+    moved = [event("d", 30, None, {"id": 2, "v": None}), event("c", 30, {"id": 3, "v": GONE, "n": 2})]
+    one.land([event("c", 10, {"id": 2, "v": "long", "n": 1}), *moved, event("c", 31, {"id": 4, "v": "x", "n": 1})])
+    assert one.by_key("lake.t", "id")[3]["v"] == "long"
+    one.land([event("t", 20)])
+    assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {3: None, 4: "x"}
+
+
 def test_an_update_whose_before_image_has_another_key_is_a_move(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "long text", "n": 1})])

@@ -409,26 +409,38 @@ def test_a_key_change_keeps_instants_whatever_the_time_zone_of_the_job(
     assert rows == {11: ("a", datetime.fromisoformat(first)), 22: ("b", datetime.fromisoformat(second))}
 
 
+@pytest.mark.parametrize("step", ["converted", "look_again"])
 def test_a_job_that_died_while_a_column_got_a_type_is_followed_by_one_that_needs_another(
-    lake: Make, monkeypatch: pytest.MonkeyPatch
+    lake: Make, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     one = lake(config())
-    one.land([event("c", 10, {"id": 1, "n": 1})])
-    one.post([event("c", 20, {"id": 2, "n": 1.5})])
+    one.land([event("c", 10, {"id": 1, "v": 1, "n": 1}), event("u", 12, {"id": 1, "v": GONE, "n": 1})])
+    one.land([event("d", 13, None, {"id": 9, "v": 1, "n": 9})])
+    one.post([event("c", 20, {"id": 2, "v": 1.5, "n": 1.5})])
     one.seal()
-    one.post([event("c", 30, {"id": 3, "n": "text"})])
+    one.post([event("c", 30, {"id": 3, "v": "text", "n": "text"})])
     one.seal()
+    died = 0
 
-    def died(*_: Any) -> str:
-        raise Died
+    def die(*arguments: Any) -> Any:
+        nonlocal died
+        died += 1
+        if step == "converted" or died == 2:  # before the values are written anew, or after that
+            raise Died
+        return real(*arguments)
 
+    owner: Any = retype if step == "converted" else Tables
+    real = getattr(owner, step)
     with monkeypatch.context() as patch:
-        patch.setattr(retype, "converted", died)
+        patch.setattr(owner, step, die)
         with pytest.raises(Died):
-            one.commit(2)
-    assert one.commit(2, 3) == 0, one.lines
+            one.commit(3)
+    assert one.commit(3, 4) == 0, [line.get("error") for line in one.lines]
     assert {key: row["n"] for key, row in one.by_key("lake.t", "id").items()} == {1: "1", 2: "1.5", 3: "text"}
-    assert set(one.rows("lake.t")[0]) == {"id", "n", "_firn_pos", "_firn_ts"}
+    assert set(one.rows("lake.t")[0]) == {"id", "v", "n", "_firn_pos", "_firn_ts", "_firn_held"}
+    # What the first row holds it still holds: a late value fills it.
+    one.land([event("u", 11, {"id": 1, "v": "late", "n": 0})])
+    assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {1: "late", 2: "1.5", 3: "text"}
 
 
 def test_beyond_their_limits_times_are_null_and_decimals_dead_letters(lake: Make) -> None:

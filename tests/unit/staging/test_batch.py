@@ -102,7 +102,21 @@ def test_an_empty_batch_is_still_a_file_with_its_counts() -> None:
 def test_data_that_looks_like_a_footer_entry_is_not_taken_for_it() -> None:
     fake = "\x18\x04firn\x18\x02{}PAR1"
     odd = Parsed(
-        [0], ["c"], [fake], [None], [fake], [fake], [None], [None], [False], [None], [None], [fake.encode()], [None], {}, []
+        [0],
+        ["c"],
+        [fake],
+        [None],
+        [fake],
+        [fake],
+        [None],
+        [None],
+        [False],
+        [None],
+        [None],
+        [fake.encode()],
+        [None],
+        {},
+        [],
     )
     store = FaultyStore()
     put(store, "a", write_batch(odd, META))
@@ -125,7 +139,9 @@ def test_a_newer_format_is_refused() -> None:
 
 
 def test_an_image_that_is_not_utf8_can_not_be_staged() -> None:
-    bad = Parsed([0], ["c"], ["t"], [None], [""], [None], [None], [None], [False], [None], [None], [b"\xff"], [None], {}, [])
+    bad = Parsed(
+        [0], ["c"], ["t"], [None], [""], [None], [None], [None], [False], [None], [None], [b"\xff"], [None], {}, []
+    )
     with pytest.raises(UnicodeError):
         write_batch(bad, META)
 

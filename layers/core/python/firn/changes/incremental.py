@@ -123,12 +123,12 @@ def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -
 
 def linked_keys(new: Collection[RowChange], facts: Collection[RowChange]) -> set[Key]:
     """The keys to fold again: those of moves with unavailable values of which a half is new, or whose old key has a new
-    change from before the move, and all that further moves connect with them."""
+    change (or the table a new truncate) from before the move, and all that further moves connect with them."""
     pairs = [pair for pair in moves((*facts, *new)).values() if pair[1].unavailable]
     fresh = {(change.order, change.op, change.key) for change in new}
     linked: set[Key] = set()
     for delete, create in pairs:
-        late = any(change.key == delete.key and change.order < delete.order for change in new)
+        late = any(change.order < delete.order and (change.op == "t" or change.key == delete.key) for change in new)
         if late or any((half.order, half.op, half.key) in fresh for half in (delete, create)):
             linked |= {delete.key, create.key}
     grown = True

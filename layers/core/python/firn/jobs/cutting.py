@@ -43,6 +43,7 @@ def write_cut(
             work.last,
             layout.instant(now),
             {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
+            since=work.before.n if work.before else 0,
             progress=_progress(work, states),
             counts={table: found for table, found in counts.items() if any(found.values())},
             filtered=work.filtered(),

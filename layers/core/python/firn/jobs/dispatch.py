@@ -207,9 +207,9 @@ def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:
     """Epochs without a change need no Spark: the tables at `last` are the tables at the newest cut."""
     before = cuts.read(store, stream, committed) if committed else None
-    cut = cuts.make(stream, last, layout.instant(now), {})
+    cut = cuts.make(stream, last, layout.instant(now), {}, since=committed)
     if before is not None:
-        cut = msgspec.structs.replace(before, n=last, made_at=cut.made_at, counts={}, filtered=0)
+        cut = msgspec.structs.replace(before, n=last, made_at=cut.made_at, since=committed, counts={}, filtered=0)
     cuts.write(store, cut)
 
 

@@ -132,7 +132,7 @@ def read(store: Store, stream: str, tables: Tables, tick: Tick = _silent) -> Led
     first_look = _epochs(store, stream, tick)
     settings = _settings(store, stream, first_look.values())
     found_cuts = _in_parallel("cuts", cuts.numbers(store, stream), lambda n: cuts.read(store, stream, n), tick)
-    of_cuts = {cut.n: cut for cut in found_cuts if cut is not None}
+    of_cuts = cuts.chain({cut.n: cut for cut in found_cuts if cut is not None})
     names = _targets(first_look.values(), settings)
     for cut in of_cuts.values():
         names |= {*cut.tables, *cut.progress, *cut.quarantined}

@@ -1,5 +1,6 @@
 """Cuts: the end of a committed range of epochs, as a consistent set of snapshots, one a table."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -13,8 +14,9 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     """All epochs of `stream` up to `n` are in `tables` (target table as `namespace.table` -> Iceberg snapshot id), but
     for those that are quarantined.
 
+    since        the cut that was the newest when this one was made; None in cuts that do not say so
     progress     the last epoch that is in each table
-    counts       what became of the changes since the cut before, by table (a source table where none could be told):
+    counts       what became of the changes after `since`, by table (a source table where none could be told):
                  events = merged + superseded + ignored + dead
     filtered     staged changes since the cut before that no rule takes
     high         the highest position so far (hex), and the newest source time (ms) of the changes that led up to it;
@@ -27,6 +29,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     n: int
     made_at: str  # RFC 3339, UTC, milliseconds
     tables: dict[str, int]
+    since: int | None = None
     progress: dict[str, int] = {}
     counts: dict[str, dict[str, int]] = {}
     filtered: int = 0
@@ -48,6 +51,18 @@ def write(store: Store, cut: Cut) -> bool:
     Raises StorageUnavailable, UnknownOutcome.
     """
     return put_if_absent(store, layout.cut_path(cut.stream, cut.n), msgspec.json.encode(cut))
+
+
+def chain(found: Mapping[int, Cut]) -> dict[int, Cut]:
+    """The cuts (by number) whose `counts` follow on one another, so that no change is counted in two. A job that stood
+    still may put its cut after its successor's, which counts the same epochs: that one is left out."""
+    result: dict[int, Cut] = {}
+    n = max(found, default=0)
+    while n in found:
+        result[n] = found[n]
+        since = found[n].since
+        n = max((m for m in found if m < n and (since is None or m <= since)), default=0)
+    return dict(sorted(result.items()))
 
 
 def read(store: Store, stream: str, n: int) -> Cut | None:
