@@ -8,7 +8,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import BINARY, INT53, LONG, STRING, TIMESTAMPTZ, Column
+from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, storable
 from firn.jobs import progress
 from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
@@ -17,7 +17,7 @@ from firn_spark.columns import HELD_TYPE, column_of, iceberg_type
 from firn_spark.session import CATALOG
 
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
-SMALL = "firn.small"  # table property: see Table.small
+INFERRED_AS = "firn.inferred"  # table property: see Table.inferred
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
@@ -67,14 +67,16 @@ class Table:
         fields = [field for field in self.state.fields if field["name"] not in METADATA]
         known = [column_of(field) for field in fields]
         unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
-        small = self.small
         columns = [column for column in known if column is not None]
-        return tuple(replace(c, type=INT53) if c.name in small and c.type == LONG else c for c in columns), unknown
+        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
+        stored = zip(columns, as_seen, strict=True)
+        return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
 
     @property
-    def small(self) -> frozenset[str]:
-        """The long columns that hold, as far as inference has seen, no integer that a double does not."""
-        return frozenset(json.loads(self.state.properties.get(SMALL, "[]")))
+    def inferred(self) -> Mapping[str, str]:
+        """Columns of which inference has seen only what is double once a fraction is among it, with what that was
+        (changes.types.INFERRED)."""
+        return dict(json.loads(self.state.properties.get(INFERRED_AS, "{}")))
 
     def fixed(self) -> frozenset[str]:
         """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
@@ -197,8 +199,9 @@ class Tables:
             return
         try:
             self._catalog.createNamespace(of)
-        except Py4JJavaError as error:
-            if "AlreadyExistsException" not in str(error.java_exception.getClass().getName()):
+        except Py4JJavaError:
+            # A twin was quicker: the JDBC catalog then fails with its database's own words.
+            if not self._catalog.namespaceExists(of):
                 raise
 
     def _schema(self, columns: Sequence[Column]) -> Any:

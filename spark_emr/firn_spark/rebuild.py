@@ -29,7 +29,7 @@ from firn.streams.names import TableName, quoted
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
-from firn_spark.evolve import SMALL, Table
+from firn_spark.evolve import INFERRED_AS, Table
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.lake import batches_of
@@ -206,7 +206,7 @@ class _Rebuild:
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
         try:
-            own = {"firn.key", "firn.mode", "firn.stream", SMALL}
+            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS}
             properties = {key: value for key, value in live.state.properties.items() if key in own}
             self._tables.like(name, live, self._warehouse, properties)
             for part in parts:

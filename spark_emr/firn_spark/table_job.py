@@ -24,7 +24,7 @@ from firn.streams.config import StreamConfig
 from firn_spark import append, delta, mirror, moves
 from firn_spark.deciding import Shape, decide, there
 from firn_spark.decode import append_changes, mirror_changes
-from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, SMALL, Table, Tables
+from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
@@ -292,18 +292,18 @@ class TableJob:
         """The table with all columns that the changes need."""
         names = [plan.columns[i].name for i in key]
         relaxed = [plan.columns[i].name for i in nulls]
-        small = {SMALL: json.dumps(sorted(plan.small), ensure_ascii=False)}
+        seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, small) if plan.small != table.small else table
+            return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(names, ensure_ascii=False),
             "firn.mode": outcome.mode,
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
-            **(small if plan.small else {}),
+            **(seen_as if plan.inferred else {}),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

@@ -12,11 +12,11 @@ from tests.integration.spark.test_commit import GONE, config, event
 pytestmark = pytest.mark.spark
 
 EVENTS = [
-    event("c", 10, {"id": 1, "v": 7, "w": 1, "n": 3, "flag": True, "big": 2**60}),
-    event("c", 11, {"id": 2, "v": 8, "w": 2, "n": 4, "flag": False, "big": 5}),
-    event("u", 12, {"id": 1, "v": GONE, "w": 1.5, "n": 5, "flag": "maybe", "big": 0.5}),
-    event("c", 13, {"id": 3, "v": "text", "w": 3, "n": 6, "flag": None, "big": None}),
-    event("u", 14, {"id": 2, "v": GONE, "w": 4, "n": 7, "flag": True, "big": 6}),
+    event("c", 10, {"id": 1, "v": 7, "w": 1, "n": 3, "flag": True, "big": 2**60, "f": "NaN"}),
+    event("c", 11, {"id": 2, "v": 8, "w": 2, "n": 4, "flag": False, "big": 5, "f": 3}),
+    event("u", 12, {"id": 1, "v": GONE, "w": 1.5, "n": 5, "flag": "maybe", "big": 0.5, "f": 2.5}),
+    event("c", 13, {"id": 3, "v": "text", "w": 3, "n": 6, "flag": None, "big": None, "f": "-Infinity"}),
+    event("u", 14, {"id": 2, "v": GONE, "w": 4, "n": 7, "flag": True, "big": 6, "f": 4}),
 ]
 
 
@@ -30,7 +30,7 @@ def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSess
     for one in EVENTS:
         one_by_one.land([one])
     assert rows(one_by_one) == rows(at_once)
-    assert rows(at_once)[1] == {"id": 1, "v": "7", "w": 1.5, "n": 5, "flag": "maybe", "big": "0.5"}
+    assert rows(at_once)[1] == {"id": 1, "v": "7", "w": 1.5, "n": 5, "flag": "maybe", "big": "0.5", "f": 2.5}
     names = {field.name for field in one_by_one.catalog.load_table(("lake", "t")).schema().fields}
     assert not [name for name in names if name.endswith("__firn_new")]
     # What was held stays held under the column's new id: a late full change fills it.

@@ -53,9 +53,9 @@ def test_small_integers_and_fractions_are_double_whether_they_come_at_once_or_no
     small, large, fraction = ((Column("a", one),) for one in (INT53, kind("long"), kind("double")))
     assert str(plan_columns((), (), [small, fraction]).columns[0].type) == "double"
     first = plan_columns((), (), [small])
-    assert (str(first.columns[0].type), first.small) == ("long", {"a"})
+    assert (str(first.columns[0].type), first.inferred) == ("long", {"a": "int53"})
     assert str(plan_columns(small, (), [fraction]).retyped[0].type) == "double"
-    assert plan_columns(small, (), [large]).small == frozenset()
+    assert plan_columns(small, (), [large]).inferred == {}
     assert str(plan_columns(large, (), [fraction]).retyped[0].type) == "string"
 
 

@@ -43,6 +43,10 @@ class _Seen:
             return types.BOOLEAN
         if self.classes == {int}:
             return self._integer()
+        if self.special_floats_only and str in self.classes and self.classes <= {str, int}:
+            if int not in self.classes:
+                return types.SPECIAL
+            return types.SPECIAL_INT53 if self._integer() == types.INT53 else types.STRING
         numbers = self.classes - {str} if self.special_floats_only else self.classes
         if float in numbers and numbers <= {int, float}:
             # 1, 1.5, 2 is how JavaScript writes doubles; past 2^53 the integers would no longer be exact.

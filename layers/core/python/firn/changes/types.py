@@ -115,11 +115,15 @@ def storable(kind: Type) -> Type:
     can't write Iceberg's time; everything else as itself. Works inside lists."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
-    return {TIME: STRING, INT53: LONG}.get(kind, kind)
+    return {TIME: STRING, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING}.get(kind, kind)
 
 
-# Integers that a double holds exactly: what inference has seen, never the type of a column.
+# What inference has seen, never the type of a column: integers that a double holds exactly; NaN and infinities alone,
+# which JSON has as text; both. With a fraction among them they are double.
 INT53: Final = Type("int53")
+SPECIAL: Final = Type("special")
+SPECIAL_INT53: Final = Type("special_int53")
+INFERRED: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (INT53, SPECIAL, SPECIAL_INT53)})
 
 
 def _as_decimal(kind: Type) -> tuple[int, int] | None:
@@ -149,6 +153,10 @@ def widen(a: Type, b: Type) -> Type:
         return INT53
     if names == {"int53", "long"}:
         return LONG
+    if names <= INFERRED.keys():
+        return SPECIAL_INT53
+    if names in ({"special", "double"}, {"special_int53", "double"}):
+        return DOUBLE
     if names in ({"int", "double"}, {"int", "float"}, {"int53", "double"}, {"int53", "float"}):
         return DOUBLE
     left, right = _as_decimal(a), _as_decimal(b)

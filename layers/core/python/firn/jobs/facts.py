@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from firn.changes.connect import columns_of
 from firn.changes.infer import seen_in
-from firn.changes.types import INT53, Column
+from firn.changes.types import INFERRED, Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
 
@@ -36,7 +36,7 @@ def columns_to_json(columns: Iterable[Column]) -> str:
 
 def columns_from_json(text: str) -> tuple[Column, ...]:
     """The inverse of `columns_to_json`."""
-    return tuple(Column(name, INT53 if kind == INT53.name else parse_type(kind)) for name, kind in json.loads(text))
+    return tuple(Column(name, INFERRED.get(kind) or parse_type(kind)) for name, kind in json.loads(text))
 
 
 def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int, str, int]]) -> dict[str, TableFacts]:

@@ -3,10 +3,10 @@
 An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
-from firn.changes.types import INT53, Column, Type, promotable, storable, widen
+from firn.changes.types import INFERRED, Column, Type, promotable, storable, widen
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
 HELD, AT = "_firn_held", "_firn_at"
@@ -17,15 +17,15 @@ METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT})
 class ColumnPlan:
     """`columns` is what the table has after `added`, `widened` and `retyped` are applied, in the table's order,
     metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be written anew.
-    `unwritable` names columns of an adopted table that Firn has no type for; `small` the long columns in which
-    inference has seen no integer that a double does not hold: with a fraction among them they become double."""
+    `unwritable` names columns of an adopted table that Firn has no type for; `inferred` names the long and
+    string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED)."""
 
     columns: tuple[Column, ...]
     added: tuple[Column, ...] = ()
     widened: tuple[Column, ...] = ()
     retyped: tuple[Column, ...] = ()
     unwritable: frozenset[str] = frozenset()
-    small: frozenset[str] = frozenset()
+    inferred: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_columns(
@@ -64,7 +64,7 @@ def plan_columns(
             if column.name not in fixed or promotable(column.type, kind):
                 now = replace(now, type=kind)
         if promotable(storable(column.type), storable(now.type)):
-            widened += [now] if now != column else []
+            widened += [now] if storable(column.type) != storable(now.type) else []
         else:
             retyped.append(now)
         result.append(replace(now, source=declaration.source) if declaration else now)
@@ -76,9 +76,9 @@ def plan_columns(
             continue
         column = declarations.get(name) or _smallest(columns_seen)
         added.append(replace(column, required=not existing and name in key))
-    small = frozenset(column.name for column in (*result, *added) if column.type == INT53)
+    seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
     new = _stored(added)
-    return ColumnPlan((*_stored(result), *new), new, _stored(widened), _stored(retyped), unwritable, small)
+    return ColumnPlan((*_stored(result), *new), new, _stored(widened), _stored(retyped), unwritable, seen_as)
 
 
 def _holding(there: Type, wish: Type) -> Type:
