@@ -9,7 +9,7 @@ import pytest
 
 from firn.cli.main import main
 from firn.staging import cuts
-from firn.staging.store import Store, open_store
+from firn.staging.store import Store
 from firn_lake.catalog import open_catalog
 from firn_lake.tables import history
 
@@ -17,20 +17,8 @@ COUNT = "SELECT (SELECT count(*) FROM shop.orders) AS orders, (SELECT count(*) F
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(f"file://{tmp_path}/staging")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, store: Store) -> Path:
+def folder(tmp_path: Path, store: Store, addresses: dict[str, str]) -> Path:
     """A stopped stack's folder with two tables, cut 1 with one row in each, and cut 3 with two."""
-    addresses = {
-        "url": "http://127.0.0.1:9",
-        "staging": f"file://{tmp_path}/staging",
-        "warehouse": f"file://{tmp_path}/warehouse",
-        "catalog_uri": f"sqlite:///{tmp_path}/catalog.db",
-    }
-    (tmp_path / "stack.json").write_text(json.dumps(addresses))
     catalog = open_catalog(addresses["catalog_uri"], addresses["warehouse"], {})
     catalog.create_namespace("shop")
     snapshots = []

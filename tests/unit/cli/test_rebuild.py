@@ -18,7 +18,7 @@ from firn.staging.batch import FORMAT
 from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.quarantine import Quarantine
 from firn.staging.settings import Settings
-from firn.staging.store import Store, open_store, put
+from firn.staging.store import Store, put
 from firn_lake.catalog import open_catalog
 
 CONFIG = """
@@ -64,20 +64,8 @@ class Emr:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return open_store(f"file://{tmp_path}/staging")
-
-
-@pytest.fixture
-def folder(tmp_path: Path, store: Store) -> Path:
+def folder(tmp_path: Path, store: Store, addresses: dict[str, str]) -> Path:
     """A stack with a table that is at epoch 2, and a log of three epochs."""
-    addresses = {
-        "url": "http://127.0.0.1:9",
-        "staging": f"file://{tmp_path}/staging",
-        "warehouse": f"file://{tmp_path}/warehouse",
-        "catalog_uri": f"sqlite:///{tmp_path}/catalog.db",
-    }
-    (tmp_path / "stack.json").write_text(json.dumps(addresses))
     catalog = open_catalog(addresses["catalog_uri"], addresses["warehouse"], {})
     catalog.create_namespace("shop")
     rows = pa.table({"id": [1]})
