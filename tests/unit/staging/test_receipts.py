@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
@@ -9,7 +10,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.errors import RequestError
-from firn.staging import layout
+from firn.staging import configs, layout
+from firn.staging.dead import read_dead
 from firn.staging.ingest import accept
 from firn.staging.receipts import Header
 from firn.staging.store import paths
@@ -47,6 +49,29 @@ def test_a_retry_heals_a_request_that_died_anywhere(
         assert (again.accepted, again.rejected, again.duplicate) == (1, 1, receipt_there), f"died {when} call {at}"
         assert (layout.time_of(again.batch_id) == now) == receipt_there
     assert at == 4, "receipt, dead letters and batch were interrupted"
+
+
+@pytest.mark.parametrize("when", get_args(When))
+def test_a_retry_under_another_configuration_reads_as_the_first_try_did(
+    now: datetime, event: Event, when: When
+) -> None:
+    """Else the batch would count other dead letters than the first try has written."""
+    first = "streams:\n  shop:\n    tables:\n      public.orders: {to: shop.orders, key: [id]}\n"
+    # The event names its table without a schema, which fits two rules now: it would be a dead letter.
+    second = first + "      other.orders: {to: other.orders, key: [id]}\n"
+    bare = event(1)
+    del bare["source"]["schema"]
+    body = json.dumps([bare, {"op": "x"}]).encode()
+    for at in range(1, 5):
+        store = MemoryStore()
+        old, new = configs.publish(store, first), configs.publish(store, second)
+        with suppress(Died):
+            accept(InterruptedStore(store, at, when), old, "shop", body, now=now, key="k")
+        claimed = bool(paths(store, "receipts"))
+        again = accept(store, new, "shop", body, now=now + LATER, key="k")
+        letters = read_dead(store, layout.batch_dead_path(again.batch_id))
+        assert len(letters) == again.rejected, f"died {when} call {at}"
+        assert again.accepted == (1 if claimed else 0), f"died {when} call {at}"
 
 
 @pytest.mark.parametrize("when", get_args(When))

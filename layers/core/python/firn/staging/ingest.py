@@ -17,7 +17,7 @@ from firn.changes.broken import table_named_in
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes import parse
 from firn.errors import EventError, RequestError, StorageUnavailable
-from firn.staging import layout, receipts
+from firn.staging import configs, layout, receipts
 from firn.staging.batch import FORMAT, BatchMeta, read_meta, write_batch
 from firn.staging.bodies import Content
 from firn.staging.dead import DeadLetter, change_at, read_dead, rebuilt, staged_change, write_dead
@@ -70,10 +70,15 @@ def accept(
     parsed = parse(body, settings.envelope, content)
     batch = layout.batch_id(stream, now, random(8))
     if key is not None:
-        receipt, used = receipts.claim(store, key, body, batch, key_header)
+        receipt, used = receipts.claim(store, key, body, batch, key_header, config.sha)
         batch = receipt.batch
         if used and (meta := read_meta(store, layout.staged_path(batch))):
             return _answer_again(store, meta)
+        if used and receipt.config not in ("", config.sha):
+            # The first try died between its dead letters and its batch: the batch has to go with those letters.
+            config = configs.load(store, receipt.config)
+            settings = stream_config(config, stream)
+            parsed = parse(body, settings.envelope, content)
         return _stage(store, config, settings, parsed, batch, duplicate=used)
     return _stage(store, config, settings, parsed, batch, duplicate=False)
 

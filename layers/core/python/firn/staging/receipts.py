@@ -15,21 +15,23 @@ MAX_KEY: Final = 255
 Header = Literal["Idempotency-Key", "webhook-id"]
 
 
-class Receipt(msgspec.Struct, frozen=True):
-    """The batch that a key stands for. `body` is the SHA-256 (hex) of the body: a request's, inflated; a message's."""
+class Receipt(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The batch that a key stands for. `body` is the SHA-256 (hex) of the body: a request's, inflated; a message's.
+    `config` is the configuration (sha) under which the first try read it, "" where it does not say."""
 
     format: int
     stream: str
     batch: str
     body: str
+    config: str = ""
 
 
 _decode: Final = msgspec.json.Decoder(Receipt).decode
 
 
-def receipt(batch: str, body: bytes) -> Receipt:
+def receipt(batch: str, body: bytes, config: str = "") -> Receipt:
     """A receipt of the present format. ValueError if `batch` is no batch id."""
-    return Receipt(FORMAT, layout.stream_of(batch), batch, hashlib.sha256(body).hexdigest())
+    return Receipt(FORMAT, layout.stream_of(batch), batch, hashlib.sha256(body).hexdigest(), config)
 
 
 def put(store: Store, path: str, mine: Receipt) -> Receipt:
@@ -46,7 +48,9 @@ def put(store: Store, path: str, mine: Receipt) -> Receipt:
     return _decode(data)
 
 
-def claim(store: Store, key: str, body: bytes, batch: str, header: Header = "Idempotency-Key") -> tuple[Receipt, bool]:
+def claim(
+    store: Store, key: str, body: bytes, batch: str, header: Header = "Idempotency-Key", config: str = ""
+) -> tuple[Receipt, bool]:
     """Use `key` for `batch` unless it was used before -> (its receipt, was it used before). `header`: who brought it.
 
     Raises RequestError 409 if it was used for another body, 400 for a key that is empty, longer than 255 characters or
@@ -54,7 +58,7 @@ def claim(store: Store, key: str, body: bytes, batch: str, header: Header = "Ide
     """
     if not 0 < len(key) <= MAX_KEY or not key.isprintable():
         raise RequestError(400, "bad_idempotency_key", f"{header} has 1 to {MAX_KEY} printable characters")
-    mine = receipt(batch, body)
+    mine = receipt(batch, body, config)
     kind = "" if header == "Idempotency-Key" else header
     first = put(store, layout.receipt_path(mine.stream, key, kind), mine)
     if first.body != mine.body:
