@@ -51,7 +51,7 @@ mutants: setup  ## seeded mistakes: each must be found by the test that names it
 soak: setup  ## hours of random histories, faults and real kills; prints the seeds that replay them
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
-	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark/test_twin_committers.py \
+	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark \
 	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 

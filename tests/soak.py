@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+import pytest
+
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 
@@ -20,3 +22,7 @@ def times(quick: int, long: int) -> int:
 def seeds(quick: int, long: int) -> Sequence[int]:
     """As many seeds, from FIRN_SEED on."""
     return range(SEED, SEED + times(quick, long))
+
+
+# What CI has no time for: it shows more of what a quicker test beside it shows already.
+long_only: Final = pytest.mark.skipif(not LONG, reason="takes long: make soak runs it")

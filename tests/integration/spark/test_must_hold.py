@@ -24,6 +24,7 @@ from firn_spark.memory import Memory
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -273,6 +274,7 @@ def test_a_new_snapshot_under_a_new_generation_beats_all_of_the_old_one(lake: Ma
     }
 
 
+@long_only
 def test_a_row_that_changes_its_partition_is_there_once(lake: Make) -> None:
     one = lake(config("key: [id], columns: {place: string}, partition_by: [place, bucket(4, id)]"))
     one.land([event("c", 10 + n, {"id": n, "place": "here", "v": f"v{n}"}) for n in range(6)])
@@ -373,6 +375,7 @@ def told(op: str, lsn: int, after: dict[str, Any] | None, before: dict[str, Any]
     return with_schema(event(op, lsn, after, before), **LIMITS)
 
 
+@long_only
 def test_decimals_and_times_at_their_limits_come_through_updates_held_values_and_key_changes(lake: Make) -> None:
     one = lake(config())
     one.land([told("c", 10, {"id": 1, "v": "low", **LOW}), told("c", 11, {"id": 2, "v": "high", **HIGH})])
@@ -388,6 +391,7 @@ def test_decimals_and_times_at_their_limits_come_through_updates_held_values_and
     assert limits(one) == {3: {"v": "late", **AT_LOW}, 4: {"v": "late", **AT_HIGH}}
 
 
+@long_only
 def test_a_key_change_keeps_instants_whatever_the_time_zone_of_the_job(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -409,6 +413,7 @@ def test_a_key_change_keeps_instants_whatever_the_time_zone_of_the_job(
     assert rows == {11: ("a", datetime.fromisoformat(first)), 22: ("b", datetime.fromisoformat(second))}
 
 
+@long_only
 @pytest.mark.parametrize("step", ["converted", "look_again"])
 def test_a_job_that_died_while_a_column_got_a_type_is_followed_by_one_that_needs_another(
     lake: Make, monkeypatch: pytest.MonkeyPatch, step: str

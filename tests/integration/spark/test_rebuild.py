@@ -21,6 +21,7 @@ from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 NAME = TableName("lake", "t")
@@ -91,6 +92,7 @@ def test_a_rebuild_into_a_new_table_equals_the_old_one_row_for_row(spark: SparkS
     assert rebuilt(lake, run="r3", into=TableName("lake", "t"))[1]["error"].startswith("CannotRebuild: lake.t exists")
 
 
+@long_only
 def test_a_rebuild_that_died_goes_on_where_it_was(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_rebuild_that_died_goes_on_where_it_was(
     assert rows(lake, "lake.t") == before
 
 
+@long_only
 def test_a_rebuild_in_place_is_one_change_and_what_was_before_stays_readable(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from firn.staging import ingest
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 from tests.integration.spark.test_corpus import COMPARED, KEYLESS, KEYS, config
-from tests.soak import LONG
+from tests.soak import long_only
 
-pytestmark = [pytest.mark.spark, pytest.mark.skipif(not LONG, reason="make soak; CI shuffles through the whole stack")]
+pytestmark = [pytest.mark.spark, long_only]  # CI shuffles through the whole stack
 
 
 def deliver(lake: Lake, events: list[dict[str, Any]], seed: int, epochs: int) -> None:

@@ -17,7 +17,7 @@ from tests.integration.spark.committing import Died, Loss, epochs_of, files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import change, history
-from tests.soak import SEED, times
+from tests.soak import SEED, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -132,7 +132,7 @@ def inside_the_commit(meeting: Meeting, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(fence._ProgressUnchanged, "validate", validate)
 
 
-@pytest.mark.parametrize("where", [at_the_call, inside_the_commit])
+@pytest.mark.parametrize("where", [at_the_call, pytest.param(inside_the_commit, marks=long_only)])
 def test_of_two_committers_at_a_barrier_exactly_one_lands(
     twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, where: Callable[..., None]
 ) -> None:
@@ -152,7 +152,9 @@ def test_of_two_committers_at_a_barrier_exactly_one_lands(
         assert cuts.newest(twins[0].store, "spec") == n
 
 
-@pytest.mark.parametrize("table", [*TABLES, "lake.t__deletes"])
+@pytest.mark.parametrize(
+    "table", [TABLES[0], *(pytest.param(one, marks=long_only) for one in (*TABLES[1:], "lake.t__deletes"))]
+)
 def test_a_job_paused_past_its_successor_changes_nothing_when_it_wakes(
     twins: tuple[Lake, Lake], monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
@@ -205,7 +207,7 @@ def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(
     spark: SparkSession, tmp_path: Path, losing: Loss
 ) -> None:
     """Applied and not answered, applied late, never applied, dead before or after: the job runs until it says 0."""
-    count = times(6, 100)
+    count = times(4, 100)
     print(f"FIRN_SEED={SEED}: {count} epochs")
     lake = Lake(spark, tmp_path, CONFIG)
     told = history(SEED, 12 * count, 30)
