@@ -28,16 +28,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
-    from pyspark.sql import SparkSession
-
-    from firn_spark import commit
+    from firn_spark import commit, session
 
     code = commit.run(
         given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last, attempt=given.attempt
     )
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        running.stop()
+    session.stop()
     return code
 
 

@@ -34,10 +34,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
-    from pyspark.sql import SparkSession
-
     from firn.streams.names import TableName
-    from firn_spark import rebuild
+    from firn_spark import rebuild, session
 
     request = rebuild.Request(
         given.run,
@@ -50,9 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         partial=given.partial,
     )
     code = rebuild.run(request, given.staging, given.warehouse, given.catalog_uri)
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        running.stop()
+    session.stop()
     return code
 
 

@@ -17,7 +17,7 @@ from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit
 from firn.jobs.rebuilding import generations
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
-from firn.staging.epochs import Epoch, read_range
+from firn.staging.epochs import Epoch, read_back
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
@@ -25,6 +25,7 @@ from firn_spark import session as sessions
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
+from firn_spark.memory import KEEP
 from firn_spark.read import SealedBatch, raw_changes
 from firn_spark.rejects import refused
 from firn_spark.table_job import TableJob
@@ -61,7 +62,8 @@ class SparkLake:
         raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
-            sealed = read_range(self._store, stream, 1, last)
+            # Beyond the memory of deletes the table's own rows tell what was.
+            sealed = read_back(self._store, stream, last, KEEP)
             touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
             # Each change in the generation that the tables have it in: else a move would meet its older half too late.
             older = {n: epoch for n, epoch in touched.items() if n not in epochs}

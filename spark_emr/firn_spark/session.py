@@ -38,6 +38,13 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     return session
 
 
+def stop() -> None:
+    """Stops the session that runs, if one does."""
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        running.stop()
+
+
 def _engine(*, local: bool) -> dict[str, str]:
     settings = {
         "spark.log.level": "ERROR",

@@ -12,6 +12,7 @@ from typing import Any
 
 from firn_local.tether import kill_session
 from tests.e2e.conftest import Stack
+from tests.integration.snapshots import epochs_of
 
 
 def dispatch(stack: Stack, stream: str) -> dict[str, Any]:
@@ -94,14 +95,4 @@ def audited(stack: Stack, stream: str) -> None:
 
 def ancestry(stack: Stack, namespace: str, table: str, stream: str) -> list[int]:
     """The epochs that the snapshots of a table's ancestry name, oldest first."""
-    metadata = stack.catalog().load_table((namespace, table)).metadata
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    found = []
-    at = metadata.current_snapshot_id
-    while at is not None:
-        summary = by_id[at].summary
-        said = dict(summary.additional_properties) if summary else {}
-        if f"firn.epoch.{stream}" in said:
-            found.append(int(said[f"firn.epoch.{stream}"]))
-        at = by_id[at].parent_snapshot_id
-    return found[::-1]
+    return epochs_of(stack.catalog().load_table((namespace, table)), stream)

@@ -11,9 +11,6 @@ from urllib.parse import urlparse
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
 
-from firn.streams.names import TableName
-from tests.integration.spark.spark_lake import Lake
-
 LOSSES: Final = ("fine", "lost", "late", "never", "died before", "died after")
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 
@@ -81,21 +78,6 @@ def unknown(spark: Any) -> Py4JJavaError:
     jvm = spark._jvm
     cause = jvm.java.lang.RuntimeException("the connection was lost")
     return Py4JJavaError("lost", jvm.org.apache.iceberg.exceptions.CommitStateUnknownException(cause))
-
-
-def epochs_of(lake: Lake, table: str) -> list[int]:
-    """The epochs that the snapshots of the table's ancestry name, oldest first."""
-    loaded = lake.catalog.load_table(TableName.parse(table).identifier)
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in loaded.metadata.snapshots}
-    found = []
-    at = loaded.metadata.current_snapshot_id
-    while at is not None:
-        summary = by_id[at].summary
-        said = dict(summary.additional_properties) if summary else {}
-        if f"firn.epoch.{lake.stream}" in said:
-            found.append(int(said[f"firn.epoch.{lake.stream}"]))
-        at = by_id[at].parent_snapshot_id
-    return found[::-1]
 
 
 def files_of(table: Table) -> tuple[set[str], set[str]]:

@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 
 from firn.changes.fold import fold
 from firn.staging import cuts
+from firn.streams.names import TableName
 from firn_spark import fence
-from tests.integration.spark.committing import Died, Loss, epochs_of, files_of
+from tests.integration.snapshots import epochs_of
+from tests.integration.spark.committing import Died, Loss, files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import change, history
@@ -63,6 +65,10 @@ def rows(lake: Lake) -> dict[int, tuple[Any, Any]]:
 
 def log(lake: Lake) -> list[int]:
     return sorted(row["n"] for row in lake.rows("lake.log"))
+
+
+def _epochs(lake: Lake, table: str) -> list[int]:
+    return epochs_of(lake.catalog.load_table(TableName.parse(table).identifier), lake.stream)
 
 
 @pytest.fixture
@@ -144,7 +150,7 @@ def test_of_two_committers_at_a_barrier_exactly_one_lands(
             assert both(twins, n, n) == [0, 0], [line.get("error") for lake in twins for line in lake.lines]
         assert meeting.both >= 2 * len(TABLES), "they did not meet"
         for table in TABLES:
-            assert epochs_of(twins[0], table) == list(range(1, n + 1)), table
+            assert _epochs(twins[0], table) == list(range(1, n + 1)), table
             said = sorted(lake.line(table)["status"] for lake in twins)
             assert said == ["committed", "skipped"], table
         assert rows(twins[0]) == expected
@@ -187,7 +193,7 @@ def test_a_job_paused_past_its_successor_changes_nothing_when_it_wakes(
     assert rows(quick) == expected
     assert log(quick) == [*range(100, 105), *range(200, 205), 300, 301]
     for one in TABLES:
-        found = epochs_of(quick, one)
+        found = _epochs(quick, one)
         assert found == sorted(set(found)), f"{one}: an epoch is in two snapshots"
         assert found[-1] == 3, one
     assert paused.line(table.removesuffix("__deletes"))["status"] == "skipped"
@@ -235,7 +241,7 @@ def test_answers_lost_at_the_commit_call_leave_one_snapshot_an_epoch(
     assert log(lake) == sorted(100_000 + 10 * n + i for n in range(1, count + 1) for i in range(3))
     orphans = 0
     for table in (*TABLES, "lake.t__deletes"):
-        steps = epochs_of(lake, table)
+        steps = _epochs(lake, table)
         if table in TABLES:
             assert steps == list(range(1, count + 1)), (table, losing.happened)
         assert steps == sorted(set(steps)), (table, losing.happened)

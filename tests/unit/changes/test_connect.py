@@ -4,7 +4,8 @@ from typing import Any
 import pytest
 
 from firn.changes.connect import columns_of
-from firn.changes.infer import columns_from
+from firn.changes.infer import seen_in
+from firn.changes.types import storable
 from firn.errors import EventError
 
 
@@ -115,7 +116,7 @@ def test_an_unreadable_schema_is_a_dead_letter(schema: bytes) -> None:
 
 
 def inferred(*images: str) -> dict[str, str]:
-    return {c.name: str(c.type) for c in columns_from([image.encode() for image in images])}
+    return {c.name: str(storable(c.type)) for c in seen_in([image.encode() for image in images])}
 
 
 def test_without_schema_the_json_value_tells_the_type() -> None:

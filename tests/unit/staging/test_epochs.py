@@ -233,3 +233,15 @@ def test_a_batch_says_what_became_of_it(now: datetime, stage: Callable[..., str]
 @pytest.mark.parametrize("batch", ["", "nonsense", "shop." + "0" * 28])
 def test_an_unknown_batch_has_no_status(batch: str) -> None:
     assert batch_status(MemoryStore(), batch) is None
+
+
+def test_epochs_are_read_back_only_as_far_as_they_may_be_wanted() -> None:
+    store = FaultyStore()
+    sealed = {1: "2026-01-01", 2: "2026-01-20", 3: "2026-01-30", 4: "2026-02-01"}
+    for n, day in sealed.items():
+        found = epochs.Candidates(n, [], [])
+        when = datetime.fromisoformat(f"{day}T00:00:00+00:00")
+        assert epochs.seal(store, "shop", found, now=when, config="sha", nonce=str(n))
+    assert [epoch.n for epoch in epochs.read_back(store, "shop", 4, timedelta(days=15))] == [2, 3, 4]
+    assert [epoch.n for epoch in epochs.read_back(store, "shop", 2, timedelta(days=15))] == [2]
+    assert epochs.read_back(store, "shop", 9, timedelta(days=15)) == []

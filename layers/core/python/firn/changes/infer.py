@@ -5,14 +5,13 @@ more out of them.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
 from firn.changes import types
 from firn.changes.connect import FLAT_METADATA
-from firn.changes.types import MAX_PRECISION, Column, Encoding, Type, decimal, storable
+from firn.changes.types import MAX_PRECISION, Column, Encoding, Type, decimal
 from firn.changes.values import SPECIAL_FLOATS
 
 _decode: Final = msgspec.json.Decoder(float_hook=float).decode  # 1e400 is a number too
@@ -61,11 +60,6 @@ class _Seen:
             return types.LONG
         digits = max(len(str(-self.low)), len(str(self.high)))
         return decimal(MAX_PRECISION, 0) if digits <= MAX_PRECISION else types.STRING
-
-
-def columns_from(images: Iterable[bytes], *, flat: bool = False) -> tuple[Column, ...]:
-    """The columns for a table that holds these row images and no others. See `seen_in`."""
-    return tuple(replace(column, type=storable(column.type)) for column in seen_in(images, flat=flat))
 
 
 def seen_in(images: Iterable[bytes], *, flat: bool = False) -> tuple[Column, ...]:

@@ -94,6 +94,18 @@ def read_range(store: Store, stream: str, first: int, last: int) -> list[Epoch]:
     return [epoch for epoch in found if epoch is not None]
 
 
+def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epoch]:
+    """The epochs up to `last` that were sealed at most `keep` before it (clocks may differ), ascending: the epochs stay
+    for ever, and what may still be wanted of them does not. Raises StorageUnavailable, UnreadableBatch."""
+    found: list[Epoch] = []
+    for n in range(last, 0, -1):
+        epoch = read(store, stream, n)
+        if epoch is None or (found and epoch.time < found[0].time - keep - 2 * SKEW):
+            break
+        found.append(epoch)
+    return found[::-1]
+
+
 class Candidates(msgspec.Struct, frozen=True):
     """Staged and in no epoch yet, with the number that the next epoch would get."""
 
