@@ -1,4 +1,4 @@
-"""Entry point of the commit job on EMR Serverless: commits sealed epochs of one stream to its tables.
+"""Entry point of the commit job on EMR Serverless: commits sealed epochs to their tables, and then what comes.
 
 Exit codes: 0 all in but for what is quarantined, 1 a table or the job failed (run it again: nothing is applied twice),
 2 usage.
@@ -31,8 +31,9 @@ def main(arguments: Sequence[str]) -> int:
     from firn_spark import commit, session
 
     code = commit.run(
-        given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last, attempt=given.attempt
-    )
+        given.stream, given.staging, given.warehouse, given.catalog_uri, given.first, given.last, attempt=given.attempt,
+        lingering=True,
+    )  # fmt: skip
     session.stop()
     return code
 

@@ -46,6 +46,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
                 config=config.sha,
                 policy=stream_config(config, name).commit,
                 generation=stream_config(config, name).generation,
+                together=config.sharing(name),
                 force=force,
                 reconcile=reconcile,
             )

@@ -9,8 +9,11 @@ from pyspark.sql import SparkSession
 
 from firn.errors import FirnError
 from firn.jobs import commit
+from firn.jobs import lingering as linger
 from firn.jobs.commit import Log
 from firn.jobs.failures import failure
+from firn.jobs.lingering import Clock
+from firn.staging.configs import CurrentConfig
 from firn.staging.store import open_store
 from firn_spark.lake import SparkLake
 
@@ -30,14 +33,20 @@ def run(
     last: int,
     *,
     attempt: int = 1,
+    lingering: bool = False,
     spark: SparkSession | None = None,
     log: Log = print_line,
 ) -> int:
-    """Commits epochs `first` to `last` (both included) of `stream`, as firn.jobs.commit.run says. -> the exit code."""
+    """Commits epochs `first` to `last` (both included) of `stream`, as firn.jobs.commit.run says, or as
+    firn.jobs.lingering.run does. -> the exit code."""
     try:
         store = open_store(staging)
     except FirnError as error:
         log({"stream": stream, "first": first, "last": last, "status": "failed", "error": failure(error).text})
         return 1
     lake = SparkLake(store, staging, warehouse, catalog_uri, spark)
-    return commit.run(store, lake, stream, first, last, attempt=attempt, log=log, now=lambda: datetime.now(UTC))
+    clock = Clock(lambda: datetime.now(UTC))
+    if not lingering:
+        return commit.run(store, lake, stream, first, last, attempt=attempt, log=log, now=clock.now)
+    config = CurrentConfig(store)
+    return linger.run(store, lake, config, stream, first, last, attempt=attempt, log=log, clock=clock)

@@ -1,6 +1,7 @@
 """The commit job's port over Spark and Iceberg."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,8 @@ from firn_spark.memory import KEEP
 from firn_spark.read import SealedBatch, raw_changes
 from firn_spark.rejects import refused
 from firn_spark.table_job import TableJob
+
+_MOST_AT_ONCE = 8  # tables
 
 
 class SparkLake:
@@ -126,6 +129,18 @@ class SparkRange:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
         raw = self._raw.where(f.col("epoch") > above) if above else self._raw
         return self._job.commit(target.above(above), raw)
+
+    def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
+        """Several at once, those with few changes first: the job waits as often for the catalog as it computes."""
+        cores = self._raw.sparkSession.sparkContext.defaultParallelism
+        with ThreadPoolExecutor(max(2, min(cores, _MOST_AT_ONCE))) as pool:
+            begun = [pool.submit(self.commit, target, above) for target, above in targets]
+            try:
+                for done in as_completed(begun):
+                    yield done.result()
+            finally:
+                for one in begun:
+                    one.cancel()
 
     def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""

@@ -1,6 +1,7 @@
 """One table of a commit job, from raw changes to its snapshot."""
 
 import json
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ class TableJob:
         self._epochs = epochs
         self._last = last
         self._tables = Tables(spark)
+        self._lock = threading.Lock()
+        self._small = 0
 
     def commit(self, target: Target, raw: DataFrame) -> Outcome:
         """Brings the table up to the range's last epoch. Never raises: a failure is in the outcome."""
@@ -138,15 +141,19 @@ class TableJob:
     def _light(self, events: int, table: Table | None) -> Iterator[None]:
         """Plans for few rows: to compile code for them takes longer than to interpret it."""
         small = events <= _ONE_TASK and (table is None or table.state.records <= _FEW_RECORDS)
-        if small:
-            for name in _FOR_MANY_ROWS:
-                self._spark.conf.set(name, "false")
+        self._set_light(small)
         try:
             yield
         finally:
-            if small:
+            self._set_light(-small)
+
+    def _set_light(self, more: int) -> None:
+        """The setting is the session's: on while any of the tables that are committed at once is small."""
+        with self._lock:
+            before, self._small = self._small, self._small + more
+            if bool(before) != bool(self._small):
                 for name in _FOR_MANY_ROWS:
-                    self._spark.conf.unset(name)
+                    self._spark.conf.set(name, "false") if self._small else self._spark.conf.unset(name)
 
     def _mirror(
         self,

@@ -11,7 +11,7 @@ that gets the call and its effect, and may raise before it, after it (the answer
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, TypeVar
@@ -292,6 +292,10 @@ class MemoryRange:
         """What the changes say about their source's time."""
         told = (one for one in self._changes if one["op"] != "r" and one["order"] and one["connector"] in IN_TIME)
         return span_of(((one["pos"], one["ts"]) for one in told if one["pos"] and one["ts"] is not None), high)
+
+    def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
+        for target, above in targets:
+            yield self.commit(target, above)
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch. Never raises an Exception."""

@@ -9,14 +9,16 @@ import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from random import Random
 from typing import Any, Final
 
 from obstore.store import MemoryStore
 
 from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
-from firn.jobs import commit
-from firn.jobs.dispatch import Dispatched, Run, dispatch
+from firn.jobs import lingering
+from firn.jobs.dispatch import Dispatched, dispatch
+from firn.jobs.runs import Run
 from firn.staging import configs, cuts, epochs, kept, layout, quarantine
 from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, stream_config
@@ -183,11 +185,13 @@ class World:
         self.dispatched[-1] = done
 
     def job(self, run: Run, clock: Callable[[], datetime] | None = None) -> None:
-        """spark_emr/commit.py: one run, from its start to its end."""
+        """spark_emr/commit.py: one run, from its start to its end. It lingers until a round finds nothing."""
         store = self.store()
-        code = commit.run(
-            store, MemoryLake(store, self.catalog), STREAM, run.first, run.last,
-            log=self.lines.append, now=clock or self.clock, attempt=run.attempt,
+        passing = count(0.0, 60.0)
+        code = lingering.run(
+            store, MemoryLake(store, self.catalog), configs.CurrentConfig(store), STREAM, run.first, run.last,
+            log=self.lines.append, attempt=run.attempt,
+            clock=lingering.Clock(clock or self.clock, lambda: next(passing), lambda _: None),
         )  # fmt: skip
         self.emr.told(run, "FAILED" if code else "SUCCESS")
 

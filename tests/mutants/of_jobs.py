@@ -12,9 +12,23 @@ MUTANTS: Final = (
     Mutant(
         "a second run starts while one is at work",
         f"{_JOBS}/dispatch.py",
-        "if active := [run for run in runs if run.active]:",
-        "if active := [run for run in runs if not run.id]:",
+        "if run.active and _serves(",
+        "if not run.id and _serves(",
         (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
+    ),
+    Mutant(
+        "a job ends without a last look",
+        f"{_JOBS}/lingering.py",
+        "return code or job.once_more()",
+        "return code",
+        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next",),
+    ),
+    Mutant(
+        "dispatch counts on a job that has closed",
+        f"{_JOBS}/dispatch.py",
+        "and not closing.is_closed(store, run.name):",
+        "and closing is not None:",
+        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next",),
     ),
     Mutant(
         "an unclear start is tried again as another attempt",

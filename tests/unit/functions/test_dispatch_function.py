@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from firn.errors import StorageUnavailable
-from firn.jobs.dispatch import Run
+from firn.jobs.runs import Run
 from firn.staging import epochs, quarantine
 from firn.staging.configs import current_sha
 from firn.staging.configs import load as load_config

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from firn.jobs.dispatch import Dispatched, Jobs, Run, dispatch
+from firn.jobs.dispatch import Dispatched, dispatch
+from firn.jobs.runs import Jobs, Run
 from firn.staging import epochs
 from firn.staging.ingest import accept
 from firn.staging.store import Store

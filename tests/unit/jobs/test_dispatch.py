@@ -6,7 +6,8 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.jobs.dispatch import Dispatched, Jobs, dispatch
+from firn.jobs.dispatch import Dispatched, dispatch
+from firn.jobs.runs import Jobs
 from firn.staging import cuts, epochs
 from firn.streams.config import CommitPolicy
 from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, run, stage

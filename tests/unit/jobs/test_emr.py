@@ -6,8 +6,8 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 
 from firn.errors import ConfigError, TerminalError, TransientError, UnknownOutcome
-from firn.jobs.dispatch import Run
-from firn.jobs.emr import EmrJobs, client_token, parse_run, run_name
+from firn.jobs.emr import EmrJobs, client_token, parse_run
+from firn.jobs.runs import Run, run_name
 from firn.staging.settings import Settings
 
 SETTINGS = Settings(

@@ -163,13 +163,13 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     from firn.staging import cuts
 
     name = pending.flushed.stream
-    # The run first: it is one small answer, while the cut is a listing. A cut comes only at a run's end.
+    # The run may stay for more when all is committed. Its state first: a cut that it ends with is then found.
     state, details = run_state(stack, str(pending.run))
     report(name, f"epoch {pending.target}, job {state.lower()}")
-    if state not in ("SUCCESS", "FAILED", "CANCELLED"):
-        return False
     if cuts.newest(store, name) >= pending.target:
         return True
+    if state not in ("SUCCESS", "FAILED", "CANCELLED"):
+        return False
     if pending.ours and state != "SUCCESS":
         tail = log_tail(stack, str(pending.run))
         raise FlushFailed(

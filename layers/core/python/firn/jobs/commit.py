@@ -36,13 +36,15 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
     """Commits epochs `first` to `last` (both included) of `stream`, and what released tables lack.
 
     What is in a table already is not applied again, so any range may be run any number of times, by any number of jobs
-    at once. A table that fails does not stop the others. `attempt`: which try of this range it is, from 1.
+    at once. A table that fails does not stop the others. `attempt`: which try of this range it is, from 1; 0: none that
+    counts.
     -> 0 if all is in, but for what is quarantined; 1 if not.
     """
     started = time.monotonic()
     head = {"stream": stream, "first": first, "last": last}
     try:
-        attempts.begin(store, stream, first, last, attempt)
+        if attempt:
+            attempts.begin(store, stream, first, last, attempt)
         work = look(store, lake, stream, first, last)
         if renumber(work, now()):
             log(head | {"status": "renumbered", "next": 1 + max(work.progress(table) for table in work.states)})
@@ -76,6 +78,8 @@ def _tell(
     store: Store, head: Mapping[str, Any], attempt: int, kind: Literal["transient", "terminal"], error: str
 ) -> None:
     """The mark of a failure. Where it can't be left the job looks killed, which only counts if it goes on so."""
+    if not attempt:
+        return
     try:
         attempts.fail(store, head["stream"], head["first"], head["last"], attempt, kind, error)
     except (StorageUnavailable, UnknownOutcome):
@@ -143,10 +147,14 @@ class _Job:
             routes = route(work.settings, opened.facts)
             for table, (code, message) in sorted(routes.refused.items()):
                 self._count_dead(opened.refuse(table, code, message))
-            for target in routes.targets:
-                if str(target.name) not in self._held and str(target.name) not in behind:
-                    stand = work.standing(target.name)
-                    self._settle(target.name, stand, opened.commit(target, stand.done))
+            free = [
+                target
+                for target in sorted(routes.targets, key=lambda target: target.events(0))
+                if str(target.name) not in self._held and str(target.name) not in behind
+            ]
+            standings = {str(target.name): (target.name, work.standing(target.name)) for target in free}
+            for outcome in opened.commit_all([(target, standings[str(target.name)][1].done) for target in free]):
+                self._settle(*standings[outcome.table], outcome)
         finally:
             opened.close()
         return None

@@ -6,17 +6,18 @@ Every step may be done twice or by two at once. Sealing is settled by create-if-
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from firn.errors import TransientError, UnknownOutcome
 from firn.jobs import quarantine as rules
 from firn.jobs.attempting import Step, next_step
-from firn.staging import attempts, cuts, epochs, layout, quarantine
+from firn.jobs.runs import Jobs, Run
+from firn.staging import attempts, closing, cuts, epochs, layout, quarantine
 from firn.staging.quarantine import Quarantines
 from firn.staging.store import Store
 from firn.streams.config import CommitPolicy
@@ -29,41 +30,6 @@ EMPTY_WAIT: Final = timedelta(minutes=15)
 TICK: Final = timedelta(minutes=1)
 EVERY_MINUTE: Final = CommitPolicy()
 _SEAL_TRIES: Final = 5
-
-
-@dataclass(frozen=True)
-class Run:
-    """One job run of a stream, over the epochs `first` to `last`, both included."""
-
-    id: str
-    stream: str
-    first: int
-    last: int
-    attempt: int
-    state: str  # EMR Serverless's words
-
-    @property
-    def active(self) -> bool:
-        """Still on its way or at work."""
-        return self.state in ACTIVE
-
-    @property
-    def failed(self) -> bool:
-        """Ended without success."""
-        return self.state in ("FAILED", "CANCELLED")
-
-
-ACTIVE: Final = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING", "CANCELLING")
-
-
-class Jobs(Protocol):
-    """Where jobs run: EMR Serverless (emr.py), or a fake with a list."""
-
-    def runs(self, since: datetime) -> Sequence[Run]:
-        """Firn's runs created at or after `since`, and all active ones. Raises TransientError."""
-
-    def start(self, stream: str, first: int, last: int, attempt: int) -> str:
-        """Start a run, or find the one that this call started before; its id. Raises TransientError, UnknownOutcome."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +59,8 @@ def dispatch(
     force: bool = False,
     reconcile: bool = False,
     generation: int = 0,
+    together: Collection[str] = (),
+    tick: timedelta = TICK,
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
     """Seal and start for one stream. `config`: sha of the current configuration, `generation`: the stream's in it.
@@ -101,14 +69,17 @@ def dispatch(
     `policy` says how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick,
     or hold `size_bytes`.
 
+    `together`: the streams whose jobs commit this one's epochs too. `tick`: when somebody looks again.
+
     `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
     hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
     by then stays sealed, and the next dispatch goes on.
     """
     committed = cuts.newest(store, stream)
     sealed = _seal_all(
-        store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, random=random
-    )
+        store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, tick=tick,
+        random=random,
+    )  # fmt: skip
     known = quarantine.read_all(store, stream)
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
@@ -137,7 +108,7 @@ def dispatch(
         if not again and not any(epoch.events for epoch in pending):
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
-        started = _start(store, jobs, done, pending, once_more=force or reconcile)
+        started = _start(store, jobs, done, pending, together, once_more=force or reconcile)
         if started is not None:
             return started
         n = waiting.pop(0)
@@ -173,6 +144,7 @@ def _seal_all(
     *,
     whole: bool,
     at_once: bool,
+    tick: timedelta,
     random: Callable[[int], bytes],
 ) -> list[epochs.Epoch]:
     """Seal until nothing is free. A number lost to a twin costs one listing; a twin that wins always leaves less."""
@@ -180,7 +152,7 @@ def _seal_all(
     lost = 0
     while lost < _SEAL_TRIES:
         found = epochs.candidates(store, stream, now, above=committed, whole=whole)
-        if not found.batches or not (at_once or _worth_sealing(found, now, policy)):
+        if not found.batches or not (at_once or _worth_sealing(found, now, policy, tick)):
             break
         epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
         if epoch is None:
@@ -193,14 +165,14 @@ def _seal_all(
     return sealed
 
 
-def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy) -> bool:
+def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy, tick: timedelta) -> bool:
     """Whether the stream's policy is due. Heartbeats alone shall not make an epoch a minute for ever."""
     changes = [batch for batch in found.batches if batch.events]
     if not changes:
         return now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
     oldest = min(layout.time_of(batch.id) for batch in changes)
     age = max(now - oldest, timedelta())  # another function's clock may be ahead
-    due = age + TICK >= timedelta(seconds=policy.every_seconds)
+    due = age + tick >= timedelta(seconds=policy.every_seconds)
     return due or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
 
 
@@ -214,17 +186,27 @@ def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: 
 
 
 def _start(
-    store: Store, jobs: Jobs | None, done: Dispatched, pending: Sequence[epochs.Epoch], *, once_more: bool
+    store: Store,
+    jobs: Jobs | None,
+    done: Dispatched,
+    pending: Sequence[epochs.Epoch],
+    together: Collection[str],
+    *,
+    once_more: bool,
 ) -> Dispatched | None:
-    """Starts a run of the pending epochs, unless one is active. -> None if the first epoch kills every job."""
+    """Starts a run of the pending epochs, unless one is there that will take them. -> None if the first epoch kills
+    every job."""
     first, last = pending[0].n, pending[-1].n
     found = replace(done, pending=(first, last))
     if jobs is None:
         return found
     # No run of this range is older than its first epoch.
-    runs = [run for run in jobs.runs(pending[0].time - 2 * epochs.SKEW) if run.stream == done.stream]
-    if active := [run for run in runs if run.active]:
-        return replace(found, waits_for=active[0].id)
+    known = jobs.runs(pending[0].time - 2 * epochs.SKEW)
+    for run in known:
+        # Looked at after the sealing: a run that has not closed yet lists once more after it closes, and finds these.
+        if run.active and _serves(run, done.stream, together) and not closing.is_closed(store, run.name):
+            return replace(found, waits_for=run.id)
+    runs = [run for run in known if run.stream == done.stream]
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
     # stream would otherwise start its count anew every minute.
     tried = [run for run in runs if run.first == first]
@@ -243,6 +225,12 @@ def _start(
     attempt = 1 + max((run.attempt for run in tried), default=0)
     upto = first if step is Step.NARROW else last
     return replace(found, run=_start_surely(jobs, done.stream, first, upto, attempt))
+
+
+def _serves(run: Run, stream: str, together: Collection[str]) -> bool:
+    """Whether the run commits this stream. One that is tried again may die again of what it has to read: no other
+    stream waits for it."""
+    return run.stream == stream or (run.stream in together and run.attempt == 1)
 
 
 def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:

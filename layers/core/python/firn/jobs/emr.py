@@ -10,18 +10,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
-from firn.jobs.dispatch import ACTIVE, Run
+from firn.jobs.runs import ACTIVE, PREFIX, Run, run_name
 from firn.staging.settings import Settings
 
-_PREFIX: Final = "firn-"
 _TIMEOUT_SECONDS: Final = 10
 # Refused before anything was done: asking again is safe and may help.
 _THROTTLED: Final = frozenset({"ThrottlingException", "TooManyRequestsException"})
-
-
-def run_name(stream: str, first: int, last: int, attempt: int) -> str:
-    """`firn-{stream}-{first}-{last}-{attempt}`: what list_job_runs gives back, tags it does not."""
-    return f"{_PREFIX}{stream}-{first}-{last}-{attempt}"
 
 
 def client_token(stream: str, first: int, last: int, attempt: int) -> str:
@@ -31,8 +25,8 @@ def client_token(stream: str, first: int, last: int, attempt: int) -> str:
 
 def parse_run(summary: Mapping[str, Any]) -> Run | None:
     """A job run as list_job_runs shows it; None if it is no commit job of Firn's."""
-    stream, *numbers = str(summary.get("name") or "").removeprefix(_PREFIX).rsplit("-", 3)
-    if not str(summary.get("name")).startswith(_PREFIX) or len(numbers) != 3 or not all(map(str.isdigit, numbers)):
+    stream, *numbers = str(summary.get("name") or "").removeprefix(PREFIX).rsplit("-", 3)
+    if not str(summary.get("name")).startswith(PREFIX) or len(numbers) != 3 or not all(map(str.isdigit, numbers)):
         return None
     first, last, attempt = map(int, numbers)
     return Run(str(summary["id"]), stream, first, last, attempt, str(summary["state"]))

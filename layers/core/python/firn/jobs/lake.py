@@ -1,6 +1,6 @@
 """The commit job's port: where tables are. Spark and Iceberg (firn_spark.lake), or tables in memory (tests/model)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from firn.jobs.facts import TableFacts
@@ -29,6 +29,9 @@ class Range(Protocol):
 
         Never raises an Exception: a failure is in the outcome.
         """
+
+    def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
+        """`commit` of each target and its `above`, in any order, several at once where that is faster."""
 
     def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed.

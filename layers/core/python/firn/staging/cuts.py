@@ -7,6 +7,7 @@ import msgspec
 
 from firn.staging import layout
 from firn.staging.batch import FORMAT
+from firn.staging.remembered import Remembered
 from firn.staging.store import Store, get, paths, put_if_absent
 
 
@@ -38,6 +39,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 _decode: Final = msgspec.json.Decoder(Cut).decode
+_newest: Final = Remembered[str, int]()
 
 
 def make(stream: str, n: int, made_at: str, tables: dict[str, int], **more: Any) -> Cut:
@@ -79,8 +81,15 @@ def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
 
 
 def newest(store: Store, stream: str) -> int:
-    """The last epoch that is committed in all tables; 0 if none is. Raises StorageUnavailable."""
-    return max(numbers(store, stream), default=0)
+    """The last epoch that is committed in all tables; 0 if none is. Raises StorageUnavailable.
+
+    The newest cut is never removed: whoever saw one before lists from it on.
+    """
+    known = _newest.of(store)
+    found = numbers(store, stream, known.get(stream, 1) - 1) or numbers(store, stream)
+    if found:
+        known[stream] = found[-1]
+    return max(found, default=0)
 
 
 def covering(store: Store, stream: str, n: int) -> Cut | None:

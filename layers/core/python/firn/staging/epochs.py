@@ -5,7 +5,6 @@ epoch n existed when it listed, so its view of what is covered was complete. No 
 """
 
 import logging
-import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -15,6 +14,7 @@ import msgspec
 
 from firn.staging import layout, quarantine
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
+from firn.staging.remembered import Remembered
 from firn.staging.store import Store, get, listing, paths, put_if_absent
 
 _log: Final = logging.getLogger(__name__)
@@ -61,8 +61,10 @@ class Epoch(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(Epoch).decode
 encode = msgspec.json.encode
 # Epochs never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
-_known: dict[int, tuple[weakref.ref[Store], dict[tuple[str, int], Epoch]]] = {}
-_KNOWN_LIMIT: Final = 2_000
+_known: Final = Remembered[tuple[str, int], Epoch]()
+_KNOWN_LIMIT: Final = 20_000
+_RECENT: Final = 10_000  # epochs, looked through first: half a day of one every few seconds
+_READ_AT_ONCE: Final = 64
 
 
 def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
@@ -74,7 +76,7 @@ def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
 
 def read(store: Store, stream: str, n: int) -> Epoch | None:
     """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, UnreadableBatch (a newer format)."""
-    known = _memory_of(store)
+    known = _known.of(store)
     if (stream, n) not in known:
         data = get(store, layout.epoch_path(stream, n))
         if data is None:
@@ -122,13 +124,13 @@ def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whol
     highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
     StorageUnavailable.
     """
-    sealed = numbers(store, stream)
-    newest = read(store, stream, sealed[-1]) if sealed else None
-    floor = None if whole or newest is None else min(newest.time, now) - OVERLAP
-    # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
-    # (It would still fail at the number; this way no work is wasted.)
     cases = quarantine.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
+    every = whole or bool(lifted)
+    sealed, floor = _sealed(store, stream, now, 0 if every else max(0, above - _RECENT))
+    floor = None if whole else floor
+    # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
+    # (It would still fail at the number; this way no work is wasted.)
     covered = _covered(store, stream, [n for n in sealed if n not in lifted], floor)
     start = None if floor is None else layout.staged_floor(stream, floor)
     free: list[tuple[str, str, int]] = []
@@ -145,6 +147,21 @@ def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whol
         batches=[batch for batch, _ in found],
         metas=[meta for _, meta in found],
     )
+
+
+def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[int], datetime | None]:
+    """The numbers of the sealed epochs, and when the overlap before the newest begins (None: nothing is sealed).
+
+    Epochs stay for ever: those up to `after` are left out, if none of them can hold a batch from the overlap.
+    """
+    found = numbers(store, stream, after)
+    newest = read(store, stream, found[-1]) if found else None
+    floor = None if newest is None else min(newest.time, now) - OVERLAP
+    if after:
+        oldest = read(store, stream, found[0]) if found else None
+        if oldest is None or floor is None or oldest.time >= floor - 3 * SKEW:
+            return _sealed(store, stream, now, 0)
+    return found, floor
 
 
 def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[EpochBatch]:
@@ -198,14 +215,22 @@ def _covered(store: Store, stream: str, sealed: Sequence[int], floor: datetime |
     An epoch sealed (by its sealer's clock) at t holds ids up to t + skew; two skews more forgive clocks that went back.
     """
     covered: set[str] = set()
-    for n in reversed(sealed):
-        epoch = read(store, stream, n)
-        if epoch is None:
-            continue
-        covered.update(batch.id for batch in epoch.batches)
-        if floor is not None and epoch.time < floor - 3 * SKEW:
-            break
+    for end in range(len(sealed), 0, -_READ_AT_ONCE):
+        found = _read_many(store, stream, sealed[max(0, end - _READ_AT_ONCE) : end])
+        for epoch in reversed(found):
+            covered.update(batch.id for batch in epoch.batches)
+            if floor is not None and epoch.time < floor - 3 * SKEW:
+                return covered
     return covered
+
+
+def _read_many(store: Store, stream: str, some: Sequence[int]) -> list[Epoch]:
+    """The epochs of these numbers that exist. A process that has just begun knows none of them yet."""
+    new = [n for n in some if (stream, n) not in _known.of(store)]
+    if len(new) > 4:
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            list(pool.map(lambda n: read(store, stream, n), new))
+    return [epoch for n in some if (epoch := read(store, stream, n)) is not None]
 
 
 def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tuple[EpochBatch, BatchMeta]]:
@@ -224,11 +249,3 @@ def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tupl
         return [found for found in map(look, free) if found]
     with ThreadPoolExecutor(max_workers=16) as pool:
         return [found for found in pool.map(look, free) if found]
-
-
-def _memory_of(store: Store) -> dict[tuple[str, int], Epoch]:
-    """The epochs read from this very store object (obstore's can't be hashed: by identity, while it lives)."""
-    held = _known.get(id(store))
-    if held is None or held[0]() is not store:
-        held = _known[id(store)] = (weakref.ref(store), {})
-    return held[1]

@@ -195,6 +195,11 @@ def attempt_path(stream: str, first: int, last: int, attempt: int, kind: str) ->
     return f"{attempt_prefix(stream)}/{first:020d}-{last:020d}-{attempt:06d}.{kind}"
 
 
+def closed_path(run: str) -> str:
+    """The mark that the job run of this name takes no more epochs."""
+    return f"jobs/{run}.closed"
+
+
 def stream_of_cut(path: str) -> str | None:
     """The stream in a cut's path; None if the object is no cut."""
     folder, stream, *rest = path.split("/")

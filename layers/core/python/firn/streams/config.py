@@ -38,10 +38,13 @@ class ColumnDeclaration:
 
 @dataclass(frozen=True)
 class CommitPolicy:
-    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged)."""
+    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged).
+    While a job is up, `fresh_seconds` after the first; it stays up for `linger_seconds` after the last."""
 
     every_seconds: int = 60
     size_bytes: int = 100_000_000
+    fresh_seconds: int = 2
+    linger_seconds: int = 60
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,7 @@ class StreamConfig:
     out_of_range: "OutOfRange" = "null"
     generation: int = 0
     order_by: str | None = None
+    job: str = "shared"
 
     @property
     def settings(self) -> "DecodeSettings":
@@ -205,6 +209,11 @@ class Config:
     streams: Mapping[str, StreamConfig]
     sha: str
     text: str
+
+    def sharing(self, stream: str) -> tuple[str, ...]:
+        """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""
+        mine = self.streams.get(stream)
+        return tuple(name for name, other in self.streams.items() if mine is not None and other.job == mine.job)
 
 
 def parse(text: str, filename: str = "firn.yaml") -> Config:

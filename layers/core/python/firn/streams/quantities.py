@@ -22,6 +22,12 @@ def seconds(text: str) -> int:
     return value
 
 
+def seconds_or_none(text: str) -> int:
+    """`seconds`, and 0 or `0s` for none at all. Raises ValueError, whose text says what to write."""
+    number, _ = _parts(text)
+    return 0 if number == 0 else seconds(text)
+
+
 def size(text: str) -> int:
     """`100MB` -> bytes, from 1 kB to 1 TB. KB, MB and GB count in thousands, KiB, MiB and GiB in 1,024s.
 

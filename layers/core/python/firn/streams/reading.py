@@ -34,7 +34,7 @@ _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1,
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _STREAM_KEYS: Final = (
-    "envelope", "unavailable_value", "commit", "debezium", "out_of_range", "generation", "order_by", "tables",
+    "envelope", "unavailable_value", "commit", "debezium", "out_of_range", "generation", "order_by", "job", "tables",
 )  # fmt: skip
 _RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "partition_by", "columns", "ignore")
 _DEBEZIUM: Final = (
@@ -115,7 +115,7 @@ def _as_stream_name(text: str) -> str:
 def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
     section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
     commit = section.section("commit")
-    commit.allow_only(("every", "size"))
+    commit.allow_only(("every", "size", "fresh", "linger"))
     debezium = section.section("debezium")
     debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
     out_of_range: OutOfRange = "null"
@@ -130,6 +130,8 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         commit=CommitPolicy(
             commit.parsed("every", quantities.seconds, CommitPolicy.every_seconds, "60s"),
             commit.parsed("size", quantities.size, CommitPolicy.size_bytes, "100MB"),
+            commit.parsed("fresh", quantities.seconds, CommitPolicy.fresh_seconds, "2s"),
+            commit.parsed("linger", quantities.seconds_or_none, CommitPolicy.linger_seconds, "60s"),
         ),
         decimal=debezium.choice("decimal.handling.mode", DecimalMode, "decimal mode", "precise"),
         time=debezium.choice("time.precision.mode", TimeMode, "time mode", "adaptive"),
@@ -138,6 +140,7 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         out_of_range=out_of_range,
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=section.text("order_by", "the name of the field that orders the changes"),
+        job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
     )
 
 

@@ -1,0 +1,194 @@
+"""A job that stays for more, beside dispatchers that count on it: nothing that is sealed is left to nobody."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+import pytest
+
+from firn.jobs import lingering
+from firn.jobs.runs import Run
+from firn.staging import closing, configs, cuts, epochs, layout
+from firn.staging.store import Store
+from tests.faults.calls import Counting
+from tests.model.memory_lake import MemoryLake
+from tests.model.processes import Process, Turns
+from tests.model.world import CONFIG, STREAM, World
+
+LIMIT = 300  # calls of a job
+
+
+class Job:
+    """A run as EMR Serverless starts it; `meanwhile` is done while it waits, once each time."""
+
+    def __init__(self, world: World, run: Run, *meanwhile: Callable[[], object], seconds: float = 20.0) -> None:
+        self.world, self.run = world, run
+        self.left = list(meanwhile)
+        self.seconds = seconds
+        self.slept = 0
+        self.lines: list[dict[str, Any]] = []
+
+    def __call__(self) -> int:
+        store = self.world.store()
+        passing = count(0.0, self.seconds)
+        clock = lingering.Clock(self.world.clock, lambda: next(passing), self.sleep)
+        return lingering.run(
+            store, MemoryLake(store, self.world.catalog), configs.CurrentConfig(store, 0), self.run.stream,
+            self.run.first, self.run.last, log=self.lines.append, clock=clock, attempt=self.run.attempt,
+        )  # fmt: skip
+
+    def sleep(self, seconds: float) -> None:
+        self.slept += 1
+        if self.left:
+            self.left.pop(0)()
+
+
+def sent(world: World, key: int) -> None:
+    world.source.insert("orders", key)
+    world.post(world.parcel(world.source.log[-1:]))
+
+
+def started(world: World) -> Run:
+    """One change, sealed, and the run that dispatch starts for it."""
+    sent(world, 1)
+    world.dispatch(force=True)
+    (run,) = world.emr.active()
+    return run
+
+
+def all_committed(store: Store, stream: str = STREAM) -> bool:
+    return cuts.newest(store, stream) == max(epochs.numbers(store, stream))
+
+
+def test_a_job_commits_what_comes_while_it_lingers() -> None:
+    world = World()
+    run = started(world)
+
+    def more() -> None:
+        sent(world, 2)
+        world.now += timedelta(seconds=3)
+
+    job = Job(world, run, more)
+    assert job() == 0
+    assert cuts.newest(world.disk, STREAM) == 2
+    assert [line["last"] for line in job.lines if line.get("status") == "committed" and "last" in line] == [1, 2]
+    assert closing.is_closed(world.disk, run.name)
+    assert job.slept >= 3, "it stays for its linger after the last"
+
+
+def test_what_has_just_come_waits_for_company() -> None:
+    world = World()
+    job = Job(world, started(world), lambda: sent(world, 2))
+    assert job() == 0
+    assert cuts.newest(world.disk, STREAM) == 1, "`fresh` has not passed on its clock"
+
+
+def test_without_linger_a_job_ends_at_once() -> None:
+    world = World(config=CONFIG.replace("    tables:\n", "    commit: {linger: 0s}\n    tables:\n", 1))
+    job = Job(world, started(world))
+    assert job() == 0
+    assert job.slept == 0
+    assert closing.is_closed(world.disk, job.run.name)
+
+
+def test_a_dispatcher_waits_for_a_job_that_has_not_closed_and_no_longer() -> None:
+    world = World()
+    run = started(world)
+    sent(world, 2)
+    world.dispatch(force=True)
+    assert world.dispatched[-1] is not None
+    assert world.dispatched[-1].waits_for == run.id
+    closing.close(world.disk, run.name)
+    sent(world, 3)
+    world.dispatch(force=True)
+    assert world.dispatched[-1] is not None
+    assert world.dispatched[-1].run not in (None, run.id)
+
+
+def test_a_round_that_fails_ends_the_job_and_dispatch_goes_on() -> None:
+    world = World()
+    run = started(world)
+
+    def break_an_epoch() -> None:
+        sent(world, 2)
+        world.dispatch(force=True)
+        epoch = epochs.read(world.disk, STREAM, 2)
+        assert epoch is not None
+        body = bytes(world.disk.get(epoch.batches[0].path).bytes())
+        world.disk.delete(epoch.batches[0].path)
+        mended.append(lambda: world.disk.put(epoch.batches[0].path, body))
+
+    mended: list[Callable[[], object]] = []
+    job = Job(world, run, break_an_epoch)
+    assert job() == 1
+    assert closing.is_closed(world.disk, run.name)
+    world.emr.told(run, "FAILED")
+    mended[0]()
+    world.dispatch(force=True)
+    (following,) = world.emr.active()
+    assert (following.first, following.attempt) == (2, 1), "the round was no attempt"
+    assert Job(world, following)() == 0
+    assert all_committed(world.disk)
+
+
+def test_streams_that_share_a_job_share_it_unless_it_is_tried_again() -> None:
+    two = CONFIG + CONFIG.partition("streams:\n")[2].replace("  shop:", "  other:").replace("lake.", "other.")
+    config = configs.publish(World(config=two).disk, two)
+    assert config.sharing("other") == ("shop", "other")
+    apart = two.replace("  other:\n", "  other:\n    job: other\n")
+    assert configs.publish(World(config=apart).disk, apart).sharing("other") == ("other",)
+
+
+@pytest.mark.parametrize("fault", ["refused", "lost before", "lost after"])
+def test_storage_that_is_away_for_a_moment_does_not_end_a_job(fault: Any) -> None:
+    gate = Counting()
+    world = World(gate)
+    run = started(world)
+
+    def away() -> None:
+        sent(world, 2)
+        world.now += timedelta(seconds=3)
+        gate.at, gate.fault, gate.hit = len(gate.log) + 3, fault, None
+
+    job = Job(world, run, away)
+    assert job() == 0
+    assert gate.hit is not None
+    assert all_committed(world.disk)
+
+
+@pytest.mark.parametrize("steps", range(0, 40))
+def test_no_epoch_falls_between_a_job_that_ends_and_the_next(steps: int) -> None:
+    """A dispatcher seals and looks for a job, at every moment of the job's end; and the job ends, at every moment of
+    the dispatcher's look."""
+    gate = Turns()
+    world = World(gate)
+    run = started(world)
+    sent(world, 2)
+    job = Process(gate, "job", Job(world, run, seconds=100.0))
+    tick = Process(gate, "tick", lambda: world.dispatch(force=True))
+    for process in (job, tick):
+        process.start()
+    _until(job, lambda name: name.startswith("put jobs/"))
+    # `steps` calls of the one, then all of the other, then the rest.
+    first, second = (job, tick) if steps % 2 else (tick, job)
+    for _ in range(steps // 2):
+        first.step()
+    second.finish()
+    first.finish()
+    done = world.dispatched[-1]
+    assert done is not None
+    assert max(epochs.numbers(world.disk, STREAM)) == 2
+    assert cuts.newest(world.disk, STREAM) == 2 or done.run not in (None, run.id), done
+
+
+def _until(process: Process, reached: Callable[[str], bool]) -> None:
+    for _ in range(LIMIT):
+        if process.pending is None or reached(process.pending):
+            return
+        process.step()
+    raise AssertionError(f"{process.name} did not come that far; it stands before {process.pending}")
+
+
+def test_the_mark_lies_where_dispatch_looks() -> None:
+    assert layout.closed_path(Run("r", "shop", 1, 2, 3, "RUNNING").name) == "jobs/firn-shop-1-2-3.closed"
