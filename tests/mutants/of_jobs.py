@@ -108,6 +108,14 @@ MUTANTS: Final = (
         (f"{_QUARANTINE_TESTS}::test_a_restored_source_holds_the_stream_until_its_generation_is_raised",),
     ),
     Mutant(
+        "what a table had done before it was held is skipped with the rest",
+        f"{_JOBS}/cutting.py",
+        "start, end = max(first, done + 1), min(through, work.last)",
+        "start, end = done + 1, min(through, work.last)",
+        ("tests/unit/jobs/test_audit.py"
+         "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",),
+    ),
+    Mutant(
         "the audit takes every batch that is gone for expired",
         f"{_JOBS}/audit_log.py",
         "if numbers and max(numbers) <= done and not lacks and old:",

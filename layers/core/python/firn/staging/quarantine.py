@@ -72,13 +72,20 @@ class Case(msgspec.Struct, frozen=True):
 
 class Quarantines(msgspec.Struct, frozen=True):
     """All of a stream's. `tables`: the newest case of each; `skipped`: the epoch up to which each was told to skip;
-    `left_out`: all ranges of epochs (both ends included) that it was told to."""
+    `left_out`: all ranges of epochs (both ends included) that it was told to; `of_tables`: every quarantine of each,
+    the oldest first."""
 
     stream: tuple[Case, ...] = ()
     epochs: dict[int, Case] = {}
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
     left_out: dict[str, list[tuple[int, int]]] = {}
+    of_tables: dict[str, list[Quarantine]] = {}
+
+    def had(self, table: str, n: int) -> int:
+        """The epoch up to which a table that cut `n` calls quarantined had everything, by what was known then."""
+        known = [one.epoch - 1 for one in self.of_tables.get(table, ()) if one.last <= n]
+        return known[-1] if known else 0
 
     def held(self) -> dict[str, Quarantine]:
         """The tables that are held now."""
@@ -182,10 +189,12 @@ def _arranged(cases: Mapping[tuple[str, int], Case]) -> Quarantines:
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
     left_out: dict[str, list[tuple[int, int]]] = {}
+    of_tables: dict[str, list[Quarantine]] = {}
     for case in cases.values():  # by number: the newest comes last
         table = case.quarantine.table
         if table is not None:
             tables[table] = case
+            of_tables.setdefault(table, []).append(case.quarantine)
             if case.lift is not None and case.lift.how == "skip":
                 skipped[table] = max(skipped.get(table, 0), case.lift.through)
                 left_out.setdefault(table, []).append((case.quarantine.epoch, case.lift.through))
@@ -195,4 +204,5 @@ def _arranged(cases: Mapping[tuple[str, int], Case]) -> Quarantines:
         tables=tables,
         skipped=skipped,
         left_out=left_out,
+        of_tables=of_tables,
     )
