@@ -1,9 +1,7 @@
 """Whatever happens in the right way balances."""
 
 import json
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,10 +12,10 @@ from firn.staging.queue import Message, take
 from firn.staging.replay import Choice, replay
 from firn.streams.names import TableName
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
-from tests.model.memory_lake import Call, straight
-from tests.unit.jobs.audited import Ground, audited, ledger, sums
+from tests.model.memory_lake import fails_at, straight
+from tests.unit.jobs.audited import Ground, audited, ledger, release, sums, typed
 
-OTHER = TableName("lake", "other")
+OTHER, TYPED = TableName("lake", "other"), TableName("lake", "typed")
 
 
 @pytest.fixture
@@ -118,93 +116,27 @@ def test_letters_that_were_replayed_count_again_as_a_batch_of_their_own(stream: 
 
 
 def test_a_quarantined_table_waits_and_its_events_are_pending(stream: Stream, ground: Ground) -> None:
-    stream.land(event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 1, "v": "a"}, table="no_key"))
-    stream.land(event("c", 3, {"id": 2, "v": "a"}), event("c", 4, {"id": 2, "v": "a"}, table="no_key"))
+    ground.catalog.around = fails_at("create", TYPED)
+    assert stream.commit(stream.seal(event("c", 1, {"id": 1, "v": "a"}), typed(2, 1)), attempt=3) == 0
+    stream.land(event("c", 3, {"id": 2, "v": "a"}), typed(4, 2))
     found = audited(stream, ground)
     assert found.differences == []
     assert (found.merged, found.pending, found.quarantined) == (2, 2, 2)
-    assert any("lake.no_key is quarantined" in note for note in found.notes)
+    assert any("lake.typed is quarantined" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("how", ["retry", "skip"])
 def test_a_released_table_gets_what_it_lacks_or_skips_it(stream: Stream, ground: Ground, how: str) -> None:
-    stream.land(event("c", 1, {"id": 1, "v": "a"}, table="no_key"))
-    stream.land(event("c", 2, {"id": 2, "v": "a"}, table="no_key"))
-    known = quarantine.read_all(stream.store, STREAM)
-    quarantine.lift(stream.store, known.held()["lake.no_key"], how, layout.instant(stream.now))  # type: ignore[arg-type]
-    stream.publish(CONFIG.replace("[nowhere]", "[id]"))
-    assert stream.commit(stream.seal(event("c", 3, {"id": 3, "v": "a"}, table="no_key"))) == 0
+    ground.catalog.around = fails_at("create", TYPED)
+    assert stream.commit(stream.seal(typed(1, 1)), attempt=3) == 0
+    stream.land(typed(2, 2))
+    release(stream, how)
+    ground.catalog.around = straight
+    stream.land(typed(3, 3))
     found = audited(stream, ground)
     assert found.differences == []
     (table,) = found.tables
     assert (table.merged, table.skipped, table.pending) == ((3, 0, 0) if how == "retry" else (2, 1, 0))
-
-
-TYPED = TableName("lake", "typed")
-
-
-def fails_at(kind: str) -> Callable[[Call, Callable[[], Any]], Any]:
-    """Calls of this kind fail for the table lake.typed."""
-
-    def around(call: Call, effect: Callable[[], Any]) -> Any:
-        if (call.kind, call.table) == (kind, TYPED):
-            raise ValueError("what is this")
-        return effect()
-
-    return around
-
-
-def typed(lsn: int, value: Any) -> dict[str, Any]:
-    return event("c", lsn, {"id": value}, table="typed")
-
-
-def release(stream: Stream, how: Any) -> None:
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.typed"]
-    quarantine.lift(stream.store, held, how, layout.instant(stream.now))
-
-
-@pytest.mark.parametrize("how", ["retry", "skip"])
-@pytest.mark.parametrize("between", [0, 1])
-def test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once(
-    stream: Stream, ground: Ground, how: str, between: int
-) -> None:
-    stream.land(typed(1, "x"))
-    ground.catalog.around = fails_at("create")
-    assert stream.commit(stream.seal(typed(2, 2)), attempt=3) == 0
-    for _ in range(between):
-        stream.land(typed(3, 3))
-    ground.catalog.around = straight
-    release(stream, how)
-    for lsn in (4, 5):
-        stream.land(typed(lsn, lsn))
-        found = audited(stream, ground)
-        assert found.differences == []
-    (table,) = found.tables
-    skipped = 1 if how == "skip" else 0
-    assert (table.dead, table.merged, table.skipped, table.pending) == (1, 3 + between - skipped, skipped, 0)
-
-
-@pytest.mark.parametrize("how", ["retry", "skip"])
-def test_what_a_table_without_any_snapshot_caught_up_with_before_it_was_held_again_counts_once(
-    stream: Stream, ground: Ground, how: str
-) -> None:
-    ground.catalog.around = fails_at("create")
-    assert stream.commit(stream.seal(typed(1, 2)), attempt=3) == 0
-    release(stream, "retry")
-    # Under this type the first epoch is nothing but dead, and the second one fails.
-    stream.publish(CONFIG.replace("columns: {id: int}", "columns: {id: boolean}"))
-    assert stream.commit(stream.seal(typed(2, True)), attempt=3) == 0
-    assert stream.cut().counts["lake.typed"]["dead"] == 1
-    assert audited(stream, ground).differences == []
-    ground.catalog.around = straight
-    release(stream, how)
-    for lsn in (3, 4):
-        stream.land(typed(lsn, lsn == 3))
-        found = audited(stream, ground)
-        assert found.differences == []
-    (table,) = found.tables
-    skipped = 1 if how == "skip" else 0
-    assert (table.dead, table.merged, table.skipped, table.pending) == (1, 3 - skipped, skipped, 0)
 
 
 def test_a_job_that_died_before_its_cut_leaves_no_difference(stream: Stream, ground: Ground) -> None:
