@@ -193,7 +193,11 @@ class _Table:
 
     def _letters(self, dead: int, low: int, high: int) -> None:
         """The dead letters that a snapshot counts have to be there, until they expire."""
-        numbers = [n for n in (*self.view.live, *self.view.aside) if low < n <= high]
+        numbers = [n for n in self.view.live if low < n <= high]
+        # A job may have written them while their batches were in an epoch that was quarantined then.
+        batches = {batch.id for n in numbers for batch in self.view.live[n].batches}
+        given_up = self.view.aside.items()
+        numbers += [n for n, epoch in given_up if low < n <= high or any(one.id in batches for one in epoch.batches)]
         if any(self.view.died(n) for n in numbers):
             return
         there = sum(self.view.letters.get((n, place_name(self.table)), 0) for n in numbers)
