@@ -116,6 +116,13 @@ MUTANTS: Final = (
          "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
     ),
     Mutant(
+        "a dispatcher may still seal below a log that was begun anew",
+        f"{_JOBS}/renumber.py",
+        "_put_empty(work, end + 1, now)",
+        "break",
+        ("tests/model/test_renumber.py::test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing[True]",),
+    ),
+    Mutant(
         "what a table had done before it was held is skipped with the rest",
         f"{_JOBS}/cutting.py",
         "start, end = max(first, done + 1), min(through, work.last)",

@@ -46,8 +46,8 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         if attempt:
             attempts.begin(store, stream, first, last, attempt)
         work = look(store, lake, stream, first, last)
-        if renumber(work, now()):
-            log(head | {"status": "renumbered", "next": 1 + max(work.progress(table) for table in work.states)})
+        if top := renumber(work, now()):
+            log(head | {"status": "renumbered", "next": 1 + top})
             return 0
         held = work.known.held_stream(work.settings.generation)
         outcomes: list[Outcome] = []

@@ -9,7 +9,6 @@ from firn.jobs.progress import TableState, epoch_of
 from firn.jobs.quarantine import High
 from firn.jobs.work import Counts, Work
 from firn.staging import cuts, epochs, layout
-from firn.staging.epochs import RENUMBERED
 from firn.streams.names import TableName
 
 
@@ -70,7 +69,7 @@ def _counted(work: Work, table: TableName, state: TableState) -> dict[str, int]:
     if work.before is not None:
         after = work.before.progress.get(str(table), 0) if rules.covered(work.before) else work.before.n
     # Snapshots from before the log was begun anew are no changes of this log.
-    after = max([after, *(n for n, epoch in work.epochs.items() if epoch.nonce == RENUMBERED)])
+    after = max(after, work.known.begun)
     new = [s for s in state.ancestry if after < epoch_of(work.stream, s) <= work.last]
     return {count: sum(int(summary.get(f"firn.{count}", 0)) for summary in new) for count in COUNTS}
 

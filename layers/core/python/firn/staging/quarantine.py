@@ -31,7 +31,7 @@ class Quarantine(msgspec.Struct, frozen=True, omit_defaults=True):
     n           its number among those of the same thing; for an epoch the epoch's
     table       the target table; None for an epoch and for the stream
     epoch       the first epoch that is left behind
-    upto        the last one that `skip` leaves out for good
+    upto        the last one that `skip` leaves out for good; for a renumbered epoch where the log goes on
     last        the last epoch of the job that found it
     high        for a stream: the position (hex) below which its source fell
     generation  for a stream: its generation then; a higher one lifts the quarantine
@@ -81,6 +81,12 @@ class Quarantines(msgspec.Struct, frozen=True):
     skipped: dict[str, int] = {}
     left_out: dict[str, list[tuple[int, int]]] = {}
     of_tables: dict[str, list[Quarantine]] = {}
+
+    @property
+    def begun(self) -> int:
+        """The epoch at which a log that was begun anew goes on; 0 if it never was. The tables have nothing of this log
+        up to there, and lack nothing of it."""
+        return max((c.quarantine.upto for c in self.epochs.values() if c.quarantine.reason == "renumbered"), default=0)
 
     def had(self, table: str, n: int) -> int:
         """The epoch up to which a table that cut `n` calls quarantined had everything, by what was known then."""
