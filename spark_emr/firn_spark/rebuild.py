@@ -232,6 +232,7 @@ class _Rebuild:
             upto = self._progress(main)
             self._result.epochs = dict(upto)
             if work.published():
+                work.tidy()  # the answer to the swap may have been lost
                 self._result.rows = self._spark.table(main.sql).count()
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)
