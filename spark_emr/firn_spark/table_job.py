@@ -219,7 +219,7 @@ class TableJob:
         outcome.merged = min(numbers.told, left)
         outcome.superseded = left - outcome.merged
         mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
-        summary = outcome.summary(self._stream, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
 
     def _log_of(self, target: Target, decoding: Decoding) -> moves.Log:
@@ -266,7 +266,8 @@ class TableJob:
                 outcome.merged = rows.count()
                 outcome.ignored = outcome.events - seen.changes
                 outcome.superseded = seen.changes - seen.rejected - outcome.merged
-                append.apply(self._spark, table, rows, outcome.summary(self._stream, self._last), self._stream)
+                summary = outcome.summary(self._stream, self._epochs, self._last)
+                append.apply(self._spark, table, rows, summary, self._stream)
             finally:
                 rows.unpersist()
         finally:

@@ -381,7 +381,9 @@ class MemoryRange:
             kept = len(rows)
         outcome.merged = kept
         outcome.superseded = outcome.events - outcome.ignored - outcome.dead - outcome.merged
-        self._catalog.commit(target.name, self._stream, progress, rows, outcome.summary(self._stream, self._last))
+        self._catalog.commit(
+            target.name, self._stream, progress, rows, outcome.summary(self._stream, self._epochs, self._last)
+        )
         after = self._catalog.load(target.name)
         outcome.snapshot_id = after.current if after else None
         return outcome

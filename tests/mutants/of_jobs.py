@@ -120,7 +120,7 @@ MUTANTS: Final = (
         f"{_JOBS}/renumber.py",
         "_put_empty(work, end + 1, now)",
         "break",
-        ("tests/model/test_renumber.py::test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing[True]",),
+        ("tests/model/test_renumber.py::test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing[True-4]",),
     ),
     Mutant(
         "what a table had done before it was held is skipped with the rest",

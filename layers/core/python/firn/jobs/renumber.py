@@ -12,8 +12,9 @@ from firn.staging.store import put_if_absent
 
 
 def renumber(work: Work, now: datetime) -> int:
-    """If a table is beyond every epoch of the log: seals an empty epoch at the tables' number, so that dispatch counts
-    on from there, and frees the batches of the epochs below, so that it seals them again.
+    """If a table is beyond every epoch of the log, or its epoch is another one than the log's of that number: seals an
+    empty epoch above all of them, so that dispatch counts on from there, and frees the batches of the epochs below, so
+    that it seals them again.
 
     -> that number, 0 if there was nothing to do. Every step may be repeated; until all are done every job goes on with
     them, and commits nothing. Raises StorageUnavailable, UnknownOutcome.
@@ -21,12 +22,23 @@ def renumber(work: Work, now: datetime) -> int:
     done = work.before.n if work.before else 0
     sealed = epochs.numbers(work.store, work.stream, done)
     highest = max((work.progress(table) for table in work.states), default=0)
-    if work.epochs and highest > max([done, *sealed]):
-        top = _count_from(work, highest, now)
+    newest = max([done, *sealed])
+    top = max((n for n in sealed if _is_empty(work, n)), default=0)
+    if work.epochs and (highest > newest or _of_another_log(work, max(done, top, work.known.begun))):
+        top = _count_from(work, max(highest, newest + 1), now)
         _close(work, done, top, now)
         return top
-    top = max((n for n in sealed if _is_empty(work, n)), default=0)
     return top if top and _close(work, done, top, now) else 0
+
+
+def _of_another_log(work: Work, above: int) -> bool:
+    """Whether a table has an epoch above this one that was sealed in an earlier staging area."""
+    for state in work.states.values():
+        n, nonce = (state.progress(work.stream), state.sealed(work.stream)) if state else (0, None)
+        epoch = epochs.read(work.store, work.stream, n) if nonce is not None and n > above else None
+        if epoch is not None and epoch.nonce != nonce:
+            return True
+    return False
 
 
 def _count_from(work: Work, n: int, now: datetime) -> int:
