@@ -125,6 +125,7 @@ class InPlace:
         self._tables = tables
         self._of = of
         self._number = number
+        self._old_facts: TableName | None = None  # those of main, from the first try to publish on
 
     def main(self) -> Table:
         """Main as it is now. Raises LookupError if the table is gone."""
@@ -186,10 +187,16 @@ class InPlace:
         builder.setBranchSnapshot(new.snapshot_id, "main")
         builder.removeRef(branch.name)
         builder.setProperties(self._map({**branch.properties, REBUILT: str(branch.number)}))
+        default = TableName(self._of.namespace, self._of.table + SUFFIX)
+        self._old_facts = name_in(table.state.properties) or default
         self._swap(table, base, builder)
-        # Nobody reads the old facts any more; what can't be dropped is only in the way.
-        with suppress(Py4JJavaError):
-            self._tables.drop(name_in(table.state.properties) or TableName(self._of.namespace, self._of.table + SUFFIX))
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Once it is published nobody reads the old facts any more; what can't be dropped is only in the way."""
+        if self._old_facts is not None:
+            with suppress(Py4JJavaError):
+                self._tables.drop(self._old_facts)
 
     def _seen(self, properties: Mapping[str, str]) -> Branch:
         branch = Branch(self._of, self._number, properties)

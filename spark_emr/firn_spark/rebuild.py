@@ -193,6 +193,11 @@ class _Rebuild:
         parts = plan(self._store, self._config, self._request.table, to=self._request.to, partial=self._request.partial)
         for part in parts:
             self._bring(part, name, letters=False)
+        if self._tables.load(name) is None:
+            raise CannotRebuild(
+                f"no change of the log gives {name} a row: {self._result.dead} of {self._result.events} are dead under "
+                "this configuration (is the key right?)"
+            )
         self._result.rows = self._spark.table(self._loaded(name).sql).count()
 
     def _check(self, live: Table) -> None:
@@ -227,6 +232,7 @@ class _Rebuild:
             upto = self._progress(main)
             self._result.epochs = dict(upto)
             if work.published():
+                work.tidy()  # the answer to the swap may have been lost
                 self._result.rows = self._spark.table(main.sql).count()
                 return
             parts = plan(self._store, self._config, live.name, upto=upto)

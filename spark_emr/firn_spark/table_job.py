@@ -15,7 +15,7 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan, KeyChanged, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
@@ -111,11 +111,6 @@ class TableJob:
             unwritable,
             table.fixed() if table else frozenset(),
         )
-        missing = [name for name in key if name not in {column.name for column in plan.columns}]
-        if missing and plan.columns:
-            raise KeyChanged(
-                f"no change and no declaration has the key column {missing[0]}; correct the key in firn.yaml"
-            )
         mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
         if outcome.events <= _ONE_TASK:
             mine = mine.coalesce(1)  # one partition needs no shuffle: most tables change little in one range
@@ -127,6 +122,7 @@ class TableJob:
             schemas=target.schemas(),
             bad_schemas=target.bad_schemas(),
             snapshot_reads=target.rule.snapshot_reads == "upsert",
+            no_key=lacking_key(plan, required, made=table is not None),
         )
         if table is not None:
             self._check_mode(table, outcome.mode)
@@ -134,7 +130,7 @@ class TableJob:
             if outcome.mode == "mirror":
                 self._mirror(target, table, plan, decoding, mine, outcome)
             else:
-                self._append(target, table, plan, decoding, mine, outcome)
+                self._append(target, table, plan, decoding, key, mine, outcome)
         return outcome
 
     @contextmanager
@@ -175,12 +171,13 @@ class TableJob:
             seen = mirror.survey(decoded, required)
             outcome.ignored -= seen.truncates
             self._bury(target, mine, decoded, seen.rejected, outcome)
-            if table is None and (not plan.columns or not seen.changes - seen.rejected):
+            if table is None and not seen.changes - seen.rejected:
                 outcome.status = "empty"  # nothing that a table could be made from
                 outcome.ignored = outcome.events - outcome.dead
                 mirror.remember_truncate(memory, truncate, self._last)
                 return
-            table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, decoding.key)
+            key = [plan.columns[i].name for i in decoding.key]
+            table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
             good = decoded.where(f.col("_code").isNull())
             log = self._log_of(target, decoding)
@@ -222,7 +219,7 @@ class TableJob:
         outcome.merged = min(numbers.told, left)
         outcome.superseded = left - outcome.merged
         mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
-        summary = outcome.summary(self._stream, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
 
     def _log_of(self, target: Target, decoding: Decoding) -> moves.Log:
@@ -249,6 +246,7 @@ class TableJob:
         table: Table | None,
         plan: ColumnPlan,
         decoding: Decoding,
+        key: Sequence[str],
         mine: DataFrame,
         outcome: Outcome,
     ) -> None:
@@ -261,14 +259,15 @@ class TableJob:
                 outcome.status = "empty"
                 outcome.ignored = outcome.events - outcome.dead
                 return
-            table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls, decoding.key)
+            table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls, key)
             good = append.identified(decoded.where(f.col("_code").isNull()))
             rows = append.new_rows(self._spark, table, good, plan.columns).persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 outcome.merged = rows.count()
                 outcome.ignored = outcome.events - seen.changes
                 outcome.superseded = seen.changes - seen.rejected - outcome.merged
-                append.apply(self._spark, table, rows, outcome.summary(self._stream, self._last), self._stream)
+                summary = outcome.summary(self._stream, self._epochs, self._last)
+                append.apply(self._spark, table, rows, summary, self._stream)
             finally:
                 rows.unpersist()
         finally:
@@ -294,10 +293,9 @@ class TableJob:
         metadata: Sequence[Column],
         outcome: Outcome,
         nulls: Sequence[int],
-        key: Sequence[int],
+        key: Sequence[str],
     ) -> Table:
         """The table with all columns that the changes need."""
-        names = [plan.columns[i].name for i in key]
         relaxed = [plan.columns[i].name for i in nulls]
         seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
@@ -306,7 +304,7 @@ class TableJob:
             return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
-            "firn.key": json.dumps(names, ensure_ascii=False),
+            "firn.key": json.dumps(key, ensure_ascii=False),
             "firn.mode": outcome.mode,
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),

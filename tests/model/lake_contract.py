@@ -231,16 +231,45 @@ def a_table_of_which_all_changes_are_dead_is_accounted_and_not_made(stream: Stre
 
 
 def a_table_that_fails_leaves_the_others_and_the_cut_waits(stream: Stream) -> None:
-    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 1}, table="no_key"))
-    bad, good = (TableName("lake", name) for name in ("no_key", "orders"))
+    stream.land(event("c", 1, {"id": 1, "v": "a"}, table="other"))
+    stream.publish(CONFIG.replace("lake.other, key: [id]", "lake.other, key: [v]"))
+    n = stream.seal(event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}, table="other"))
+    bad, good = (TableName("lake", name) for name in ("other", "orders"))
     opened, target = stream.opened(n, bad)
     failed = opened.commit(target)
     assert (failed.status, failed.failure) == ("failed", "key_changed")
-    assert "nowhere" in (failed.error or "")
+    assert "[v] in firn.yaml" in (failed.error or "")
     _, target = stream.opened(n, good)
     assert opened.commit(target).status == "committed"
     opened.close()
-    assert cuts.newest(stream.store, STREAM) == 0
+    assert cuts.newest(stream.store, STREAM) == 1
+
+
+def first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table(stream: Stream) -> None:
+    name = TableName("lake", "no_key")
+    stream.land(
+        event("c", 10, {"id": 1}, table="no_key"), event("d", 11, None, {"id": 2}, table="no_key"),
+        event("t", 12, table="no_key"), event("c", 13, {"id": 1, "v": "a"}),
+    )  # fmt: skip
+    assert stream.values() == [(1, "a")]
+    assert stream.ground.lake.state(name) is None
+    assert stream.cut().quarantined == {}
+    counts = {"events": 3, "merged": 0, "superseded": 0, "ignored": 1, "dead": 2}
+    assert stream.cut().counts["lake.no_key"] == counts
+    letters = [letter for path in paths(stream.store, dead_prefix(STREAM)) for letter in read_dead(stream.store, path)]
+    assert [(letter.reason, letter.index) for letter in letters] == [("no_key", 0), ("no_key", 1)]
+    assert "nowhere" in letters[0].message
+    stream.land(event("c", 20, {"nowhere": 7, "id": 1}, table="no_key"), event("c", 21, {"id": 1}, table="no_key"))
+    assert [(row["nowhere"], row["id"]) for row in stream.ground.rows(name)] == [(7, 1)]
+    assert (stream.cut().quarantined, stream.cut().counts["lake.no_key"]["dead"]) == ({}, 1)
+
+
+def a_table_in_append_mode_takes_changes_without_its_key_from_the_first_on(stream: Stream) -> None:
+    stream.publish(CONFIG.replace("lake.events, mode: append", "lake.events, mode: append, key: [id]"))
+    stream.land(event("c", 10, {"a": 1}, table="events"))
+    stream.land(event("c", 11, {"a": 2, "id": 5}, table="events"))
+    assert sorted((row["a"], row["id"]) for row in stream.ground.rows(EVENTS)) == [(1, None), (2, 5)]
+    assert stream.cut().quarantined == {}
 
 
 def a_changed_key_quarantines_its_table_and_a_release_brings_it_up(stream: Stream) -> None:
@@ -286,6 +315,8 @@ CASES: list[Callable[[Stream], None]] = [
     an_append_table_takes_each_event_once,
     a_table_of_which_all_changes_are_dead_is_accounted_and_not_made,
     a_table_that_fails_leaves_the_others_and_the_cut_waits,
+    first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table,
+    a_table_in_append_mode_takes_changes_without_its_key_from_the_first_on,
     a_changed_key_quarantines_its_table_and_a_release_brings_it_up,
     a_source_that_goes_back_in_position_and_on_in_time_holds_the_stream,
 ]

@@ -108,6 +108,29 @@ MUTANTS: Final = (
         (f"{_QUARANTINE_TESTS}::test_a_restored_source_holds_the_stream_until_its_generation_is_raised",),
     ),
     Mutant(
+        "changes without a key hold the table that they would make",
+        f"{_JOBS}/planning.py",
+        "    if made:",
+        "    if missing:",
+        ("tests/model/test_memory_lake.py::test_contract"
+         "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
+    ),
+    Mutant(
+        "a dispatcher may still seal below a log that was begun anew",
+        f"{_JOBS}/renumber.py",
+        "_put_empty(work, end + 1, now)",
+        "break",
+        ("tests/model/test_renumber.py::test_a_dispatcher_that_seals_at_any_moment_of_it_loses_nothing[True-4]",),
+    ),
+    Mutant(
+        "what a table had done before it was held is skipped with the rest",
+        f"{_JOBS}/cutting.py",
+        "start, end = max(first, done + 1), min(through, work.last)",
+        "start, end = done + 1, min(through, work.last)",
+        ("tests/unit/jobs/test_audit_held.py"
+         "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",),
+    ),
+    Mutant(
         "the audit takes every batch that is gone for expired",
         f"{_JOBS}/audit_log.py",
         "if numbers and max(numbers) <= done and not lacks and old:",

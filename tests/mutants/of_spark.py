@@ -52,10 +52,10 @@ MUTANTS: Final = (
         "deletes are remembered after the commit that makes them",
         f"{_SPARK}/table_job.py",
         """        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
-        summary = outcome.summary(self._stream, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
 """,
-        """        summary = outcome.summary(self._stream, self._last)
+        """        summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
         mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
 """,

@@ -5,6 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 from urllib.parse import urlparse
 
@@ -74,7 +75,7 @@ class Loss:
 
 
 def unknown(spark: Any) -> Py4JJavaError:
-    """The catalog's answer is not known."""
+    """The catalog's answer is not known. `spark`: whatever has its `_jvm`."""
     jvm = spark._jvm
     cause = jvm.java.lang.RuntimeException("the connection was lost")
     return Py4JJavaError("lost", jvm.org.apache.iceberg.exceptions.CommitStateUnknownException(cause))
@@ -95,3 +96,32 @@ def files_of(table: Table) -> tuple[set[str], set[str]]:
 
 def _path(location: str) -> str:
     return urlparse(location).path if location.startswith("file:") else location
+
+
+class LosesSwaps:
+    """Stands in for firn_spark.branch.InPlace._swap, which swaps a table's metadata. Each swap meets the next of
+    `fates`: fine, lost (it is made, and not answered), never (neither) or late (it is made just before the next one).
+    Once they are used up all is fine."""
+
+    def __init__(self, real: Callable[..., None], fates: list[str]) -> None:
+        self._real = real
+        self.fates = fates
+        self.pending: Callable[[], None] | None = None
+
+    def __call__(self, place: Any, table: Any, base: Any, builder: Any) -> None:
+        fate = self.fates.pop(0) if self.fates else "fine"
+        operations = table.java.operations()
+
+        def commit(base: Any, wanted: Any) -> None:
+            late, self.pending = self.pending, None
+            if late is not None:
+                late()
+            if fate == "late":
+                self.pending = lambda: operations.commit(base, wanted)
+            elif fate != "never":
+                operations.commit(base, wanted)
+            if fate != "fine":
+                raise unknown(place)
+
+        unsure = SimpleNamespace(java=SimpleNamespace(operations=lambda: SimpleNamespace(commit=commit)))
+        self._real(place, unsure, base, builder)

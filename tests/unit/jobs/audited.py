@@ -9,10 +9,10 @@ import msgspec
 from firn.jobs.audit import Audit, audit
 from firn.jobs.audit_view import Difference, Keeping
 from firn.jobs.ledger import History, Ledger, history, read
-from firn.staging import epochs, layout
+from firn.staging import epochs, layout, quarantine
 from firn.staging.epochs import Epoch
 from firn.streams.names import TableName
-from tests.model.lake_contract import STREAM, Stream
+from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Catalog
 
@@ -60,3 +60,12 @@ def rewrite(ground: MemoryGround, n: int, **fields: Any) -> Epoch:
 def sums(found: Audit) -> Mapping[str, int]:
     names = ("acked", "merged", "superseded", "pending", "dead", "uncounted")
     return {name: getattr(found, name) for name in names} | {"ignored": sum(found.ignored.values())}
+
+
+def typed(lsn: int, value: Any) -> dict[str, Any]:
+    return event("c", lsn, {"id": value}, table="typed")
+
+
+def release(stream: Stream, how: Any) -> None:
+    held = quarantine.read_all(stream.store, STREAM).held()["lake.typed"]
+    quarantine.lift(stream.store, held, how, layout.instant(stream.now))

@@ -12,9 +12,10 @@ from firn.staging.queue import Message, take
 from firn.staging.replay import Choice, replay
 from firn.streams.names import TableName
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
-from tests.unit.jobs.audited import Ground, audited, ledger, sums
+from tests.model.memory_lake import fails_at, straight
+from tests.unit.jobs.audited import Ground, audited, ledger, release, sums, typed
 
-OTHER = TableName("lake", "other")
+OTHER, TYPED = TableName("lake", "other"), TableName("lake", "typed")
 
 
 @pytest.fixture
@@ -115,22 +116,23 @@ def test_letters_that_were_replayed_count_again_as_a_batch_of_their_own(stream: 
 
 
 def test_a_quarantined_table_waits_and_its_events_are_pending(stream: Stream, ground: Ground) -> None:
-    stream.land(event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 1, "v": "a"}, table="no_key"))
-    stream.land(event("c", 3, {"id": 2, "v": "a"}), event("c", 4, {"id": 2, "v": "a"}, table="no_key"))
+    ground.catalog.around = fails_at("create", TYPED)
+    assert stream.commit(stream.seal(event("c", 1, {"id": 1, "v": "a"}), typed(2, 1)), attempt=3) == 0
+    stream.land(event("c", 3, {"id": 2, "v": "a"}), typed(4, 2))
     found = audited(stream, ground)
     assert found.differences == []
     assert (found.merged, found.pending, found.quarantined) == (2, 2, 2)
-    assert any("lake.no_key is quarantined" in note for note in found.notes)
+    assert any("lake.typed is quarantined" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("how", ["retry", "skip"])
 def test_a_released_table_gets_what_it_lacks_or_skips_it(stream: Stream, ground: Ground, how: str) -> None:
-    stream.land(event("c", 1, {"id": 1, "v": "a"}, table="no_key"))
-    stream.land(event("c", 2, {"id": 2, "v": "a"}, table="no_key"))
-    known = quarantine.read_all(stream.store, STREAM)
-    quarantine.lift(stream.store, known.held()["lake.no_key"], how, layout.instant(stream.now))  # type: ignore[arg-type]
-    stream.publish(CONFIG.replace("[nowhere]", "[id]"))
-    assert stream.commit(stream.seal(event("c", 3, {"id": 3, "v": "a"}, table="no_key"))) == 0
+    ground.catalog.around = fails_at("create", TYPED)
+    assert stream.commit(stream.seal(typed(1, 1)), attempt=3) == 0
+    stream.land(typed(2, 2))
+    release(stream, how)
+    ground.catalog.around = straight
+    stream.land(typed(3, 3))
     found = audited(stream, ground)
     assert found.differences == []
     (table,) = found.tables

@@ -7,7 +7,7 @@ import pytest
 
 from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
-from firn.jobs.planning import KeyChanged, plan_columns, plan_key
+from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
 from firn_spark.session import catalog_settings, jdbc_uri
 
@@ -89,6 +89,14 @@ def test_the_key_is_the_configured_then_the_tables_then_the_records(
 def test_a_key_that_contradicts_the_table_is_refused() -> None:
     with pytest.raises(KeyChanged, match="rebuild the table"):
         plan_key(("a",), (), None)
+
+
+def test_a_key_that_no_change_names_yet_is_the_changes_fault_until_there_is_a_table() -> None:
+    plan = plan_columns((), columns(id="int"), [columns(v="string")], ("id", "sku"))
+    assert lacking_key(plan, ("v", "id"), made=False) is None
+    assert "names sku of its key" in (lacking_key(plan, ("id", "sku"), made=False) or "")
+    with pytest.raises(KeyChanged, match="no column sku"):
+        lacking_key(plan, ("id", "sku"), made=True)
 
 
 def test_progress_is_the_highest_epoch_in_the_ancestry_and_not_on_other_branches() -> None:

@@ -8,8 +8,12 @@ from firn.staging import cuts, layout, quarantine
 from firn.staging.ingest import accept
 from firn.staging.replay import Choice, replay
 from firn.staging.status import BatchStatus, batch_status
+from firn.streams.names import TableName
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
+from tests.model.memory_lake import fails_at, straight
+
+OTHER = TableName("lake", "other")
 
 
 @pytest.fixture
@@ -94,29 +98,31 @@ def test_a_replay_is_told_on_both_sides(stream: Stream) -> None:
 def test_a_quarantined_table_says_why_and_a_released_one_in_which_snapshot(
     stream: Stream, ground: MemoryGround
 ) -> None:
-    batch = post(stream, event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 2, "v": "a"}, table="no_key"))
-    stream.commit(stream.seal())
+    batch = post(stream, event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 2, "v": "a"}, table="other"))
+    ground.catalog.around = fails_at("create", OTHER)
+    stream.commit(stream.seal(), attempt=3)
     found = status(stream, batch)
     states = {one.table: one for one in found.targets}
     assert (found.state, found.cut) == ("quarantined", 1)
     assert states["lake.orders"].state == "committed"
-    assert states["lake.no_key"].state == "quarantined"
-    assert "firn release" in (states["lake.no_key"].why or "")
+    assert states["lake.other"].state == "quarantined"
+    assert "firn release" in (states["lake.other"].why or "")
 
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.no_key"]
+    held = quarantine.read_all(stream.store, STREAM).held()["lake.other"]
     quarantine.lift(stream.store, held, "retry", layout.instant(stream.now))
     assert {one.state for one in status(stream, batch).targets} == {"committed", "pending"}
-    stream.publish(CONFIG.replace("[nowhere]", "[id]"))
+    ground.catalog.around = straight
     stream.commit(stream.seal(event("c", 3, {"id": 3, "v": "a"})))
     found = status(stream, batch)
     states = {one.table: one for one in found.targets}
-    assert (found.state, states["lake.no_key"].state, states["lake.no_key"].cut) == ("committed", "committed", 2)
+    assert (found.state, states["lake.other"].state, states["lake.other"].cut) == ("committed", "committed", 2)
 
 
-def test_what_was_skipped_on_purpose_is_told(stream: Stream) -> None:
-    batch = post(stream, event("c", 2, {"id": 2, "v": "a"}, table="no_key"))
-    stream.commit(stream.seal())
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.no_key"]
+def test_what_was_skipped_on_purpose_is_told(stream: Stream, ground: MemoryGround) -> None:
+    batch = post(stream, event("c", 2, {"id": 2, "v": "a"}, table="other"))
+    ground.catalog.around = fails_at("create", OTHER)
+    stream.commit(stream.seal(), attempt=3)
+    held = quarantine.read_all(stream.store, STREAM).held()["lake.other"]
     quarantine.lift(stream.store, held, "skip", layout.instant(stream.now))
     assert [one.state for one in status(stream, batch).targets] == ["skipped"]
 

@@ -29,7 +29,8 @@ READ: Final = (
 @dataclass(frozen=True)
 class Decoding:
     """How to decode the changes of one table. `key`: ordinals of the key's columns in `columns`; `schemas`: columns of
-    the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts."""
+    the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
+    `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -37,6 +38,7 @@ class Decoding:
     schemas: Mapping[str, tuple[Column, ...]] = field(default_factory=dict)
     bad_schemas: Mapping[str, str] = field(default_factory=dict)
     snapshot_reads: bool = True
+    no_key: str | None = None
 
 
 class Decoder:
@@ -106,6 +108,8 @@ class MirrorDecoder(Decoder):
         op = change["op"]
         if op == "t":
             return
+        if self.decoding.no_key is not None:
+            raise EventError("no_key", self.decoding.no_key)
         if op == "d":
             yield self._row(change, "d", self._only_key(self._deleted_key(change)))
             return

@@ -212,8 +212,8 @@ def _cut(view: View, cut: Cut) -> Iterator[Difference]:
     names = {str(place) for n in view.live for place in view.rows(n) if isinstance(place, TableName)}
     for name in names:
         behind = before is not None and name in before.quarantined
-        low = before.progress.get(name, 0) if before is not None and behind else start
-        high = cut.progress.get(name, low) if name in cut.quarantined else cut.n
+        low = view.had(before, name) if before is not None and behind else start
+        high = max(low, view.had(cut, name)) if name in cut.quarantined else cut.n
         routed = view.routed(TableName.parse(name), view.live)
         expected[name] += sum(rows for n, rows in routed.items() if low < n <= high)
     told = Counter({name: counts.get("events", 0) for name, counts in cut.counts.items()})

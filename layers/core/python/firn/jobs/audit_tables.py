@@ -12,6 +12,7 @@ from firn.jobs.audit_view import Difference, View, place_name, some
 from firn.jobs.ledger import History, Version
 from firn.jobs.outcome import COUNTS
 from firn.jobs.quarantine import Standing, standing
+from firn.staging.cuts import Cut
 from firn.streams.names import TableName
 
 Counts = dict[str, int]
@@ -154,15 +155,20 @@ class _Table:
     def _expired(self, upto: int, wanted: int) -> Counts:
         """What the cuts count up to the one that holds epoch `upto`, less what the snapshots that are there count, and
         less what was skipped, as far as it goes beyond the changes that are `wanted`."""
-        cuts = [cut for cut in self.view.ledger.cuts.values() if cut.n > self.view.floor]
-        last = min((cut.n for cut in cuts if cut.n >= upto), default=max((cut.n for cut in cuts), default=0))
-        told = _sum(*(cut.counts.get(self.name, {}) for cut in cuts if cut.n <= last))
-        there = _sum(*(version.counts for version in self._versions() if version.epoch <= last))
+        cuts = {n: cut for n, cut in self.view.ledger.cuts.items() if n > self.view.floor}
+        last = min((n for n, cut in cuts.items() if self._in(cut) >= upto), default=max(cuts, default=0))
+        told = _sum(*(cut.counts.get(self.name, {}) for n, cut in cuts.items() if n <= last))
+        inside = self._in(cuts[last]) if cuts else 0
+        there = _sum(*(version.counts for version in self._versions() if version.epoch <= inside))
         left = {name: told[name] - there[name] for name in COUNTS}
         out = {n: rows for n, rows in self.routed.items() if n <= last and self._is_out(n)}
         skipped = sum(some(out, left["events"] - wanted).values())  # the cuts count it as ignored
         left |= {"events": left["events"] - skipped, "ignored": left["ignored"] - skipped}
         return left if left["events"] > 0 else dict.fromkeys(COUNTS, 0)
+
+    def _in(self, cut: Cut) -> int:
+        """The epoch up to which a cut and those before it count the table's snapshots."""
+        return cut.progress.get(self.name, 0) if self.name in cut.quarantined else cut.n
 
     def _adds_up(self, version: Version) -> None:
         counts = version.counts
@@ -187,7 +193,11 @@ class _Table:
 
     def _letters(self, dead: int, low: int, high: int) -> None:
         """The dead letters that a snapshot counts have to be there, until they expire."""
-        numbers = [n for n in (*self.view.live, *self.view.aside) if low < n <= high]
+        numbers = [n for n in self.view.live if low < n <= high]
+        # A job may have written them while their batches were in an epoch that was quarantined then.
+        batches = {batch.id for n in numbers for batch in self.view.live[n].batches}
+        given_up = self.view.aside.items()
+        numbers += [n for n, epoch in given_up if low < n <= high or any(one.id in batches for one in epoch.batches)]
         if any(self.view.died(n) for n in numbers):
             return
         there = sum(self.view.letters.get((n, place_name(self.table)), 0) for n in numbers)

@@ -114,6 +114,11 @@ class View:
         at = bisect_left(self._cuts, cut.n)
         return self.ledger.cuts[self._cuts[at - 1]] if at else None
 
+    def had(self, cut: Cut, name: str) -> int:
+        """Up to where the cuts until this one count the changes of a table that it calls quarantined. A table without a
+        snapshot has no progress: what it had done is told by its quarantine alone."""
+        return max(cut.progress.get(name, 0), self.ledger.known.had(name, cut.n))
+
     def settings(self, n: int) -> StreamConfig:
         """The configuration that a job commits the epoch under: that of the last epoch of its range."""
         cut = self.cut_of(n)

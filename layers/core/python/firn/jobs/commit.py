@@ -46,8 +46,8 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         if attempt:
             attempts.begin(store, stream, first, last, attempt)
         work = look(store, lake, stream, first, last)
-        if renumber(work, now()):
-            log(head | {"status": "renumbered", "next": 1 + max(work.progress(table) for table in work.states)})
+        if top := renumber(work, now()):
+            log(head | {"status": "renumbered", "next": 1 + top})
             return 0
         held = work.known.held_stream(work.settings.generation)
         outcomes: list[Outcome] = []
@@ -97,6 +97,7 @@ class _Job:
         self._high = work.before.high if work.before else None
         self._held: dict[str, str] = {name: q.reason for name, q in work.known.held().items()}
         self._outcomes: list[Outcome] = []
+        self._stands: dict[TableName, Standing] = {}  # of released tables, with what they caught up with
 
     def run(self) -> tuple[Quarantine | None, list[Outcome]]:
         """-> the quarantine of the whole stream, if its source went back; the outcomes of the tables."""
@@ -152,7 +153,10 @@ class _Job:
                 for target in sorted(routes.targets, key=lambda target: target.events(0))
                 if str(target.name) not in self._held and str(target.name) not in behind
             ]
-            standings = {str(target.name): (target.name, work.standing(target.name)) for target in free}
+            standings = {
+                str(target.name): (target.name, self._stands.get(target.name, work.standing(target.name)))
+                for target in free
+            }
             for outcome in opened.commit_all([(target, standings[str(target.name)][1].done) for target in free]):
                 self._settle(*standings[outcome.table], outcome)
         finally:
@@ -171,6 +175,7 @@ class _Job:
                 if outcome is not None and not self._settle(table, replace(stand, done=done), outcome):
                     break
                 done = upto
+            self._stands[table] = replace(stand, done=done)
 
     def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
         """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""

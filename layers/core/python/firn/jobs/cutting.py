@@ -9,7 +9,6 @@ from firn.jobs.progress import TableState, epoch_of
 from firn.jobs.quarantine import High
 from firn.jobs.work import Counts, Work
 from firn.staging import cuts, epochs, layout
-from firn.staging.epochs import RENUMBERED
 from firn.streams.names import TableName
 
 
@@ -70,20 +69,23 @@ def _counted(work: Work, table: TableName, state: TableState) -> dict[str, int]:
     if work.before is not None:
         after = work.before.progress.get(str(table), 0) if rules.covered(work.before) else work.before.n
     # Snapshots from before the log was begun anew are no changes of this log.
-    after = max([after, *(n for n, epoch in work.epochs.items() if epoch.nonce == RENUMBERED)])
+    after = max(after, work.known.begun)
     new = [s for s in state.ancestry if after < epoch_of(work.stream, s) <= work.last]
     return {count: sum(int(summary.get(f"firn.{count}", 0)) for summary in new) for count in COUNTS}
 
 
 def _skipped(work: Work, table: TableName) -> dict[str, int]:
-    """Changes that were skipped on purpose since the cut before, and that no snapshot had: they are ignored."""
-    through = min(work.known.skipped.get(str(table), 0), work.last)
+    """Changes that were skipped on purpose since the cut before, and that no snapshot had: they are ignored. What a
+    table without a snapshot had done before it was held (all dead, say) was counted then."""
     done = work.standing(table).expected
-    if through <= done:
-        return {}
-    sealed = epochs.read_range(work.store, work.stream, done + 1, through)
-    rows = work.rows(table, (epoch for epoch in sealed if epoch.n not in work.known.epochs))
-    return {"events": rows, "ignored": rows}
+    rows = 0
+    for first, through in work.known.left_out.get(str(table), ()):
+        start, end = max(first, done + 1), min(through, work.last)
+        if start <= end:
+            sealed = epochs.read_range(work.store, work.stream, start, end)
+            rows += work.rows(table, (epoch for epoch in sealed if epoch.n not in work.known.epochs))
+        done = max(done, end)
+    return {"events": rows, "ignored": rows} if rows else {}
 
 
 def _add(counts: Counts, table: str, more: Mapping[str, int]) -> None:

@@ -1,9 +1,12 @@
 """What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from firn.jobs.failures import Kind
+from firn.jobs.progress import EPOCH, SEALED
+from firn.staging.epochs import Epoch
 
 COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
 
@@ -33,10 +36,11 @@ class Outcome:
     dead_by: dict[str, dict[str, int]] = field(default_factory=dict)
     dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def summary(self, stream: str, last: int) -> dict[str, str]:
-        """The snapshot properties: the progress, and the counts."""
+    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
+        """The snapshot properties: the progress, the nonce of its epoch, and the counts."""
         counts = {name: str(getattr(self, name)) for name in COUNTS}
-        return {f"firn.epoch.{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
+        said = {f"{EPOCH}{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
+        return said | ({f"{SEALED}{stream}": epochs[last].nonce} if last in epochs else {})
 
     def line(self) -> dict[str, Any]:
         """The outcome for a JSON log line, without what does not apply."""

@@ -121,3 +121,18 @@ def plan_key(
             )
         return tuple(existing)
     return tuple(configured or record or ())
+
+
+def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | None:
+    """Why no change can be a row of a mirror table with this key: a column of it is nowhere to be seen. None if all are
+    there. `made`: whether the table is.
+
+    Of a table that is not made yet it is the changes that are at fault: they are dead letters, and the next ones may
+    make it. Raises KeyChanged for one that is.
+    """
+    missing = [name for name in key if name not in {column.name for column in plan.columns}]
+    if not missing:
+        return None
+    if made:
+        raise KeyChanged(f"the table has no column {missing[0]}, which is in its key; correct the key in firn.yaml")
+    return f"the table is not made yet, and no change and no declaration names {missing[0]} of its key"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 EPOCH = "firn.epoch."
+SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
 
 
@@ -31,6 +32,12 @@ class TableState:
     def progress(self, stream: str) -> int:
         """The highest epoch of the stream that is in this table; 0 before the first."""
         return progress_in(stream, self.ancestry)
+
+    def sealed(self, stream: str) -> str | None:
+        """The nonce of the epoch that is the progress; None if no snapshot tells it."""
+        n = self.progress(stream)
+        found = (summary.get(SEALED + stream) for summary in self.ancestry if epoch_of(stream, summary) == n)
+        return next(found, None) if n else None
 
     @property
     def rebuilt(self) -> int:

@@ -1,7 +1,7 @@
 """What a commit job finds when it begins: epochs, configuration, the cut before, quarantines, the tables' states."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from firn.errors import EventError, FirnError
 from firn.jobs import quarantine as rules
@@ -10,7 +10,7 @@ from firn.jobs.outcome import COUNTS
 from firn.jobs.progress import TableState
 from firn.jobs.quarantine import Standing
 from firn.staging import configs, cuts, epochs, quarantine
-from firn.staging.epochs import Epoch
+from firn.staging.epochs import RENUMBERED, Epoch
 from firn.staging.quarantine import Quarantines
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
@@ -105,17 +105,19 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     known_to = (*before.tables, *before.quarantined, *before.progress) if before else ()
     names = {*touched, *map(TableName.parse, known_to)}
     states = {name: lake.state(name) for name in sorted(names)}
-    standings = {
-        name: rules.standing(str(name), state.progress(stream) if state else 0, before, known)
-        for name, state in states.items()
-    }
+    standings = {}
+    for name, state in states.items():
+        stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
+        standings[name] = replace(stand, done=max(stand.done, known.begun))
     return Work(store, lake, stream, last, settings, before, known, mine, touched, states, standings)
 
 
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
     numbers = [n for n in epochs.numbers(store, stream, start - 1) if n <= last and n not in known.epochs]
     found = {n: epoch for n in numbers if (epoch := epochs.read(store, stream, n)) is not None}
-    missing = [n for n in range(first, last + 1) if n not in found and n not in known.epochs]
+    # The log was begun anew here: the numbers below were never given out.
+    start = max([first, *(n for n, epoch in found.items() if epoch.nonce == RENUMBERED)])
+    missing = [n for n in range(start, last + 1) if n not in found and n not in known.epochs]
     if missing:
         raise FirnError(f"epoch {missing[0]} of {stream} is not sealed; dispatch starts jobs only for sealed epochs")
     if not found:

@@ -31,7 +31,7 @@ class Quarantine(msgspec.Struct, frozen=True, omit_defaults=True):
     n           its number among those of the same thing; for an epoch the epoch's
     table       the target table; None for an epoch and for the stream
     epoch       the first epoch that is left behind
-    upto        the last one that `skip` leaves out for good
+    upto        the last one that `skip` leaves out for good; for a renumbered epoch where the log goes on
     last        the last epoch of the job that found it
     high        for a stream: the position (hex) below which its source fell
     generation  for a stream: its generation then; a higher one lifts the quarantine
@@ -72,13 +72,26 @@ class Case(msgspec.Struct, frozen=True):
 
 class Quarantines(msgspec.Struct, frozen=True):
     """All of a stream's. `tables`: the newest case of each; `skipped`: the epoch up to which each was told to skip;
-    `left_out`: all ranges of epochs (both ends included) that it was told to."""
+    `left_out`: all ranges of epochs (both ends included) that it was told to; `of_tables`: every quarantine of each,
+    the oldest first."""
 
     stream: tuple[Case, ...] = ()
     epochs: dict[int, Case] = {}
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
     left_out: dict[str, list[tuple[int, int]]] = {}
+    of_tables: dict[str, list[Quarantine]] = {}
+
+    @property
+    def begun(self) -> int:
+        """The epoch at which a log that was begun anew goes on; 0 if it never was. The tables have nothing of this log
+        up to there, and lack nothing of it."""
+        return max((c.quarantine.upto for c in self.epochs.values() if c.quarantine.reason == "renumbered"), default=0)
+
+    def had(self, table: str, n: int) -> int:
+        """The epoch up to which a table that cut `n` calls quarantined had everything, by what was known then."""
+        known = [one.epoch - 1 for one in self.of_tables.get(table, ()) if one.last <= n]
+        return known[-1] if known else 0
 
     def held(self) -> dict[str, Quarantine]:
         """The tables that are held now."""
@@ -182,10 +195,12 @@ def _arranged(cases: Mapping[tuple[str, int], Case]) -> Quarantines:
     tables: dict[str, Case] = {}
     skipped: dict[str, int] = {}
     left_out: dict[str, list[tuple[int, int]]] = {}
+    of_tables: dict[str, list[Quarantine]] = {}
     for case in cases.values():  # by number: the newest comes last
         table = case.quarantine.table
         if table is not None:
             tables[table] = case
+            of_tables.setdefault(table, []).append(case.quarantine)
             if case.lift is not None and case.lift.how == "skip":
                 skipped[table] = max(skipped.get(table, 0), case.lift.through)
                 left_out.setdefault(table, []).append((case.quarantine.epoch, case.lift.through))
@@ -195,4 +210,5 @@ def _arranged(cases: Mapping[tuple[str, int], Case]) -> Quarantines:
         tables=tables,
         skipped=skipped,
         left_out=left_out,
+        of_tables=of_tables,
     )
