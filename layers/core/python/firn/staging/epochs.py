@@ -16,6 +16,7 @@ import msgspec
 from firn.staging import layout, quarantine
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.staging.store import Store, get, listing, paths, put_if_absent
+from firn.streams.caps import Caps
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,9 +61,20 @@ class Epoch(msgspec.Struct, frozen=True):
 
 _decode = msgspec.json.Decoder(Epoch).decode
 encode = msgspec.json.encode
-# Epochs never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
-_known: dict[int, tuple[weakref.ref[Store], dict[tuple[str, int], Epoch]]] = {}
+DEFAULT_CAPS: Final = Caps()
 _KNOWN_LIMIT: Final = 2_000
+_METAS_LIMIT: Final = 4 * MAX_BATCHES
+
+
+class _Memory:
+    """Epochs and batches never change: what was read once is kept, so that a warm dispatcher reads only the new."""
+
+    def __init__(self) -> None:
+        self.epochs: dict[tuple[str, int], Epoch] = {}
+        self.metas: dict[str, BatchMeta] = {}
+
+
+_known: dict[int, tuple[weakref.ref[Store], _Memory]] = {}
 
 
 def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
@@ -74,7 +86,7 @@ def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
 
 def read(store: Store, stream: str, n: int) -> Epoch | None:
     """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, UnreadableBatch (a newer format)."""
-    known = _memory_of(store)
+    known = _memory_of(store).epochs
     if (stream, n) not in known:
         data = get(store, layout.epoch_path(stream, n))
         if data is None:
@@ -107,15 +119,25 @@ def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epo
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """Staged and in no epoch yet, with the number that the next epoch would get."""
+    """Staged and in no epoch yet, with the number that the next epoch would get. `left`: what that epoch can't hold;
+    beyond MAX_BATCHES nobody has looked how many events there are, and they stand as none."""
 
     next_n: int
     batches: list[EpochBatch]
     metas: list[BatchMeta]
+    left: list[EpochBatch] = []
 
 
-def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whole: bool = False) -> Candidates:
-    """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES.
+def candidates(
+    store: Store,
+    stream: str,
+    now: datetime,
+    *,
+    above: int = 0,
+    whole: bool = False,
+    caps: Caps = DEFAULT_CAPS,
+) -> Candidates:
+    """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before the newest epoch (`whole`: everything, which also finds what a long-delayed retry put
     behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is 1 + the
@@ -139,11 +161,15 @@ def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whol
     known = {batch for batch, _, _ in free}
     again = [batch for n in lifted if not cases[n].again for batch in left_of(store, stream, n, sealed)]
     free += [(batch.id, batch.path, batch.bytes) for batch in again if batch.id not in known]
-    found = _read_metas(store, sorted(free)[:MAX_BATCHES])
+    free.sort()
+    found = _read_metas(store, free[:MAX_BATCHES])
+    grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
+    count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
-        batches=[batch for batch, _ in found],
-        metas=[meta for _, meta in found],
+        batches=[batch for batch, _ in found[:count]],
+        metas=[meta for _, meta in found[:count]],
+        left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[MAX_BATCHES:]],
     )
 
 
@@ -214,21 +240,27 @@ def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tupl
     def look(candidate: tuple[str, str, int]) -> tuple[EpochBatch, BatchMeta] | None:
         batch, path, size = candidate
         try:
-            meta = read_meta(store, path, size)
+            meta = known.get(batch) or read_meta(store, path, size)
         except UnreadableBatch as error:
             _log.error("left out of every epoch: %s", error)
             return None
-        return None if meta is None else (EpochBatch(batch, path, size, meta.accepted), meta)
+        if meta is None:
+            return None
+        known[batch] = meta
+        return EpochBatch(batch, path, size, meta.accepted), meta
 
+    known = _memory_of(store).metas
+    if len(known) > _METAS_LIMIT:
+        known.clear()
     if len(free) < 4:
         return [found for found in map(look, free) if found]
     with ThreadPoolExecutor(max_workers=16) as pool:
         return [found for found in pool.map(look, free) if found]
 
 
-def _memory_of(store: Store) -> dict[tuple[str, int], Epoch]:
-    """The epochs read from this very store object (obstore's can't be hashed: by identity, while it lives)."""
+def _memory_of(store: Store) -> _Memory:
+    """What was read from this very store object (obstore's can't be hashed: by identity, while it lives)."""
     held = _known.get(id(store))
     if held is None or held[0]() is not store:
-        held = _known[id(store)] = (weakref.ref(store), {})
+        held = _known[id(store)] = (weakref.ref(store), _Memory())
     return held[1]
