@@ -197,7 +197,7 @@ def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy
     """Whether the stream's policy is due, or an epoch is full. Heartbeats alone shall not make an epoch a minute."""
     changes = [batch for batch in found.batches if batch.events]
     if not changes:
-        return now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
+        return bool(found.left) or now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
     oldest = min(layout.time_of(batch.id) for batch in changes)
     age = max(now - oldest, timedelta())  # another function's clock may be ahead
     due = age + TICK >= timedelta(seconds=policy.every_seconds)
