@@ -18,11 +18,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Backlog:
-    """`batches` in no epoch (`free`) and in epochs. `first_of`: the oldest batch that may hold a change of each source
-    table: an epoch says which tables it holds, not which of its batches does."""
+    """Batches in no epoch (`free`), and those (`sealed`) of the `epochs` epochs that wait.
+
+    `first_of`: the oldest batch that may hold a change of each source table: an epoch says which tables it holds, not
+    which of its batches does.
+    """
 
     free: Sequence[EpochBatch]
     sealed: Sequence[EpochBatch]
+    epochs: int
     first_of: Mapping[str, EpochBatch]
 
     @property
@@ -64,7 +68,7 @@ def look(store: Store, stream: str, now: datetime, *, held: bool = False) -> Bac
     for batch, meta in zip(found.batches, found.metas, strict=True):
         _keep_first(first_of, meta.tables, batch)
     sealed = [batch for epoch in waiting for batch in epoch.batches]
-    return Backlog([*found.batches, *found.left], sealed, first_of)
+    return Backlog([*found.batches, *found.left], sealed, len(waiting), first_of)
 
 
 def tell(store: Store, settings: StreamConfig, now: datetime) -> State | None:
