@@ -1,7 +1,8 @@
 """How much goes into one epoch. Pure.
 
-An epoch is the least that a job works on, so its size bounds what a job needs. A backlog is taken in larger epochs, up
-to GROWTH times the cap: a commit's fixed costs are the same whatever it brings.
+An epoch is the least that a job works on: a range that kills its jobs is narrowed to its first one, so its size bounds
+what a job needs. A backlog is taken in larger epochs, up to GROWTH times the cap: the fixed costs are the same whatever
+an epoch holds.
 """
 
 from collections.abc import Iterable
