@@ -54,7 +54,7 @@ def _answering(process: "subprocess.Popen[bytes]", folder: Path, said: Path, sec
             raise StackDidNotStart(f"the stack ended with exit code {process.returncode}:\n{said.read_text()}")
         try:
             stack = find_stack(folder)
-            with StreamClient(stack.url, retry=Retry(tries=1)) as client:
+            with StreamClient(stack.url, retry=Retry(tries=1, patience=0)) as client:
                 client.request("GET", "/v1/health")
             return stack
         except FirnError:  # not written yet, or not answering yet

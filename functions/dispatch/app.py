@@ -15,8 +15,11 @@ from aws_lambda_powertools.metrics import MetricUnit, single_metric
 from firn.errors import FirnError
 from firn.jobs.dispatch import dispatch
 from firn.jobs.emr import EmrJobs
+from firn.staging.backlog import tell
 from firn.staging.ingest import stream_config
+from firn.staging.store import Store
 from firn.staging.wiring import staging
+from firn.streams.config import StreamConfig
 
 logger = Logger(service="dispatch")
 
@@ -24,7 +27,7 @@ logger = Logger(service="dispatch")
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point -> per stream what was done; one stream's failure doesn't keep the others."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
-    settings, store, current = staging()
+    settings, store, current, _ = staging()
     config = current()
     # The deployment's own places win over those of firn.yaml, so that `firn up` never writes to the real lake.
     settings = replace(
@@ -54,15 +57,29 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
             logger.error("dispatch failed", extra={"stream": name, "reason": str(error)})
             _count("firn_dispatch_failed", name, 1)
             results.append({"stream": name, "error": str(error)})
+            if name in config.streams:
+                _tell(store, config.streams[name])
             continue
         logger.info("dispatched", extra=asdict(done))
         _count("firn_epoch_stuck", name, int(done.stuck))
         _count("firn_quarantined", name, len(done.quarantined))
+        _tell(store, config.streams[name])
         results.append(asdict(done))
     return {"streams": results}
 
 
-def _count(name: str, stream: str, value: int) -> None:
-    with single_metric(name=name, unit=MetricUnit.Count, value=value, namespace="Firn") as metric:
+def _tell(store: Store, settings: StreamConfig) -> None:
+    """The backlog, to ingest and to CloudWatch; after a failed dispatch too, when it grows."""
+    now = datetime.now(UTC)
+    told = tell(store, settings, now)
+    if told is not None:
+        _count("firn_oldest_uncommitted_seconds", settings.name, told.age(now), MetricUnit.Seconds)
+        _count("firn_backlog_bytes", settings.name, told.bytes, MetricUnit.Bytes)
+        _count("firn_backlog_events", settings.name, told.events)
+        _count("firn_backlog_over", settings.name, int(told.over))
+
+
+def _count(name: str, stream: str, value: float, unit: MetricUnit = MetricUnit.Count) -> None:
+    with single_metric(name=name, unit=unit, value=value, namespace="Firn") as metric:
         metric.add_dimension("service", "dispatch")
         metric.add_dimension("stream", stream)

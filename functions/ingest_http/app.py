@@ -17,8 +17,9 @@ from aws_lambda_powertools.metrics import MetricUnit
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
-from firn.staging.ingest import accept, stream_config
+from firn.staging.ingest import accept, accepted_before, stream_config
 from firn.staging.receipts import Header
+from firn.staging.state import refusal
 from firn.staging.status import batch_status
 from firn.staging.wiring import staging
 
@@ -29,17 +30,26 @@ RETRY = {"Retry-After": "1"}
 
 def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     """Stage the body's events."""
-    settings, store, config = staging()
+    settings, store, config, gate = staging()
     headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    current = config()
+    current, now = config(), datetime.now(UTC)
     stream_config(current, stream)  # an unknown stream is a 404 whatever the body is
     content = content_of(headers.get("content-type"))
-    raw = _raw_body(event)
-    body = read_body(raw, headers.get("content-encoding"), settings.limits)
     # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
     header: Header = "webhook-id" if "idempotency-key" not in headers and "webhook-id" in headers else "Idempotency-Key"
     key = headers.get(header.lower())
-    done = accept(store, current, stream, body, now=datetime.now(UTC), content=content, key=key, key_header=header)
+    shut = gate.shut(stream, now)
+    if shut is not None and not key:
+        raise _throttled(refusal(shut, now), stream)
+    raw = _raw_body(event)
+    body = read_body(raw, headers.get("content-encoding"), settings.limits)
+    if shut is not None and key:
+        # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
+        before = accepted_before(store, stream, body, key, header)
+        if before is None:
+            raise _throttled(refusal(shut, now), stream)
+        return 202, before
+    done = accept(store, current, stream, body, now=now, content=content, key=key, key_header=header)
     counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
     if not done.duplicate:
         metrics.add_dimension("stream", stream)
@@ -48,9 +58,16 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
         metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
         metrics.flush_metrics()
         if done.rejected:
-            print_dead(store, stream_config(current, stream), done.batch_id, datetime.now(UTC))
+            print_dead(store, stream_config(current, stream), done.batch_id, now)
     logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
     return 202, done
+
+
+def _throttled(refused: RequestError, stream: str) -> RequestError:
+    metrics.add_dimension("stream", stream)
+    metrics.add_metric("throttled", MetricUnit.Count, 1)
+    metrics.flush_metrics()
+    return refused
 
 
 def get_batch(_event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
@@ -108,6 +125,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         status, answer = route(event)
     except RequestError as error:
         status, answer = error.status, {"error": error.code, "message": str(error)}
+        if error.retry_after is not None:
+            headers = {"Retry-After": str(error.retry_after)}
+            answer["retry_after"] = error.retry_after
         logger.warning("refused", extra={"status": status, "code": error.code})
     except (TransientError, UnknownOutcome) as error:
         status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY

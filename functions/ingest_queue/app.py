@@ -1,8 +1,9 @@
 """SQS messages to staged batches: one object per Lambda batch and stream. Needs ReportBatchItemFailures.
 
 The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM. A message that can't be read is
-dead-lettered and counts as handled; one of an unknown stream fails alone; while storage is away all fail and SQS brings
-them again. A message that comes twice is staged once, by its id (staging/queue.py).
+dead-lettered and counts as handled; one of an unknown stream fails alone; while storage is away, or the stream's
+backlog is over its limit, all fail and SQS brings them again. A message that comes twice is staged once, by its id
+(staging/queue.py).
 """
 
 from collections import defaultdict
@@ -17,6 +18,7 @@ from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcom
 from firn.staging.counting import print_dead
 from firn.staging.ingest import stream_config
 from firn.staging.queue import Message, take
+from firn.staging.state import refusal
 from firn.staging.wiring import staging
 
 logger = Logger(service="ingest_queue")
@@ -44,9 +46,15 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
     messages = [Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass")) for r in records]
-    _, store, config = staging()
-    current = config()
-    taken = take(store, current, stream, messages, now=datetime.now(UTC))
+    _, store, config, gate = staging()
+    current, now = config(), datetime.now(UTC)
+    stream_config(current, stream)
+    if (shut := gate.shut(stream, now)) is not None:
+        metrics.add_dimension("stream", stream)
+        metrics.add_metric("throttled", MetricUnit.Count, len(records))
+        metrics.flush_metrics()
+        raise refusal(shut, now)
+    taken = take(store, current, stream, messages, now=now)
     counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
     metrics.add_dimension("stream", stream)
     done = taken.batch
@@ -59,7 +67,7 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
         metrics.add_metric(name, MetricUnit.Count, value)
     metrics.flush_metrics()
     if done is not None and done.rejected:
-        print_dead(store, stream_config(current, stream), done.batch_id, datetime.now(UTC))
+        print_dead(store, stream_config(current, stream), done.batch_id, now)
     batch = None if done is None else done.batch_id
     logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **counts})
     return [records[place]["messageId"] for place in taken.again]

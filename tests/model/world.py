@@ -15,16 +15,17 @@ from typing import Any, Final
 
 from obstore.store import MemoryStore
 
-from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
+from firn.errors import ConfigError, FirnError, RequestError, StorageUnavailable, TransientError, UnknownOutcome
 from firn.jobs import lingering
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Run
-from firn.staging import configs, cuts, epochs, kept, layout, quarantine
+from firn.staging import backlog, configs, cuts, epochs, kept, layout, quarantine
 from firn.staging.counting import print_dead
-from firn.staging.ingest import accept, stream_config
+from firn.staging.ingest import accept, accepted_before, stream_config
 from firn.staging.queue import Message as Arrived
 from firn.staging.queue import take
 from firn.staging.replay import Choice, replay
+from firn.staging.state import Gate as Ingress
 from firn.staging.store import Store, paths
 from tests.faults.calls import Gate, WatchedStore
 from tests.model.memory_lake import Call, Catalog, MemoryLake
@@ -34,6 +35,7 @@ STREAM: Final = "shop"
 CONFIG: Final = """
 streams:
   shop:
+    backlog: {events: 12}
     tables:
       app.orders: {to: lake.orders, key: [id], columns: {id: long}}
       app.items: {to: lake.items, key: [id], columns: {id: long}}
@@ -134,6 +136,9 @@ class World:
         try:
             config = configs.CurrentConfig(store)()
             now = (clock or self.clock)()
+            if Ingress(store).shut(STREAM, now) is not None:
+                self._busy(store, parcel)
+                return
             done = accept(
                 store, config, STREAM, parcel.body, now=now, content="ndjson", key=parcel.name, random=self.random
             )
@@ -144,6 +149,11 @@ class World:
         except (TransientError, UnknownOutcome, ConfigError):
             return  # 503
         parcel.acknowledged = True
+
+    def _busy(self, store: Store, parcel: Parcel) -> None:
+        """A 429, unless an earlier try was taken."""
+        before = accepted_before(store, STREAM, parcel.body, parcel.name) if parcel.name else None
+        parcel.acknowledged = parcel.acknowledged or before is not None
 
     def bring(self, parcels: Sequence[Parcel], clock: Callable[[], datetime] | None = None) -> None:
         """functions/ingest_queue: one delivery. What fails is visible again, the rest is deleted."""
@@ -156,6 +166,8 @@ class World:
             config = configs.CurrentConfig(store)()
             arrived = [Arrived(parcel.name, parcel.body) for parcel in parcels]
             now = (clock or self.clock)()
+            if Ingress(store).shut(STREAM, now) is not None:
+                raise StorageUnavailable("the backlog is full: the messages come again")
             taken = take(store, config, STREAM, arrived, now=now, random=self.random)
             again = taken.again
             if taken.batch is not None and taken.batch.rejected:
@@ -182,7 +194,17 @@ class World:
             )  # fmt: skip
         except FirnError:
             return
+        finally:
+            self._tell(store, (clock or self.clock)())
         self.dispatched[-1] = done
+
+    def _tell(self, store: Store, now: datetime) -> None:
+        """What dispatch does at its end, well or not."""
+        try:
+            settings = stream_config(configs.CurrentConfig(store)(), STREAM)
+        except FirnError:
+            return
+        backlog.tell(store, settings, now)
 
     def job(self, run: Run, clock: Callable[[], datetime] | None = None) -> None:
         """spark_emr/commit.py: one run, from its start to its end. It lingers until a round finds nothing."""

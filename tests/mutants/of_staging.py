@@ -139,6 +139,57 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_queue.py::test_messages_of_a_delivery_that_may_still_be_at_work_come_again",),
     ),
     Mutant(
+        "an epoch that is full takes one batch more",
+        "layers/core/python/firn/streams/caps.py",
+        "if count and (size > self.bytes or events > self.events):",
+        "if count and (size - more > self.bytes or events - rows > self.events):",
+        ("tests/unit/streams/test_caps.py::test_a_batch_larger_than_an_epoch_goes_alone",),
+    ),
+    Mutant(
+        "a batch larger than an epoch is never taken",
+        "layers/core/python/firn/streams/caps.py",
+        "if count and (size > self.bytes or events > self.events):",
+        "if size > self.bytes or events > self.events:",
+        ("tests/unit/streams/test_caps.py::test_every_batch_is_in_one_epoch_in_its_order",),
+    ),
+    Mutant(
+        "the last word of a dead dispatcher shuts ingest for ever",
+        f"{_STAGING}/state.py",
+        "return state if state is not None and state.over and state.fresh(now) else None",
+        "return state if state is not None and state.over else None",
+        (f"{_TESTS}/test_state.py::test_a_state_that_nobody_writes_any_more_shuts_nothing",),
+    ),
+    Mutant(
+        "messages are taken from the queue while the backlog is full, and not staged",
+        "functions/ingest_queue/app.py",
+        "        raise refusal(shut, now)\n",
+        "        return []\n",
+        ("tests/unit/functions/test_ingest_queue.py"
+         "::test_while_the_backlog_is_full_a_streams_messages_come_again_and_the_others_are_taken",),
+    ),
+    Mutant(
+        "a retry of what is staged is told that nothing was taken",
+        "functions/ingest_http/app.py",
+        "        if before is None:\n",
+        "        if before is not None:\n",
+        ("tests/unit/functions/test_ingest_http.py"
+         "::test_what_was_acknowledged_before_is_acknowledged_again_while_the_backlog_is_full",),
+    ),
+    Mutant(
+        "a quarantined epoch shuts the stream",
+        f"{_STAGING}/backlog.py",
+        "if n not in cases]",
+        "if n]",
+        (f"{_TESTS}/test_state.py::test_a_quarantined_epoch_shuts_nobody_out",),
+    ),
+    Mutant(
+        "a commit is as fresh as the cut that came last",
+        f"{_STAGING}/freshness.py",
+        "earliest = at if earliest is None else min(earliest, at)",
+        "earliest = at",
+        (f"{_TESTS}/test_freshness.py::test_a_cut_that_came_after_its_successors_committed_nothing_later",),
+    ),
+    Mutant(
         "dead letters are replayed without claiming them",
         f"{_STAGING}/replay.py",
         "if not replays.claim(self._store, claim):",

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from firn_local.stack import Options, up
+from firn_local.throttle import DEFAULT_RATE
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,6 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
         default=os.environ.get("FIRN_LOCAL_SCHEDULE_SECONDS"),
         help="period of every schedule, instead of the template's (also FIRN_LOCAL_SCHEDULE_SECONDS)",
     )
+    parser.add_argument(
+        "--rate", type=float, default=DEFAULT_RATE, help="bytes of requests a second that are let in, 0 for all"
+    )
     given = parser.parse_args(arguments)
     return up(
         Options(
@@ -33,6 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             config=given.config,
             schedules=not given.no_schedules,
             schedule_seconds=given.schedule_seconds,
+            rate=given.rate,
         )
     )
 

@@ -1,6 +1,7 @@
 """The function host: drives each function of a template by its events there: REST API requests, SQS batches, schedules.
 
-Of its own it answers only GET /_firn/health and POST /_firn/invoke/{function}; everything else is API Gateway's part.
+Of its own it answers only GET /metrics, GET /_firn/health and POST /_firn/invoke/{function}; everything else is API
+Gateway's part, its rate limit included.
 """
 
 import base64
@@ -14,9 +15,11 @@ from wsgiref.types import StartResponse, WSGIEnvironment
 
 from firn_local.events import HttpRequest, api_event, path_parameters, schedule_event
 from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
+from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
 from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers
 from firn_local.template import ApiEvent, ScheduleEvent, Template
+from firn_local.throttle import ByteBucket
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -31,7 +34,8 @@ _log = logging.getLogger("firn.local")
 class FunctionHost:
     """Serves a template's functions. `environment` is added to what the template declares for each.
 
-    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none.
+    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none. `rate`: bytes of
+    requests that are let in a second, 0 for all.
     """
 
     def __init__(
@@ -46,8 +50,11 @@ class FunctionHost:
         schedules: bool = True,
         schedule_seconds: float | None = None,
         environments: int = 1,
+        rate: float = 0,
     ) -> None:
         self._template = template
+        self._bucket = ByteBucket(rate)
+        self._metrics = Metrics(logs.parent)
         self.functions = {
             spec.name: FunctionRunner(spec, environment, logs, environments=environments) for spec in template.functions
         }
@@ -99,7 +106,9 @@ class FunctionHost:
         """Answer one request (WSGI)."""
         path = raw_path(environ)
         length = int(environ.get("CONTENT_LENGTH") or 0)
-        if length > MAX_BODY:
+        if path == "/metrics":
+            response = Response(200, self._metrics.text().encode(), (("Content-Type", CONTENT_TYPE),))
+        elif length > MAX_BODY:
             response = json_response(413, {"message": "Request Too Long"})
         elif path.startswith("/_firn/"):
             response = self._own(environ["REQUEST_METHOD"], path, environ)
@@ -113,6 +122,7 @@ class FunctionHost:
                 environ.get("REMOTE_ADDR", "127.0.0.1"),
             )
             response = self._api(request)
+            self._metrics.count("firn_api_requests_total", status=str(response.status))
         return response.send(start_response)
 
     def _api(self, request: HttpRequest) -> Response:
@@ -124,6 +134,12 @@ class FunctionHost:
                 403,
                 {"message": "Missing Authentication Token", "hint": f"no route for {request.method} {request.path}"},
                 {"x-amzn-ErrorType": "MissingAuthenticationTokenException"},
+            )
+        if wait := self._bucket.take(len(request.body)):
+            return json_response(
+                429,
+                {"message": "Too Many Requests"},
+                {"Retry-After": str(wait), "x-amzn-ErrorType": "TooManyRequestsException"},
             )
         event = api_event(
             request, route, parameters, stage=self._template.stage, binary_types=self._template.binary_types

@@ -29,6 +29,7 @@ from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
 from firn_local.spark_submit import SparkSubmit
 from firn_local.template import Template, TemplateError, read
+from firn_local.throttle import DEFAULT_RATE
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
@@ -43,7 +44,8 @@ class StackError(Exception):
 
 @dataclass(frozen=True)
 class Options:
-    """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period."""
+    """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period. `rate`:
+    bytes of requests a second that the HTTP ingress lets in, 0 for all."""
 
     dir: Path = Path(".firn")
     s3: bool = False
@@ -54,6 +56,7 @@ class Options:
     template: Path = TEMPLATE
     environments: int = 1
     job_slots: int = 2
+    rate: float = DEFAULT_RATE
 
 
 class Stack:
@@ -128,6 +131,7 @@ class Stack:
             schedules=self.options.schedules,
             schedule_seconds=self.options.schedule_seconds,
             environments=self.options.environments,
+            rate=self.options.rate,
         )
         self._stops.append(host.stop)
         host.start()
@@ -236,6 +240,7 @@ def _greeting(stack: Stack) -> list[str]:
         f"firn is up (process {about['pid']}); Ctrl-C stops it",
         f"  events    POST {about['url']}/v1/streams/{{stream}}",
         *(f"  queue     {url}" for name, url in about["queues"].items() if "Dead" not in name),
+        f"  metrics   {about['url']}/metrics",
         f"  AWS       {about['aws_endpoint']} (S3, SQS, EMR Serverless; keys test/test, {REGION})",
         f"  storage   {where}",
         f"  logs      {stack.dir}/logs, Spark's in {stack.dir}/jobs",

@@ -1,13 +1,15 @@
 import json
+import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.cli.stream_status import stream_statuses
+from firn.cli.main import main
+from firn.cli.stream_status import commits_by_stream, stream_statuses
 from firn.jobs.dispatch import dispatch
 from firn.staging import configs, cuts
 from firn.staging.ingest import accept
@@ -26,6 +28,8 @@ streams:
       public.other: {to: other.other, key: [id]}
 """
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STAGED = "staged/shop/**/*.parquet"
+CUT = "2026-01-31T12:00:05.000Z"
 
 
 @pytest.fixture
@@ -47,9 +51,9 @@ def event(number: int, *, position: bool = True) -> str:
     return json.dumps({"before": None, "after": {"id": number}, "source": source, "op": "c", "ts_ms": 1}) + "\n"
 
 
-def send(store: Store, *events: str) -> str:
+def send(store: Store, *events: str, when: datetime = NOW) -> str:
     config = configs.publish(store, CONFIG)
-    accept(store, config, "shop", "".join(events).encode(), now=NOW)
+    accept(store, config, "shop", "".join(events).encode(), now=when)
     return config.sha
 
 
@@ -110,3 +114,73 @@ def test_replayed_dead_letters_no_longer_wait(store: Store, catalog: Catalog) ->
     shop = stream_statuses(store, catalog, NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting, shop.pending_events) == (3, 1, 2)
     assert "1 dead letters wait: firn dead list shop" in shop.notes
+
+
+def taken(folder: Path, pattern: str, seconds: float) -> None:
+    """The storage took the newest such object so many seconds before NOW."""
+    newest = max(folder.glob(f"staging/{pattern}"), key=lambda path: path.stat().st_mtime_ns)
+    os.utime(newest, ((NOW - timedelta(seconds=seconds)).timestamp(),) * 2)
+
+
+def test_how_long_changes_have_waited_is_told_by_stream_and_table(
+    store: Store, catalog: Catalog, tmp_path: Path
+) -> None:
+    sha = send(store, event(1))
+    taken(tmp_path, STAGED, 90)
+    idle, shop = stream_statuses(store, catalog, NOW)
+    assert (idle.oldest_seconds, idle.oldest_by_table) == (None, {})
+    assert (shop.oldest_seconds, shop.oldest_by_table) == (90.0, {"shop.orders": 90.0})
+    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    assert stream_statuses(store, catalog, NOW)[1].oldest_by_table == {"shop.orders": 90.0}
+    cuts.write(store, cuts.make("shop", 1, CUT, {}))
+    shop = stream_statuses(store, catalog, NOW)[1]
+    assert (shop.oldest_seconds, shop.oldest_by_table) == (None, {})
+
+
+def test_a_quarantined_table_ages_while_the_others_are_fresh(store: Store, catalog: Catalog, tmp_path: Path) -> None:
+    for n in (1, 2):
+        sha = send(store, event(n))
+        taken(tmp_path, STAGED, 100 - n)
+        dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    held = {"shop.orders": "key_changed"}
+    cuts.write(store, cuts.make("shop", 2, CUT, {}, progress={"shop.orders": 1}, quarantined=held))
+    shop = stream_statuses(store, catalog, NOW)[1]
+    assert shop.oldest_seconds is None
+    assert shop.oldest_by_table == {"shop.orders": 98.0}
+
+
+def test_the_freshness_of_the_last_hours_commits_is_told_and_drawn(
+    store: Store, catalog: Catalog, tmp_path: Path
+) -> None:
+    sha = send(store, event(1), event(2))
+    taken(tmp_path, STAGED, 90)
+    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    cuts.write(store, cuts.make("shop", 1, CUT, {}))
+    taken(tmp_path, "cuts/shop/*.json", 70)
+    found = stream_statuses(store, catalog, NOW)[1].freshness
+    assert (found.commits, found.events, found.p50, found.p99, found.events_per_second) == (1, 2, 20.0, 20.0, 0.1)
+    assert stream_statuses(store, catalog, NOW + timedelta(hours=2))[1].freshness.commits == 0
+    later = stream_statuses(store, catalog, NOW + timedelta(hours=2), timedelta(hours=3))
+    assert later[1].freshness.commits == 1
+    drawn = commits_by_stream(store, NOW - timedelta(hours=1))
+    assert {name: [one.n for one in commits] for name, commits in drawn.items()} == {"idle": [], "shop": [1]}
+
+
+def test_the_command_prints_freshness_and_writes_the_plot(
+    store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sha = send(store, event(1))
+    dispatch(store, "shop", None, now=datetime.now(UTC), config=sha, force=True)
+    cuts.write(store, cuts.make("shop", 1, CUT, {}))
+    send(store, event(2), when=datetime.now(UTC))
+    file = tmp_path / "fresh.svg"
+    assert main(["status", "--dir", str(tmp_path), "--plot", str(file)]) == 0
+    told = capsys.readouterr()
+    assert "oldest waits" in told.out
+    assert "shop.orders" in told.out
+    assert "shop: seconds from acceptance to commit (p50" in file.read_text()
+    assert str(file) in told.err
+    assert main(["status", "--dir", str(tmp_path), "--json"]) == 0
+    shop = json.loads(capsys.readouterr().out)[1]
+    assert shop["freshness"]["commits"] == 1
+    assert list(shop["oldest_by_table"]) == ["shop.orders"]

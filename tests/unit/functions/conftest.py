@@ -8,6 +8,7 @@ import pytest
 from firn.staging import wiring
 from firn.staging.configs import CurrentConfig, publish
 from firn.staging.settings import Settings
+from firn.staging.state import Gate
 from firn.staging.wiring import Staging
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -45,7 +46,12 @@ def load(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        opened = Staging(Settings("memory://x", **settings), store, CurrentConfig(store, seconds=0))  # type: ignore[arg-type]
+        opened = Staging(
+            Settings("memory://x", **settings),  # type: ignore[arg-type]
+            store,
+            CurrentConfig(store, seconds=0),
+            Gate(store, seconds=0),
+        )
         monkeypatch.setattr(module, "staging", lambda: opened)
         return module
 

@@ -8,7 +8,7 @@ import pytest
 
 from firn.errors import StorageUnavailable
 from firn.jobs.runs import Run
-from firn.staging import epochs, quarantine
+from firn.staging import epochs, quarantine, state
 from firn.staging.configs import current_sha
 from firn.staging.configs import load as load_config
 from firn.staging.ingest import accept
@@ -121,3 +121,21 @@ def test_what_is_quarantined_is_a_metric(
     assert results(app.handler({}, None))["shop"]["quarantined"] == ("shop.orders",)
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_quarantined" in line]
     assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}
+
+
+def test_every_dispatch_tells_the_backlog_also_one_that_failed(
+    app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stage(store, "shop", "orders")
+    stage(store, "other", "things")
+    assert "error" in results(app.handler({}, None))["other"]
+    for stream in ("shop", "other"):
+        told = state.read(store, stream)
+        assert told is not None
+        assert (told.batches, told.events, told.over) == (1, 1, False)
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    found = {line["stream"]: line["firn_backlog_events"] for line in lines if "firn_backlog_events" in line}
+    assert found == {"shop": [1.0], "other": [1.0]}
+    ages = [line["firn_oldest_uncommitted_seconds"] for line in lines if "firn_oldest_uncommitted_seconds" in line]
+    assert len(ages) == 2
+    assert all(0 <= age < 60 for [age] in ages)

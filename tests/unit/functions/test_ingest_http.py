@@ -5,15 +5,17 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from firn.staging import cuts, epochs, layout
+from firn.staging import cuts, epochs, layout, state
 from firn.staging.bodies import Limits
-from firn.staging.store import paths
+from firn.staging.store import paths, put
+from firn.streams.config import BacklogLimit
 from tests.unit.functions.conftest import FUNCTIONS
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -254,3 +256,47 @@ def test_a_webhook_id_is_the_key_where_no_idempotency_key_is_sent(app: ModuleTyp
     assert "webhook-id" in refused["message"]
     both = post(app, EVENT, webhook_id="msg_1", Idempotency_Key="k")
     assert (both[0], both[1]["duplicate"]) == (202, False)
+
+
+def shut(store: FaultyStore, stream: str = "shop") -> None:
+    now = datetime.now(UTC)
+    limit = BacklogLimit(bytes=1_000_000)
+    put(store, layout.state_path(stream), state.encode(state.judged(stream, 9, 80, 5_000_000, now, limit, now)))
+
+
+def test_a_stream_with_a_full_backlog_answers_429_and_when_to_come_again(app: ModuleType, store: FaultyStore) -> None:
+    shut(store)
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {}, "body": EVENT.decode()}
+    for headers in ({}, {"Idempotency-Key": "new"}):
+        result = app.handler(event | {"headers": headers}, Context())
+        told = json.loads(result["body"])
+        assert (result["statusCode"], result["headers"]["Retry-After"]) == (429, "30")
+        assert (told["error"], told["retry_after"]) == ("backlog_full", 30)
+        assert "5.0 MB staged (limit 1.0 MB)" in told["message"]
+    assert store.puts == [layout.state_path("shop")], "nothing was taken, not even a receipt"
+    assert post(app, EVENT.replace(b"orders", b"things"), path="/v1/streams/other")[0] == 202
+
+
+def test_what_was_acknowledged_before_is_acknowledged_again_while_the_backlog_is_full(
+    app: ModuleType, store: FaultyStore
+) -> None:
+    _, first = post(app, EVENT, Idempotency_Key="k")
+    shut(store)
+    status, again = post(app, EVENT, Idempotency_Key="k")
+    assert (status, again["batch_id"], again["duplicate"]) == (202, first["batch_id"], True)
+    assert post(app, EVENT.replace(b'{"id":1}', b'{"id":2}'), Idempotency_Key="k")[0] == 429
+
+
+def test_a_refused_request_is_taken_once_the_backlog_is_gone(app: ModuleType, store: FaultyStore) -> None:
+    shut(store)
+    assert post(app, EVENT, Idempotency_Key="k")[0] == 429
+    store.delete(layout.state_path("shop"))
+    status, taken = post(app, EVENT, Idempotency_Key="k")
+    assert (status, taken["duplicate"]) == (202, False)
+
+
+def test_what_is_throttled_is_a_metric(app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]) -> None:
+    shut(store)
+    post(app, EVENT)
+    [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "throttled" in line]
+    assert (line["stream"], line["throttled"]) == ("shop", [1.0])

@@ -1,14 +1,16 @@
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from firn.staging import layout
+from firn.staging import layout, state
 from firn.staging.batch import BatchMeta, read_meta
 from firn.staging.dead import read_dead
-from firn.staging.store import paths
+from firn.staging.store import paths, put
+from firn.streams.config import BacklogLimit
 from tests.unit.staging.storage_faults import FaultyStore
 
 
@@ -108,6 +110,26 @@ def test_an_id_with_another_body_is_dead_lettered_and_does_not_come_again(app: M
     assert failed(app.handler({"Records": [message("1", change(2))]}, None)) == []
     (path,) = paths(store, "dead/shop")
     assert [letter.reason for letter in read_dead(store, path)] == ["message_conflict"]
+
+
+def test_while_the_backlog_is_full_a_streams_messages_come_again_and_the_others_are_taken(
+    app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = datetime.now(UTC)
+    full = state.judged("shop", 9, 80, 5_000_000, now, BacklogLimit(bytes=1_000_000), now)
+    put(store, layout.state_path("shop"), state.encode(full))
+    records = [message("1", change(1)), message("2", change(2, "things"), "other"), message("3", change(3))]
+    assert failed(app.handler({"Records": records}, None)) == ["1", "3"]
+    assert (len(paths(store, "staged/other")), paths(store, "staged/shop"), paths(store, "receipts/shop")) == (
+        1,
+        [],
+        [],
+    )
+    [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "throttled" in line]
+    assert (line["stream"], line["throttled"]) == ("shop", [2.0])
+    store.delete(layout.state_path("shop"))
+    assert failed(app.handler({"Records": records}, None)) == []
+    assert [batch.accepted for batch in metas(store)] == [1, 2]
 
 
 def metas(store: FaultyStore) -> list[BatchMeta]:

@@ -9,6 +9,7 @@ from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Jobs
 from firn.staging import cuts, epochs
+from firn.streams.caps import Caps
 from firn.streams.config import CommitPolicy
 from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, run, stage
 from tests.unit.staging.storage_faults import FaultyStore
@@ -218,6 +219,16 @@ def test_a_dispatch_seals_more_than_one_epochs_worth(monkeypatch: pytest.MonkeyP
     for _ in range(count):
         stage(store)
     assert len(run(store, None).sealed) == -(-count // 5)
+
+
+def test_a_dispatch_seals_a_backlog_in_full_epochs_and_leaves_the_rest_until_it_is_due() -> None:
+    store = MemoryStore()
+    policy = CommitPolicy(every_seconds=600, caps=Caps(events=2))
+    for _ in range(21):
+        stage(store)
+    assert run(store, None, policy=policy).sealed == (1, 2)
+    assert [epoch.events for epoch in epochs.read_range(store, "shop", 1, 2)] == [16, 4]
+    assert run(store, None, policy=policy, force=True).events == 1
 
 
 _: Callable[..., Jobs] = ListOfJobs  # the fake is a Jobs

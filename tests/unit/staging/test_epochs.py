@@ -11,6 +11,7 @@ from firn.staging.batch import UnreadableBatch
 from firn.staging.ingest import accept
 from firn.staging.status import batch_status
 from firn.staging.store import Store, put
+from firn.streams.caps import Caps
 from firn.streams.config import Config
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -148,6 +149,39 @@ def test_of_many_dispatchers_sealing_at_once_each_batch_is_in_exactly_one_epoch(
     held = [batch.id for epoch in epochs.read_range(store, "shop", 1, numbers[-1]) for batch in epoch.batches]
     assert numbers == list(range(1, numbers[-1] + 1))
     assert sorted(held) == sorted(ids)
+
+
+def test_an_epoch_holds_what_its_caps_allow_and_the_next_goes_on_from_there(
+    now: datetime, stage: Callable[..., str]
+) -> None:
+    store = MemoryStore()
+    staged = [stage(store, now + n * MINUTE, count) for n, count in enumerate((2, 1, 5, 1, 1))]
+    caps = Caps(events=4, bytes=10**9)  # ten wait: the cap is 8
+    first = epochs.candidates(store, "shop", now + 9 * MINUTE, caps=caps)
+    assert [batch.id for batch in first.batches] == staged[:3]
+    assert [(batch.id, batch.events) for batch in first.left] == [(staged[3], 1), (staged[4], 1)]
+    assert epochs.seal(store, "shop", first, now=now + 9 * MINUTE, config="c", nonce="n")
+    second = epochs.candidates(store, "shop", now + 9 * MINUTE, caps=Caps(events=1))
+    assert ([batch.id for batch in second.batches], second.left) == (staged[3:], [])
+
+
+def test_what_nobody_looked_into_is_left_too(
+    now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 2)
+    store = MemoryStore()
+    staged = [stage(store, now + n * MINUTE) for n in range(3)]
+    found = epochs.candidates(store, "shop", now + 9 * MINUTE)
+    assert [(batch.id, batch.events) for batch in found.left] == [(staged[2], 0)]
+    assert found.left[0].bytes > 1_000
+
+
+def test_a_footer_is_read_once(now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    stage(store, now)
+    first = epochs.candidates(store, "shop", now)
+    monkeypatch.setattr(epochs, "read_meta", None)
+    assert epochs.candidates(store, "shop", now) == first
 
 
 def test_foreign_objects_are_left_out(

@@ -9,7 +9,16 @@ import pytest
 
 from firn.changes.declared import DecodeSettings
 from firn.changes.types import parse as parse_type
-from firn.streams.config import CatalogConfig, ColumnDeclaration, CommitPolicy, StreamConfig, TableRule, parse
+from firn.streams.caps import Caps
+from firn.streams.config import (
+    BacklogLimit,
+    CatalogConfig,
+    ColumnDeclaration,
+    CommitPolicy,
+    StreamConfig,
+    TableRule,
+    parse,
+)
 from firn.streams.partitions import Partition
 
 DESIGN = """\
@@ -19,7 +28,8 @@ streams:
   shop:
     envelope: debezium              # … | auto
     unavailable_value: __custom_unavail
-    commit: {every: 5m, size: 10MiB}
+    commit: {every: 5m, size: 10MiB, max_size: 64MB, max_events: 70000}
+    backlog: {bytes: 2GB, events: 9000000, age: 6h}
     debezium: {decimal.handling.mode: string, time.precision.mode: isostring, binary.handling.mode: hex,
                interval.handling.mode: string}
     out_of_range: dead_letter
@@ -57,7 +67,8 @@ def test_the_whole_of_the_design_page_is_read() -> None:
         tables=(),
         envelope="debezium",
         unavailable_value="__custom_unavail",
-        commit=CommitPolicy(300, 10 * 2**20),
+        commit=CommitPolicy(300, 10 * 2**20, Caps(64_000_000, 70_000)),
+        backlog=BacklogLimit(2_000_000_000, 9_000_000, 6 * 3600),
         decimal="string",
         time="isostring",
         binary="hex",
@@ -91,7 +102,8 @@ def test_what_is_left_out_has_the_defaults_of_the_sources() -> None:
     assert (config.catalog, config.warehouse) == (CatalogConfig(), "")
     shop = config.streams["shop"]
     assert shop == StreamConfig(name="shop", tables=(TableRule("*", "shop.{table}"),))
-    assert shop.commit == CommitPolicy(every_seconds=60, size_bytes=100_000_000)
+    assert shop.commit == CommitPolicy(60, 100_000_000, Caps(256_000_000, 5_000_000))
+    assert shop.backlog == BacklogLimit(10_000_000_000, None, None)
     assert shop.settings == DecodeSettings()
 
 
@@ -186,3 +198,8 @@ def test_importing_the_configuration_imports_no_yaml() -> None:
     # -S: a site's own hooks may import anything.
     environment = {"PYTHONPATH": "layers/core/python"}
     assert subprocess.run([sys.executable, "-S", "-c", code], env=environment, check=False).returncode == 0
+
+
+def test_who_commits_in_large_portions_gets_epochs_that_hold_them() -> None:
+    config = parse("streams: {shop: {commit: {size: 1GB}, tables: {a.b: {to: shop.b}}}}")
+    assert config.streams["shop"].commit.caps.bytes == 10**9

@@ -34,6 +34,7 @@ def test_the_example_errors_are_what_the_parser_says() -> None:
 
 def test_every_setting_and_every_word_is_documented() -> None:
     words = [*reading._STREAM_KEYS, *reading._RULE_KEYS, *reading._DEBEZIUM]
+    words += [f"commit.{key}" for key in reading._COMMIT_KEYS] + [f"backlog.{key}" for key in reading._BACKLOG_KEYS]
     for kind in (config.Envelope, config.Mode, config.SnapshotReads, config.CatalogType, declared.OutOfRange):
         words += get_args(kind)
     for kind in (declared.DecimalMode, declared.TimeMode, declared.BinaryMode, declared.IntervalMode):

@@ -6,6 +6,7 @@ A batch keeps one Idempotency-Key over all its tries, so a try whose answer was 
 import gzip
 import http.client
 import json
+import logging
 import random
 import socket
 import time
@@ -17,6 +18,7 @@ from urllib.parse import quote, urlsplit
 
 from firn.errors import RequestError, TransientError
 
+_log = logging.getLogger(__name__)
 # Not the module's own generator: forked senders would share its seed, and a background thread its state.
 _RANDOM = random.SystemRandom()
 RETRIED_STATUSES = frozenset({429, 502, 503, 504})
@@ -44,16 +46,27 @@ class StreamUnreachable(TransientError):
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how long to try: waits double from `first_wait` up to `longest_wait` (seconds), with jitter."""
+    """How often and how long to try: waits double from `first_wait` up to `longest_wait` (seconds), with jitter.
+
+    A 429 that says when to come again (Retry-After) is no failure: the stream is busy, and is asked again after exactly
+    that time, for `patience` seconds in all.
+    """
 
     tries: int = 8
     first_wait: float = 0.2
     longest_wait: float = 10.0
+    patience: float = 900.0
 
     def wait(self, failures: int, asked: float | None, jitter: float) -> float:
         """Seconds to wait after this many `failures`; `asked` is the server's Retry-After, `jitter` in [0, 1)."""
         backoff: float = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * (0.5 + jitter / 2)
         return max(backoff, min(asked, self.longest_wait) if asked is not None else 0.0)
+
+    def busy_wait(self, waited: float, asked: float | None) -> float | None:
+        """Seconds to wait for a busy stream after `waited` seconds already; None: patience is at its end, or the stream
+        does not say how long."""
+        wait = None if asked is None else max(asked, self.first_wait)
+        return wait if wait is not None and waited + wait <= self.patience else None
 
 
 class StreamClient:
@@ -105,7 +118,7 @@ class StreamClient:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> dict[str, Any]:
         """One request with retries; returns the JSON object of the answer. Raises as `post` does."""
-        failures, reason = 0, ""
+        failures, reason, waited = 0, "", 0.0
         while True:
             asked: float | None = None
             try:
@@ -119,9 +132,19 @@ class StreamClient:
                 if status not in RETRIED_STATUSES:
                     raise _refusal(status, text)
                 reason = f"HTTP {status}"
+                busy = self._retry.busy_wait(waited, asked) if status == 429 else None
+                if busy is not None:
+                    if not waited:
+                        _log.warning("%s; waiting up to %.0f s", _refusal(status, text), self._retry.patience)
+                    waited += busy
+                    self._sleep(busy)
+                    continue
+                if status == 429:
+                    reason = str(_refusal(status, text))
             failures += 1
             if failures >= self._retry.tries:
-                raise StreamUnreachable(f"{method} {self.url}{path}: {reason}, {failures} tries")
+                waits = f", {waited:.0f} s of waiting as it asked" if waited else ""
+                raise StreamUnreachable(f"{method} {self.url}{path}: {reason}, {failures} tries{waits}")
             self._sleep(self._retry.wait(failures, asked, _RANDOM.random()))
 
     def close(self) -> None:

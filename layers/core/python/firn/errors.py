@@ -32,12 +32,14 @@ class ConfigError(TerminalError):
 
 
 class RequestError(TerminalError):
-    """A whole request can't be taken. `status` is the HTTP status to answer, `code` a word for machines."""
+    """A whole request can't be taken. `status` is the HTTP status to answer, `code` a word for machines, `retry_after`
+    the seconds after which it is worth another try (None: it never is)."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.retry_after = retry_after
 
 
 class EventError(TerminalError):

@@ -130,7 +130,7 @@ def stack(folder: Path) -> Check:
     except NoStack as error:
         return Check("stack", None, str(error))
     try:
-        with StreamClient(found.url, timeout=10, retry=Retry(tries=1)) as client:
+        with StreamClient(found.url, timeout=10, retry=Retry(tries=1, patience=0)) as client:
             client.request("GET", "/v1/health")
     except FirnError as error:
         return Check("stack", False, str(error), f"look into {folder}/logs, or start it again: firn up")

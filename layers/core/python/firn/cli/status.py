@@ -1,21 +1,39 @@
 """`firn status`: what each stream holds that is not in its tables yet, and what needs a look."""
 
-from datetime import UTC, datetime
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firn.cli.options import DEFAULT_DIR, Dir, Json
-from firn.cli.output import ago, print_json, print_table
+from firn.cli.output import ago, print_json, print_table, size
 from firn.cli.stack import find_stack
 
+if TYPE_CHECKING:
+    from firn.cli.stream_status import StreamStatus
 
-def command(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Say for each stream what is staged, sealed, committed and dead, and what to know about its order and keys."""
-    from firn.cli.stream_status import stream_statuses
+
+def command(
+    folder: Dir = DEFAULT_DIR,
+    hours: Annotated[float, typer.Option(help="How far back freshness is measured.", min=0.01, max=168)] = 1.0,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the freshness into FILE.svg.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
+    its order and keys."""
+    from firn.cli.stream_status import commits_by_stream, stream_statuses
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
-    found = stream_statuses(stack.store(), stack.catalog(), now)
+    window = timedelta(hours=hours)
+    found = stream_statuses(stack.store(), stack.catalog(), now, window)
+    if plot is not None:
+        from firn.cli.plot import freshness_svg
+
+        plot.write_text(freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now), "utf-8")
+        typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     if as_json:
         print_json(found)
         return
@@ -39,6 +57,34 @@ def command(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
             for one in found
         ],
     )
+    _print_freshness(found)
     for one in found:
         for note in one.notes:
             typer.echo(f"{one.stream}: {note}")
+
+
+def _print_freshness(found: "Sequence[StreamStatus]") -> None:
+    """From acceptance to commit, and what waits; nothing where there is neither."""
+    if any(one.freshness.commits or one.oldest_seconds is not None for one in found):
+        print_table(
+            ["stream", "oldest waits", "p50", "p99", "events/s", "bytes/s", "in commits"],
+            [
+                (
+                    one.stream,
+                    _seconds(one.oldest_seconds),
+                    _seconds(one.freshness.p50),
+                    _seconds(one.freshness.p99),
+                    None if one.freshness.events_per_second is None else round(one.freshness.events_per_second),
+                    None if one.freshness.bytes_per_second is None else size(round(one.freshness.bytes_per_second)),
+                    one.freshness.commits,
+                )
+                for one in found
+            ],
+        )
+    waiting = [(one.stream, table, _seconds(age)) for one in found for table, age in one.oldest_by_table.items()]
+    if waiting:
+        print_table(["stream", "table", "oldest waits"], waiting)
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.1f} s"

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from firn.cli.waiting import age, ages
 from firn.errors import ConfigError
-from firn.staging import configs, cuts, epochs, layout, quarantine, replays
+from firn.staging import backlog, configs, cuts, epochs, freshness, layout, quarantine, replays
 from firn.staging.dead import count_dead
+from firn.staging.freshness import Commit, Freshness
 from firn.staging.replay import acknowledged
 from firn.staging.store import Store, get, listing
 from firn.streams.config import StreamConfig
@@ -25,7 +27,9 @@ _READS_AT_ONCE: Final = 16
 @dataclass(frozen=True)
 class StreamStatus:
     """One stream. `pending`: staged and in no epoch; `sealed`: in an epoch, in no cut. `dead_waiting`:
-    dead letters that no replay has taken. `notes` are for people."""
+    dead letters that no replay has taken. `oldest_seconds`: how long the oldest uncommitted change has waited, and
+    `oldest_by_table` that of each table (at most: an epoch does not say which of its batches a table is in); None and
+    left out where none waits. `freshness` is that of the last hour's commits. `notes` are for people."""
 
     stream: str
     pending_events: int
@@ -39,11 +43,25 @@ class StreamStatus:
     keyless_tables: tuple[str, ...]
     without_position: bool
     quarantined: tuple[str, ...]
+    oldest_seconds: float | None
+    oldest_by_table: dict[str, float]
+    freshness: Freshness
     notes: tuple[str, ...]
 
 
-def stream_statuses(store: Store, catalog: "Catalog", now: datetime) -> list[StreamStatus]:
-    """The status of every configured stream, by name; [] if no configuration is published.
+def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
+    """What each configured stream committed at `since` or later. Raises StorageUnavailable, UnreadableBatch."""
+    try:
+        config = configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return {}
+    return {name: freshness.read_commits(store, name, since) for name in sorted(config.streams)}
+
+
+def stream_statuses(
+    store: Store, catalog: "Catalog", now: datetime, window: timedelta = timedelta(hours=1)
+) -> list[StreamStatus]:
+    """The status of every configured stream, by name; [] if no configuration is published. `window`: of the freshness.
 
     Raises StorageUnavailable, UnreadableBatch.
     """
@@ -55,27 +73,27 @@ def stream_statuses(store: Store, catalog: "Catalog", now: datetime) -> list[Str
         return []
     tables = list_tables(catalog)
     return [
-        _status(store, config.streams[name], [one for one in tables if one.stream == name], now)
+        _status(store, config.streams[name], [one for one in tables if one.stream == name], now, now - window)
         for name in sorted(config.streams)
     ]
 
 
-def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary]", now: datetime) -> StreamStatus:
+def _status(
+    store: Store, settings: StreamConfig, tables: "Sequence[TableSummary]", now: datetime, since: datetime
+) -> StreamStatus:
     stream = settings.name
     committed = cuts.newest(store, stream)
     cut = cuts.read(store, stream, committed) if committed else None
-    free = epochs.candidates(store, stream, now, above=committed)
     known = quarantine.read_all(store, stream)
     # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
-    uncut = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
-    open_epochs = [epochs.read(store, stream, n) for n in (*known.held_epochs(), *uncut)]
+    found = backlog.look(store, stream, now, held=True)
     dead, waiting = _dead_letters(store, stream)
     keyless = tuple(one.name for one in tables if one.mode == "append" and not one.key)
     ordered = settings.order_by is not None
-    positionless = not ordered and _without_position(store, stream, [batch.path for batch in free.batches])
+    positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
     notes = [
-        f"{name} is quarantined ({found.reason}): {found.message}; {found.advice}"
-        for name, found in known.all_held(settings.generation).items()
+        f"{name} is quarantined ({case.reason}): {case.message}; {case.advice}"
+        for name, case in known.all_held(settings.generation).items()
     ]
     if positionless:
         notes.append(
@@ -91,10 +109,10 @@ def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(
         stream=stream,
-        pending_events=sum(batch.events for batch in free.batches),
-        pending_batches=len(free.batches),
-        sealed_events=sum(epoch.events for epoch in open_epochs if epoch),
-        sealed_epochs=len(open_epochs),
+        pending_events=sum(batch.events for batch in found.free),
+        pending_batches=len(found.free),
+        sealed_events=sum(batch.events for batch in found.sealed),
+        sealed_epochs=found.epochs,
         committed_epoch=committed,
         committed_at=datetime.fromisoformat(cut.made_at) if cut else None,
         dead_letters=dead,
@@ -102,6 +120,9 @@ def _status(store: Store, settings: StreamConfig, tables: "Sequence[TableSummary
         keyless_tables=keyless,
         without_position=positionless,
         quarantined=known.names(settings.generation),
+        oldest_seconds=age(store, found.first, now),
+        oldest_by_table=ages(store, settings, found, cut, now),
+        freshness=freshness.measured(freshness.read_commits(store, stream, since)),
         notes=tuple(notes),
     )
 

@@ -16,8 +16,19 @@ def command(
     schedules: Annotated[
         bool, typer.Option("--schedules/--no-schedules", help="Run scheduled functions, or only what is asked for.")
     ] = True,
+    rate: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of requests a second, 0 for all.")] = "5MB",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C: HTTP and SQS ingress, storage, and Spark jobs. Loopback only."""
     from firn_local import Options, up
 
-    raise typer.Exit(up(Options(dir=folder, s3=s3, port=port, config=config, schedules=schedules)))
+    given = Options(dir=folder, s3=s3, port=port, config=config, schedules=schedules, rate=_bytes(rate))
+    raise typer.Exit(up(given))
+
+
+def _bytes(text: str) -> int:
+    from firn.streams.quantities import size
+
+    try:
+        return 0 if text.strip() == "0" else size(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--rate") from error

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.jobs import measuring
 from firn.jobs import quarantine as rules
 from firn.jobs.cutting import write_cut
 from firn.jobs.failures import Failure
@@ -21,7 +22,7 @@ from firn.jobs.quarantine import Standing
 from firn.jobs.renumber import renumber
 from firn.jobs.targets import Target, route
 from firn.jobs.work import Work, look
-from firn.staging import attempts, epochs, layout, quarantine
+from firn.staging import attempts, backlog, epochs, layout, quarantine
 from firn.staging.epochs import Epoch
 from firn.staging.metrics import dead_lines
 from firn.staging.quarantine import Quarantine
@@ -54,6 +55,10 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         if held is None:
             held, outcomes = _Job(work, attempt, log, now).run()
         failed = [outcome for outcome in outcomes if outcome.status == "failed"]
+        if held is None and not failed:
+            for line in measuring.lines(work, outcomes, first, attempt, time.monotonic() - started, now()):
+                log(line)
+            backlog.reopen(store, work.settings, now())
     except Exception as error:  # noqa: BLE001 (the job's edge: whatever it is, say it in one line and exit 1)
         found = lake.failure(error)
         log(head | {"status": "failed", "error": found.text})

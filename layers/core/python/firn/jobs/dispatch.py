@@ -89,7 +89,7 @@ def dispatch(
         # A job runs under the configuration of its last epoch: what was mended there has to be in one.
         last = epochs.read(store, stream, waiting[-1]) if waiting else None
         if last is None or last.config != config:
-            found = epochs.candidates(store, stream, now, above=committed, whole=True)
+            found = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
             fresh = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
             sealed += [fresh] if fresh else []
             waiting = _waiting(store, stream, committed, known)
@@ -151,7 +151,7 @@ def _seal_all(
     sealed: list[epochs.Epoch] = []
     lost = 0
     while lost < _SEAL_TRIES:
-        found = epochs.candidates(store, stream, now, above=committed, whole=whole)
+        found = epochs.candidates(store, stream, now, above=committed, whole=whole, caps=policy.caps)
         if not found.batches or not (at_once or _worth_sealing(found, now, policy, tick)):
             break
         epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
@@ -160,20 +160,20 @@ def _seal_all(
             continue
         _log.info("sealed", extra={"stream": stream, "epoch": epoch.n, "batches": len(epoch.batches)})
         sealed.append(epoch)
-        if len(found.batches) < epochs.MAX_BATCHES:
+        if not found.left:
             break
     return sealed
 
 
 def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy, tick: timedelta) -> bool:
-    """Whether the stream's policy is due. Heartbeats alone shall not make an epoch a minute for ever."""
+    """Whether the stream's policy is due, or an epoch is full. Heartbeats alone shall not make an epoch a minute."""
     changes = [batch for batch in found.batches if batch.events]
     if not changes:
-        return now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
+        return bool(found.left) or now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
     oldest = min(layout.time_of(batch.id) for batch in changes)
     age = max(now - oldest, timedelta())  # another function's clock may be ahead
     due = age + tick >= timedelta(seconds=policy.every_seconds)
-    return due or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
+    return due or bool(found.left) or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
 
 
 def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:

@@ -16,6 +16,7 @@ from firn.staging import layout, quarantine
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.staging.remembered import Remembered
 from firn.staging.store import Store, get, listing, paths, put_if_absent
+from firn.streams.caps import Caps
 
 _log: Final = logging.getLogger(__name__)
 
@@ -60,9 +61,12 @@ class Epoch(msgspec.Struct, frozen=True):
 
 _decode = msgspec.json.Decoder(Epoch).decode
 encode = msgspec.json.encode
-# Epochs never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
+DEFAULT_CAPS: Final = Caps()
+# Epochs and batches never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
 _known: Final = Remembered[tuple[str, int], Epoch]()
+_metas: Final = Remembered[str, BatchMeta]()
 _KNOWN_LIMIT: Final = 20_000
+_METAS_LIMIT: Final = 4 * MAX_BATCHES
 _RECENT: Final = 10_000  # epochs, looked through first: half a day of one every few seconds
 _READ_AT_ONCE: Final = 64
 
@@ -109,15 +113,25 @@ def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epo
 
 
 class Candidates(msgspec.Struct, frozen=True):
-    """Staged and in no epoch yet, with the number that the next epoch would get."""
+    """Staged and in no epoch yet, with the number that the next epoch would get. `left`: what that epoch can't hold;
+    beyond MAX_BATCHES nobody has looked how many events there are, and they stand as none."""
 
     next_n: int
     batches: list[EpochBatch]
     metas: list[BatchMeta]
+    left: list[EpochBatch] = []
 
 
-def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whole: bool = False) -> Candidates:
-    """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES.
+def candidates(
+    store: Store,
+    stream: str,
+    now: datetime,
+    *,
+    above: int = 0,
+    whole: bool = False,
+    caps: Caps = DEFAULT_CAPS,
+) -> Candidates:
+    """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
     Lists from an overlap before the newest epoch (`whole`: everything, which also finds what a long-delayed retry put
     behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is 1 + the
@@ -141,11 +155,15 @@ def candidates(store: Store, stream: str, now: datetime, *, above: int = 0, whol
     known = {batch for batch, _, _ in free}
     again = [batch for n in lifted if not cases[n].again for batch in left_of(store, stream, n, sealed)]
     free += [(batch.id, batch.path, batch.bytes) for batch in again if batch.id not in known]
-    found = _read_metas(store, sorted(free)[:MAX_BATCHES])
+    free.sort()
+    found = _read_metas(store, free[:MAX_BATCHES])
+    grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
+    count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
-        batches=[batch for batch, _ in found],
-        metas=[meta for _, meta in found],
+        batches=[batch for batch, _ in found[:count]],
+        metas=[meta for _, meta in found[:count]],
+        left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[MAX_BATCHES:]],
     )
 
 
@@ -239,12 +257,18 @@ def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tupl
     def look(candidate: tuple[str, str, int]) -> tuple[EpochBatch, BatchMeta] | None:
         batch, path, size = candidate
         try:
-            meta = read_meta(store, path, size)
+            meta = known.get(batch) or read_meta(store, path, size)
         except UnreadableBatch as error:
             _log.error("left out of every epoch: %s", error)
             return None
-        return None if meta is None else (EpochBatch(batch, path, size, meta.accepted), meta)
+        if meta is None:
+            return None
+        known[batch] = meta
+        return EpochBatch(batch, path, size, meta.accepted), meta
 
+    known = _metas.of(store)
+    if len(known) > _METAS_LIMIT:
+        known.clear()
     if len(free) < 4:
         return [found for found in map(look, free) if found]
     with ThreadPoolExecutor(max_workers=16) as pool:

@@ -83,6 +83,18 @@ def accept(
     return _stage(store, config, settings, parsed, batch, duplicate=False)
 
 
+def accepted_before(
+    store: Store, stream: str, body: bytes, key: str, key_header: receipts.Header = "Idempotency-Key"
+) -> Accepted | None:
+    """The answer that an earlier try of this request had, or should have had; None if it has to be staged yet.
+
+    Writes nothing. Raises StorageUnavailable.
+    """
+    receipt = receipts.find(store, stream, key, body, key_header)
+    meta = None if receipt is None else read_meta(store, layout.staged_path(receipt.batch))
+    return None if meta is None else _answer_again(store, meta)
+
+
 def accept_messages(
     store: Store,
     config: Config,

@@ -5,7 +5,7 @@
     epochs/{stream}/{n:020d}.json                               cuts/{stream}/{n:020d}.json, cuts/_kept/{name}.json
     receipts/{stream}/{sha256 of the key}, ….2, ….3            config/{sha}.yaml, config/current.json
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
-    rebuilds/{run}.json
+    rebuilds/{run}.json                                         state/{stream}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -246,6 +246,11 @@ def receipt_path(stream: str, key: str, kind: str = "", link: int = 1) -> str:
 def config_path(sha: str) -> str:
     """A configuration by the hash of its text."""
     return f"config/{sha}.yaml"
+
+
+def state_path(stream: str) -> str:
+    """What of `stream` waits, as dispatch saw it last; like config/current.json it is overwritten."""
+    return f"state/{stream}.json"
 
 
 def rebuild_path(run: str) -> str:

@@ -1,13 +1,13 @@
-"""The counter `dlq_total{stream,table,reason}`, as lines in CloudWatch's embedded metric format. Pure.
+"""Metrics as lines in CloudWatch's embedded metric format. Pure.
 
 The functions and the commit job print such a line each; CloudWatch Logs makes metrics of them, and a line is plain JSON
-for everybody else. The same number also counts under {stream} alone, which is what an alarm looks at.
+for everybody else. `dlq_total{stream,table,reason}` also counts under {stream} alone, which is what an alarm looks at.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from firn.errors import EventError
 from firn.staging.dead import Counts
@@ -16,28 +16,38 @@ from firn.streams.config import StreamConfig
 NAMESPACE: Final = "Firn"
 DEAD: Final = "dlq_total"
 UNKNOWN: Final = "unknown"
+Unit = Literal["Count", "Bytes", "Seconds"]
+
+
+def emf(
+    dimensions: Mapping[str, str],
+    values: Mapping[str, tuple[float, Unit]],
+    when: datetime,
+    also: Sequence[str] = (),
+) -> dict[str, Any]:
+    """One line: `values` (name -> number, unit) under all `dimensions`, and once more under those of `also` alone."""
+    return {
+        "_aws": {
+            "Timestamp": int(when.timestamp() * 1000),
+            "CloudWatchMetrics": [
+                {
+                    "Namespace": NAMESPACE,
+                    "Dimensions": [list(dimensions), *([list(also)] if also else [])],
+                    "Metrics": [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()],
+                }
+            ],
+        },
+        **dimensions,
+        **{name: value for name, (value, _) in values.items()},
+    }
 
 
 def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datetime) -> Iterator[dict[str, Any]]:
     """A line for each source table and reason. `counts`: table ("": not known) -> reason -> letters; `when`: aware."""
     for table, reasons in counts.items():
         for reason, letters in reasons.items():
-            yield {
-                "_aws": {
-                    "Timestamp": int(when.timestamp() * 1000),
-                    "CloudWatchMetrics": [
-                        {
-                            "Namespace": NAMESPACE,
-                            "Dimensions": [["stream", "table", "reason"], ["stream"]],
-                            "Metrics": [{"Name": DEAD, "Unit": "Count"}],
-                        }
-                    ],
-                },
-                "stream": stream,
-                "table": table or UNKNOWN,
-                "reason": reason,
-                DEAD: letters,
-            }
+            names = {"stream": stream, "table": table or UNKNOWN, "reason": reason}
+            yield emf(names, {DEAD: (letters, "Count")}, when, also=["stream"])
 
 
 def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, int]]:

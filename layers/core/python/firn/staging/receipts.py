@@ -48,6 +48,13 @@ def put(store: Store, path: str, mine: Receipt) -> Receipt:
     return _decode(data)
 
 
+def find(store: Store, stream: str, key: str, body: bytes, header: Header = "Idempotency-Key") -> Receipt | None:
+    """The receipt that `key` has for this very body, None if it has none. Writes nothing. Raises StorageUnavailable."""
+    data = get(store, layout.receipt_path(stream, key, "" if header == "Idempotency-Key" else header))
+    found = None if data is None else _decode(data)
+    return found if found is not None and found.body == hashlib.sha256(body).hexdigest() else None
+
+
 def claim(
     store: Store, key: str, body: bytes, batch: str, header: Header = "Idempotency-Key", config: str = ""
 ) -> tuple[Receipt, bool]:

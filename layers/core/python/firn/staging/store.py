@@ -9,8 +9,9 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 import obstore.store
@@ -49,6 +50,14 @@ class Store(Protocol):
 
     def delete(self, paths: str) -> Any:
         """Remove one object."""
+
+
+class Stored(NamedTuple):
+    """An object in a listing. `modified`: when the storage took it, by its own clock (S3 tells whole seconds)."""
+
+    path: str
+    size: int
+    modified: datetime
 
 
 def open_store(url: str) -> Store:
@@ -145,15 +154,34 @@ def exists(store: Store, path: str) -> bool:
     return True
 
 
-def listing(store: Store, prefix: str, after: str | None = None) -> list[tuple[str, int]]:
-    """(path, size in bytes) of all objects below `prefix` whose path is greater than `after`, sorted by path.
+def modified(store: Store, path: str) -> datetime | None:
+    """When the storage took `path`, by its own clock; None if there is no object. Raises StorageUnavailable."""
+    try:
+        found: datetime = store.head(path)["last_modified"]
+    except (BaseError, OSError) as error:
+        if _absent(error):
+            return None
+        raise _unavailable("look at", path, error) from error
+    return found
+
+
+def objects(store: Store, prefix: str, after: str | None = None) -> list[Stored]:
+    """All objects below `prefix` whose path is greater than `after`, sorted by path.
 
     Sorted by us: a local store lists in any order. Raises StorageUnavailable.
     """
     try:
-        return sorted((str(meta["path"]), int(meta["size"])) for meta in _listed(store, prefix, after))
+        return sorted(
+            Stored(str(meta["path"]), int(meta["size"]), meta["last_modified"])
+            for meta in _listed(store, prefix, after)
+        )
     except (BaseError, OSError) as error:
         raise _unavailable("list", prefix, error) from error
+
+
+def listing(store: Store, prefix: str, after: str | None = None) -> list[tuple[str, int]]:
+    """(path, size in bytes) of `objects`."""
+    return [(path, size) for path, size, _ in objects(store, prefix, after)]
 
 
 def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:

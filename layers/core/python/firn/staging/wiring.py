@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from firn.staging.configs import CurrentConfig
 from firn.staging.settings import Settings
+from firn.staging.state import Gate
 from firn.staging.store import Store, open_store
 
 
@@ -14,6 +15,7 @@ class Staging(NamedTuple):
     settings: Settings
     store: Store
     config: CurrentConfig
+    gate: Gate
 
 
 @cache
@@ -24,4 +26,4 @@ def staging() -> Staging:
     """
     settings = Settings.from_environment()
     store = open_store(settings.staging)
-    return Staging(settings, store, CurrentConfig(store))
+    return Staging(settings, store, CurrentConfig(store), Gate(store))

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from firn.errors import EventError
+from firn.streams.caps import Caps
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 
@@ -38,13 +39,25 @@ class ColumnDeclaration:
 
 @dataclass(frozen=True)
 class CommitPolicy:
-    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged).
-    While a job is up, `fresh_seconds` after the first; it stays up for `linger_seconds` after the last."""
+    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged); and
+    how much one epoch holds (`caps`). While a job is up, `fresh_seconds` after the first; it stays up for
+    `linger_seconds` after the last."""
 
     every_seconds: int = 60
     size_bytes: int = 100_000_000
     fresh_seconds: int = 2
     linger_seconds: int = 60
+    caps: Caps = field(default_factory=Caps)
+
+
+@dataclass(frozen=True)
+class BacklogLimit:
+    """How much may wait for its commit before the stream takes nothing more: `bytes` (staged), `events`, or the oldest
+    of them for `age_seconds`; None: however many, however long."""
+
+    bytes: int = 10_000_000_000
+    events: int | None = None
+    age_seconds: int | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +112,7 @@ class StreamConfig:
     envelope: Envelope = "debezium"
     unavailable_value: str = UNAVAILABLE
     commit: CommitPolicy = CommitPolicy()
+    backlog: BacklogLimit = BacklogLimit()
     decimal: "DecimalMode" = "precise"
     time: "TimeMode" = "adaptive"
     binary: "BinaryMode" = "bytes"

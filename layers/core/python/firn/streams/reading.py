@@ -8,8 +8,10 @@ from firn.changes import types
 from firn.changes.declared import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
 from firn.errors import EventError
 from firn.streams import partitions, quantities
+from firn.streams.caps import Caps
 from firn.streams.config import (
     UNAVAILABLE,
+    BacklogLimit,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -28,14 +30,18 @@ from firn.streams.targets import check_targets
 from firn.streams.yaml_lines import YamlProblem, read
 
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
 _RESERVED: Final = "_firn_"
 _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _STREAM_KEYS: Final = (
-    "envelope", "unavailable_value", "commit", "debezium", "out_of_range", "generation", "order_by", "job", "tables",
+    "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by", "job",
+    "tables",
 )  # fmt: skip
+_COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
+_BACKLOG_KEYS: Final = ("bytes", "events", "age")
 _RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "partition_by", "columns", "ignore")
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
@@ -114,8 +120,6 @@ def _as_stream_name(text: str) -> str:
 
 def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
     section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
-    commit = section.section("commit")
-    commit.allow_only(("every", "size", "fresh", "linger"))
     debezium = section.section("debezium")
     debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
     out_of_range: OutOfRange = "null"
@@ -127,12 +131,8 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         tables=_tables(name, section, placed),
         envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
-        commit=CommitPolicy(
-            commit.parsed("every", quantities.seconds, CommitPolicy.every_seconds, "60s"),
-            commit.parsed("size", quantities.size, CommitPolicy.size_bytes, "100MB"),
-            commit.parsed("fresh", quantities.seconds, CommitPolicy.fresh_seconds, "2s"),
-            commit.parsed("linger", quantities.seconds_or_none, CommitPolicy.linger_seconds, "60s"),
-        ),
+        commit=_commit(section.section("commit")),
+        backlog=_backlog(section.section("backlog")),
         decimal=debezium.choice("decimal.handling.mode", DecimalMode, "decimal mode", "precise"),
         time=debezium.choice("time.precision.mode", TimeMode, "time mode", "adaptive"),
         binary=debezium.choice("binary.handling.mode", BinaryMode, "binary mode", "bytes"),
@@ -141,6 +141,36 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=section.text("order_by", "the name of the field that orders the changes"),
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
+    )
+
+
+def _commit(section: Section) -> CommitPolicy:
+    section.allow_only(_COMMIT_KEYS)
+    size = section.parsed("size", quantities.size, CommitPolicy.size_bytes, "100MB")
+    # Whoever commits in larger portions than the default epoch wants larger epochs too.
+    at_least = max(Caps.bytes, size)
+    caps = Caps(
+        section.parsed("max_size", quantities.size, at_least, "256MB"),
+        section.integer("max_events", 1, _MOST_EVENTS, Caps.events),
+    )
+    if caps.bytes < size:
+        section.note("max_size", f"is less than size: no epoch could hold so much; write {at_least // 10**6}MB")
+    return CommitPolicy(
+        section.parsed("every", quantities.seconds, CommitPolicy.every_seconds, "60s"),
+        size,
+        section.parsed("fresh", quantities.seconds, CommitPolicy.fresh_seconds, "2s"),
+        section.parsed("linger", quantities.seconds_or_none, CommitPolicy.linger_seconds, "60s"),
+        caps,
+    )
+
+
+def _backlog(section: Section) -> BacklogLimit:
+    section.allow_only(_BACKLOG_KEYS)
+    some = 10_000_000
+    return BacklogLimit(
+        section.parsed("bytes", quantities.size, BacklogLimit.bytes, "10GB"),
+        section.integer("events", 1, _MOST_EVENTS, some) if section.has("events") else None,
+        section.parsed("age", quantities.seconds, None, "6h"),
     )
 
 
