@@ -67,7 +67,7 @@ def test_the_whole_of_the_design_page_is_read() -> None:
         tables=(),
         envelope="debezium",
         unavailable_value="__custom_unavail",
-        commit=CommitPolicy(300, 10 * 2**20, Caps(64_000_000, 70_000)),
+        commit=CommitPolicy(300, 10 * 2**20, caps=Caps(64_000_000, 70_000)),
         backlog=BacklogLimit(2_000_000_000, 9_000_000, 6 * 3600),
         decimal="string",
         time="isostring",
@@ -102,7 +102,7 @@ def test_what_is_left_out_has_the_defaults_of_the_sources() -> None:
     assert (config.catalog, config.warehouse) == (CatalogConfig(), "")
     shop = config.streams["shop"]
     assert shop == StreamConfig(name="shop", tables=(TableRule("*", "shop.{table}"),))
-    assert shop.commit == CommitPolicy(60, 100_000_000, Caps(256_000_000, 5_000_000))
+    assert shop.commit == CommitPolicy(60, 100_000_000, caps=Caps(256_000_000, 5_000_000))
     assert shop.backlog == BacklogLimit(10_000_000_000, None, None)
     assert shop.settings == DecodeSettings()
 

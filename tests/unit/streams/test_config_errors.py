@@ -58,7 +58,7 @@ def test_history_says_when_to_expect_it() -> None:
         ("generation: 4294967296", "is not a whole number from 0 to 4294967295"),
         ("commit: {max_size: 10MB}", "streams.shop.commit.max_size: is less than size: no epoch could hold so much"),
         ("commit: {max_events: 0}", "'0' is not a whole number from 1 to 1000000000000; write 5000000"),
-        ("commit: {most: 1}", "streams.shop.commit.most: is not a setting; write one of every, size, max_size"),
+        ("commit: {most: 1}", "streams.shop.commit.most: is not a setting; write one of every, size, fresh, linger"),
         ("backlog: {bytes: 10}", "streams.shop.backlog.bytes: '10' is not a size; write 10MB"),
         ("backlog: {events: many}", "'many' is not a whole number from 1 to 1000000000000; write 10000000"),
         ("backlog: {age: 2d}", "streams.shop.backlog.age: '2d' is not from 1s to 24h; write 60s"),
