@@ -2,6 +2,7 @@
 
 import json
 import time
+import urllib.request
 
 import boto3
 import pytest
@@ -31,6 +32,13 @@ def ids(stack: Stack) -> list[int]:
         return []
 
 
+def scraped(stack: Stack) -> dict[str, float]:
+    """GET /metrics, as series to value."""
+    with urllib.request.urlopen(f"{stack.about['url']}/metrics", timeout=30) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    return {series: float(value) for series, value in (line.rsplit(" ", 1) for line in lines)}
+
+
 @pytest.mark.spark
 def test_the_schedule_alone_commits_what_came_by_queue_and_by_http(stack: Stack) -> None:
     [url] = [url for name, url in stack.about["queues"].items() if "Dead" not in name]
@@ -54,3 +62,13 @@ def test_the_schedule_alone_commits_what_came_by_queue_and_by_http(stack: Stack)
         assert time.monotonic() < deadline, shop
         time.sleep(0.5)
     assert stack.firn("query", "--json", "SELECT count(*) AS n FROM shop.t").stdout.replace(" ", "").count('"n":2') == 1
+    while not (shop := json.loads(stack.firn("status", "--json").stdout)[0])["freshness"]["events"]:
+        assert time.monotonic() < deadline, shop
+        time.sleep(0.5)
+    assert 0 < shop["freshness"]["p50"] <= shop["freshness"]["p99"] < 300
+    while 'firn_freshness_p99_seconds{stream="shop"}' not in (metrics := scraped(stack)):
+        assert time.monotonic() < deadline, metrics  # the job says it after its cut
+        time.sleep(0.5)
+    assert metrics['firn_freshness_p99_seconds{stream="shop"}'] > 0
+    assert metrics['firn_job_events_total{stream="shop"}'] >= 1
+    assert metrics['firn_accepted_total{service="ingest_http",stream="shop"}'] == 1

@@ -224,3 +224,19 @@ def test_doctor_asks_the_running_stack(capsys: pytest.CaptureFixture[str], folde
     checks = {one["name"]: one for one in json.loads(out)}
     assert checks["stack"] == {"name": "stack", "ok": True, "found": f"answers at {ingress.url}", "advice": ""}
     assert checks["python"]["ok"] is True
+
+
+@pytest.mark.parametrize(("rate", "said"), [("5", "'5' is not a size; write 5MB"), ("fast", "'fast' is not a size")])
+def test_up_wants_a_rate_in_bytes(capsys: pytest.CaptureFixture[str], rate: str, said: str) -> None:
+    code, _, err = run(capsys, "up", "--rate", rate)
+    assert (code, said in err) == (2, True), err
+
+
+@pytest.mark.parametrize(("rate", "bytes_"), [("0", 0), ("20MB", 20_000_000), (None, 5_000_000)])
+def test_up_hands_its_rate_to_the_stack(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rate: str | None, bytes_: int
+) -> None:
+    given: list[Any] = []
+    monkeypatch.setattr("firn_local.up", lambda options: given.append(options) or 0)
+    assert run(capsys, "up", *(["--rate", rate] if rate else []))[0] == 0
+    assert given[0].rate == bytes_
