@@ -234,7 +234,7 @@ def _covered(store: Store, stream: str, sealed: Sequence[int], floor: datetime |
     """
     covered: set[str] = set()
     for end in range(len(sealed), 0, -_READ_AT_ONCE):
-        found = _read_many(store, stream, sealed[max(0, end - _READ_AT_ONCE) : end])
+        found = read_many(store, stream, sealed[max(0, end - _READ_AT_ONCE) : end])
         for epoch in reversed(found):
             covered.update(batch.id for batch in epoch.batches)
             if floor is not None and epoch.time < floor - 3 * SKEW:
@@ -242,8 +242,8 @@ def _covered(store: Store, stream: str, sealed: Sequence[int], floor: datetime |
     return covered
 
 
-def _read_many(store: Store, stream: str, some: Sequence[int]) -> list[Epoch]:
-    """The epochs of these numbers that exist. A process that has just begun knows none of them yet."""
+def read_many(store: Store, stream: str, some: Sequence[int]) -> list[Epoch]:
+    """The epochs of these numbers that exist, in parallel. A process that has just begun knows none of them yet."""
     new = [n for n in some if (stream, n) not in _known.of(store)]
     if len(new) > 4:
         with ThreadPoolExecutor(max_workers=16) as pool:
