@@ -195,6 +195,37 @@ def a_replay(stage: Stage) -> Program:
     return stage.world.replay
 
 
+def a_full_backlog(stage: Stage) -> Program:
+    """More is staged than the limit lets wait, and dispatch says so. -> the job that will take it away."""
+    stage.some_history()
+    stage.more_history()
+    stage.world.post(stage.world.everything())
+    job = stage.start_job()
+    assert stage.world.shut()
+    return job
+
+
+def a_request_while_the_backlog_is_full(stage: Stage) -> Program:
+    a_full_backlog(stage)
+    before = len(stage.world.source.log)
+    stage.world.source.append(2)
+    parcel = stage.world.parcel(stage.world.source.log[before:])
+    return lambda: stage.world.post(parcel)
+
+
+def the_retry_of_a_request_while_the_backlog_is_full(stage: Stage) -> Program:
+    a_full_backlog(stage)
+    (parcel,) = stage.world.parcels
+    parcel.acknowledged = False  # the answer never came
+    return lambda: stage.world.post(parcel)
+
+
+def a_delivery_while_the_backlog_is_full(stage: Stage) -> Program:
+    a_request_while_the_backlog_is_full(stage)
+    stage.world.parcels[-1].queued = True
+    return lambda: stage.world.bring(stage.world.visible())
+
+
 def keeping_a_cut(stage: Stage) -> Program:
     stage.some_history()
     stage.world.everything()
@@ -219,5 +250,9 @@ SCENARIOS: Final[tuple[Callable[[Stage], Program], ...]] = (
     the_dispatch_after_a_release,
     the_commit_after_a_release,
     a_replay,
+    a_full_backlog,
+    a_request_while_the_backlog_is_full,
+    the_retry_of_a_request_while_the_backlog_is_full,
+    a_delivery_while_the_backlog_is_full,
     keeping_a_cut,
 )

@@ -315,6 +315,10 @@ class World:
         found += ["dead letters"] * (self.replaying and self._dead())
         return found
 
+    def shut(self) -> bool:
+        """Whether the backlog is over its limit, as ingest knows it."""
+        return Ingress(self.disk).shut(STREAM, self.now) is not None
+
     def held(self) -> tuple[str, ...]:
         """What is quarantined now."""
         return quarantine.read_all(self.disk, STREAM).names(0)

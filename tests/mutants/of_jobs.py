@@ -66,6 +66,13 @@ MUTANTS: Final = (
         (f"{_QUARANTINE_TESTS}::test_what_passes_by_itself_never_quarantines",),
     ),
     Mutant(
+        "a commit leaves the gate shut that its cut has opened",
+        f"{_JOBS}/commit.py",
+        "            backlog.reopen(store, work.settings, now())\n",
+        "            backlog.look(store, stream, now())\n",
+        ("tests/model/test_back_pressure.py::test_the_commit_opens_the_gate",),
+    ),
+    Mutant(
         "a cut is made below an epoch that is in a table already",
         f"{_JOBS}/cutting.py",
         "if any(state.progress(work.stream) > work.last for state in states.values() if state):",
