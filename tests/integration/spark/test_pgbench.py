@@ -50,7 +50,7 @@ def test_pgbench_in_one_epoch_gives_the_final_tables(spark: SparkSession, tmp_pa
     lake = Lake(spark, tmp_path, CONFIG, "bank")
     lake.land(values(PGBENCH / "pgbench_plain.ndjson.gz"), at_once=2_000)
     check(lake)
-    assert [line["seconds"] for line in lake.lines]
+    assert all(line["seconds"] for line in lake.lines if "_aws" not in line)
     accounts = lake.line("bank.accounts")
     assert accounts["events"] == accounts["merged"] + accounts["superseded"] == 17_750
 
