@@ -1,0 +1,115 @@
+"""Firn's side: events through the real ingest code into sealed epochs, then the real commit job on them."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks.spark import CACHE, TABLE, Lake, base_lake
+from firn.changes.positions import WIDTH
+from firn.changes.types import Column, Type
+from firn.jobs.planning import POSITION, TIME
+from firn.staging import configs, cuts, epochs, ingest
+from firn.staging.store import open_store
+from firn.streams.names import TableName
+from firn_spark import commit
+from firn_spark.evolve import MIRROR_METADATA, Tables
+
+STREAM = "bank"
+CONFIG = """
+streams:
+  bank:
+    envelope: debezium
+    debezium: {decimal.handling.mode: string}
+    tables:
+      public.accounts:
+        to: bank.accounts
+        key: [id]
+        columns: {id: long, name: string, balance: 'decimal(18,2)', branch: int, updated_at: timestamptz(6), note: string}
+"""
+LOADED = datetime(2026, 1, 1, tzinfo=UTC)
+STAGED = datetime(2026, 11, 21, tzinfo=UTC)
+EVENTS_A_REQUEST = 2_000
+
+
+def stage(name: str, bodies: Iterator[list[bytes]], config: str = CONFIG) -> Path:
+    """The staging folder `name`: each list of events becomes requests and one sealed epoch. Made if absent."""
+    folder = CACHE / "staged" / name
+    if not folder.exists():
+        making = folder.with_suffix(".making")
+        shutil.rmtree(making, ignore_errors=True)
+        store = open_store(f"file://{making}")
+        known = configs.publish(store, config)
+        now = STAGED
+        for lines in bodies:
+            for first in range(0, len(lines), EVENTS_A_REQUEST):
+                now += timedelta(milliseconds=100)
+                body = b"".join(lines[first : first + EVENTS_A_REQUEST])
+                answer = ingest.accept(store, known, STREAM, body, now=now)
+                assert not answer.rejected, answer
+            now += timedelta(seconds=1)
+            found = epochs.candidates(store, STREAM, now, above=cuts.newest(store, STREAM))
+            assert epochs.seal(store, STREAM, found, now=now, config=known.sha, nonce=str(found.next_n))
+        making.rename(folder)
+    return folder
+
+
+def stage_files(events: Path, per_epoch: int = 0) -> Path:
+    """The events of a folder of NDJSON files as epochs of `per_epoch` events each; 0: one epoch."""
+    def chunks() -> Iterator[list[bytes]]:
+        lines = (line for file in sorted(events.glob("*.ndjson")) for line in file.open("rb"))
+        while some := list(islice(lines, per_epoch or None)):
+            yield some
+
+    return stage(f"{events.name}-{per_epoch}", chunks())
+
+
+def base(spark: SparkSession, rows: int, source: Path) -> Path:
+    """A base lake with the rows of the Parquet files in `source`, as a bulk load would write them: the job's own table,
+    and with each row the order of a snapshot read."""
+
+    def load(lake: Lake) -> None:
+        columns = [
+            Column("id", Type("long"), required=True), Column("name", Type("string")),
+            Column("balance", Type("decimal", precision=18, scale=2)), Column("branch", Type("int")),
+            Column("updated_at", Type("timestamptz")), Column("note", Type("string")),
+        ]  # fmt: skip
+        properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": STREAM, "firn.source": "public.accounts"}
+        Tables(lake.spark).create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, (), properties)
+        position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2"
+        loaded = lake.spark.read.parquet(str(source)).select(
+            "*",
+            f.concat(f.lit(position), f.unhex(f.lpad(f.hex(f.xxhash64("id", "note")), 16, "0"))).alias(POSITION),
+            f.lit(LOADED).alias(TIME),
+        )
+        loaded.writeTo(f"firn.{TABLE}").append()
+
+    return base_lake(spark, f"firn-{rows}", load)
+
+
+def link_staging(staged: Path, lake: Lake) -> str:
+    """The staging store of a run: the same staged objects and epochs, in the lake's own folder. -> its URL."""
+    target = lake.folder / "staging"
+    shutil.copytree(staged, target, copy_function=os.link)
+    return f"file://{target}"
+
+
+def commit_epochs(lake: Lake, staging: str, first: int, last: int) -> list[dict[str, Any]]:
+    """Runs the job. -> its log lines. Raises AssertionError if it failed."""
+    lines: list[dict[str, Any]] = []
+    code = commit.run(
+        STREAM, staging, lake.warehouse, lake.catalog_uri, first, last, spark=lake.spark, log=lines.append
+    )
+    assert code == 0, lines
+    return lines
+
+
+def table_seconds(lines: Sequence[dict[str, Any]]) -> float:
+    """The seconds that the job says the tables took: typed changes to snapshot, reading and sealing left out."""
+    return sum(line["seconds"] for line in lines if "mode" in line)
