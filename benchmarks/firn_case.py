@@ -4,7 +4,6 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -60,14 +59,16 @@ def stage(name: str, bodies: Iterator[list[bytes]], config: str = CONFIG) -> Pat
     return folder
 
 
-def stage_files(events: Path, per_epoch: int = 0) -> Path:
-    """The events of a folder of NDJSON files as epochs of `per_epoch` events each; 0: one epoch."""
-    def chunks() -> Iterator[list[bytes]]:
-        lines = (line for file in sorted(events.glob("*.ndjson")) for line in file.open("rb"))
-        while some := list(islice(lines, per_epoch or None)):
-            yield some
+def stage_files(events: Path, parts: int) -> Path:
+    """The events of a folder of NDJSON files as so many epochs of equal size."""
+    files = sorted(events.glob("*.ndjson"))
+    size = len(files) // parts
 
-    return stage(f"{events.name}-{per_epoch}", chunks())
+    def bodies() -> Iterator[list[bytes]]:
+        for n in range(parts):
+            yield [line for file in files[n * size : (n + 1) * size] for line in file.open("rb")]
+
+    return stage(f"{events.name}-{parts}", bodies())
 
 
 def base(spark: SparkSession, rows: int, source: Path) -> Path:
@@ -80,7 +81,12 @@ def base(spark: SparkSession, rows: int, source: Path) -> Path:
             Column("balance", Type("decimal", precision=18, scale=2)), Column("branch", Type("int")),
             Column("updated_at", Type("timestamptz")), Column("note", Type("string")),
         ]  # fmt: skip
-        properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": STREAM, "firn.source": "public.accounts"}
+        properties = {
+            "firn.key": '["id"]',
+            "firn.mode": "mirror",
+            "firn.stream": STREAM,
+            "firn.source": "public.accounts",
+        }
         Tables(lake.spark).create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, (), properties)
         position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2"
         loaded = lake.spark.read.parquet(str(source)).select(
@@ -110,6 +116,28 @@ def commit_epochs(lake: Lake, staging: str, first: int, last: int) -> list[dict[
     return lines
 
 
-def table_seconds(lines: Sequence[dict[str, Any]]) -> float:
-    """The seconds that the job says the tables took: typed changes to snapshot, reading and sealing left out."""
-    return sum(line["seconds"] for line in lines if "mode" in line)
+_FOLD = """
+select key, max_by(struct(op, image), position) change
+from (select op, image, coalesce(image.id, gone.id) key, from_json(`order`, 'array<string>') said,
+             struct(cast(said[0] as bigint), cast(said[1] as bigint)) position
+      from (select op, `order`, from_json(after, '{image}') image, from_json(before, 'id bigint') gone from staged))
+group by key
+"""
+_IMAGE = "id bigint, name string, balance decimal(18,2), branch int, updated_at bigint, note string"
+
+
+def fold_alone(lake: Lake, staging: str) -> None:
+    """A floor: plain Spark reads the staged events, types their rows and keeps the last of each key, written nowhere."""
+    read = lake.spark.read.option("recursiveFileLookup", "true")
+    read.parquet(f"{staging}/staged").createOrReplaceTempView("staged")
+    lake.spark.sql(_FOLD.format(image=_IMAGE)).write.format("noop").mode("overwrite").save()
+
+
+def told(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the job's log says of where its time went: seconds of the tables, and of their stages if it names them."""
+    tables = [line for line in lines if "mode" in line]
+    stages: dict[str, float] = {}
+    for line in tables:
+        for name, seconds in line.get("stages", {}).items():
+            stages[name] = stages.get(name, 0.0) + seconds
+    return {"table_seconds": sum(line["seconds"] for line in tables)} | ({"stages": stages} if stages else {})

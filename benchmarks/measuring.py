@@ -32,9 +32,7 @@ def run(where: str, module: str, *arguments: object, environment: dict[str, str]
     """Runs `python -m module arguments…` in the environment `where`, firn or peer."""
     command = [str(PYTHON[where]), "-m", module, *map(str, arguments)]
     env = {**os.environ, "PYTHONUNBUFFERED": "1", **(environment or {})}
-    process = subprocess.Popen(
-        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     tree, ran = _Tree(process.pid), Ran(0)
     assert process.stdout is not None
     for line in process.stdout:
@@ -110,10 +108,15 @@ class _Tree:
 
     def _resident(self) -> int:
         total = 0
+        java: set[int] = set()
         for process in self._all():
             try:
-                memory = process.memory_info()
+                memory, name, parent = process.memory_info().rss, process.name(), process.ppid()
             except psutil.Error:
                 continue
-            total += memory.rss
+            if name == "java":
+                java.add(process.pid)
+                if parent in java:
+                    continue  # a JVM about to start a command: a fork that shares all of its pages
+            total += memory
         return total

@@ -64,7 +64,7 @@ def duckdb_floor(base: Path, events: Path, work: Path, limit: int) -> Prepared:
         target = work / "result.parquet"
         last = reference.LAST.format(events=f"{events}/*.ndjson")
         db.sql(f"create temp table last as {last}")
-        db.sql(f"copy ({reference.RESULT.format(base=base)}) to '{target}' (format parquet, compression zstd)")
+        db.sql(f"copy ({reference.result(base)}) to '{target}' (format parquet, compression zstd)")
         return {"kind": "parquet", "path": str(target)}
 
     return run

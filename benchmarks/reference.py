@@ -6,6 +6,7 @@ PyIceberg, delta-rs or DuckDB.
 """
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +25,25 @@ select coalesce(after.id, before.id) id, op, after from read_ndjson('{{events}}'
   op: 'VARCHAR', source: 'STRUCT(lsn BIGINT)', before: 'STRUCT(id BIGINT)', after: '{_IMAGE}'}}}})
 qualify row_number() over (partition by coalesce(after.id, before.id) order by source.lsn desc) = 1
 """
-RESULT = """
-select id, name, balance, branch, updated_at, note from '{base}/*.parquet' b anti join last using (id)
-union all select id, after.name, after.balance::decimal(18, 2), after.branch, make_timestamptz(after.updated_at),
+LEFT = "select * from '{base}/*.parquet' anti join last using (id)"
+CHANGED = """
+select id, after.name, after.balance::decimal(18, 2) balance, after.branch, make_timestamptz(after.updated_at) updated_at,
   after.note from last where op <> 'd'
 """
 
 
-def expected(base: Path, events: Path) -> Digest:
-    """The digest of the table `base` after `events`; kept beside the events."""
-    kept = events / "expected.json"
+def result(base: Path | None) -> str:
+    """SQL for the rows after the last changes, `last`, of the base table; None: of an empty one."""
+    return CHANGED if base is None else f"{LEFT.format(base=base)} union all {CHANGED}"
+
+
+def expected(base: Path | None, events: Path) -> Digest:
+    """The digest of the table `base` (None: an empty one) after `events`; kept beside the events."""
+    kept = events / f"expected-{base.name if base else 'empty'}.json"
     if not kept.exists():
         db = connect()
         db.sql(f"create temp table last as {LAST.format(events=f'{events}/*.ndjson')}")
-        digest = _digest(db, f"({RESULT.format(base=base)})")
-        kept.write_text(json.dumps(digest))
+        kept.write_text(json.dumps(_digest(db, f"({result(base)})")))
     found: Digest = json.loads(kept.read_text())
     return found
 
@@ -50,7 +55,9 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 def digest_of(where: dict[str, Any]) -> Digest:
     """The digest of a table: {"kind": "iceberg", "catalog", "name"}, {"kind": "delta", "path"} or {"kind": "parquet",
-    "path"}."""
+    "path"}. With "names" for "name": of many tables as if they were one."""
+    if where.get("names"):
+        return together([digest_of({**where, "name": name, "names": None}) for name in where["names"]])
     db = connect()
     if where["kind"] == "parquet":
         return _digest(db, f"'{where['path']}'")
@@ -71,3 +78,12 @@ def digest_of(where: dict[str, Any]) -> Digest:
 def _digest(db: duckdb.DuckDBPyConnection, rows: str) -> Digest:
     found = db.sql(_DIGEST.format(rows=rows))
     return dict(zip(found.columns, found.fetchall()[0], strict=True))
+
+
+def together(digests: list[Digest]) -> Digest:
+    """The digest of all rows of several tables."""
+    mix = 0
+    for digest in digests:
+        mix ^= int(digest["mix"])
+    sums = {name: str(sum(Decimal(digest[name]) for digest in digests)) for name in ("rows", "balance", "total")}
+    return sums | {"mix": str(mix)}

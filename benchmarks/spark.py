@@ -40,6 +40,15 @@ def start(memory: str = "4g", conf: Mapping[str, str] | None = None) -> SparkSes
     return session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", settings | dict(conf or {}))
 
 
+def event_log(folder: Path) -> dict[str, str]:
+    """Settings that make Spark write its event log into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{folder.absolute()}",
+        "spark.eventLog.compress": "false",
+    }  # fmt: skip
+
+
 class Lake:
     """A catalog and a warehouse in `folder`, and a session of their own."""
 
@@ -78,6 +87,12 @@ def tidy(folder: Path) -> None:
     for path in _files(folder):
         if str(path) not in own:
             path.unlink()
+
+
+def emptied(spark: SparkSession, folder: Path) -> Lake:
+    """A lake without tables in `folder`, whatever was there."""
+    shutil.rmtree(folder, ignore_errors=True)
+    return Lake(spark, folder)
 
 
 def restored(spark: SparkSession, base: Path, folder: Path) -> Lake:

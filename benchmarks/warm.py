@@ -1,63 +1,114 @@
 """A case in a warm session: the same commit again and again, each on the table as it was. One JSON line a run.
 
-    python -m benchmarks.warm firn|merge-on-read|copy-on-write --base FOLDER --rows N --events FOLDER [--runs 3]
+    python -m benchmarks.warm WHO --base FOLDER --rows N --events FOLDER [--runs 3] [--epochs 1]
+
+With `--epochs` a run commits the events in so many parts, one snapshot each, and tells the seconds of each.
 """
 
 import argparse
 import cProfile
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
 
 from benchmarks import firn_case, merge_case, spark
+from benchmarks.spark import Lake
+
+Part = Callable[[int], dict[str, Any]]  # the part's number, from 1 -> what it says about itself
+
+
+class Firn:
+    """The commit job on sealed epochs."""
+
+    def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
+        self._staged = firn_case.stage_files(given.events, given.epochs)
+        self.base = firn_case.base(session, given.rows, given.base)
+
+    def ready(self, lake: Lake) -> Part:
+        """Gives the lake a staging store of its own."""
+        staging = firn_case.link_staging(self._staged, lake)
+        return lambda n: firn_case.told(firn_case.commit_epochs(lake, staging, n, n))
+
+
+class Fold:
+    """Only reads and folds what Firn reads."""
+
+    def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
+        self._staged = firn_case.stage_files(given.events, given.epochs)
+        self.base = None
+
+    def ready(self, lake: Lake) -> Part:
+        """The staged events as they are."""
+
+        def part(_: int) -> dict[str, Any]:
+            firn_case.fold_alone(lake, f"file://{self._staged}")
+            return {}
+
+        return part
+
+
+class Merge:
+    """MERGE by hand."""
+
+    def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
+        self._mode = given.who
+        self._files = merge_case.split(given.events, given.epochs)
+        self.base = merge_case.base(session, given.rows, given.base)
+
+    def ready(self, lake: Lake) -> Part:
+        """Sets how MERGE writes."""
+        merge_case.set_mode(lake, self._mode)
+
+        def part(n: int) -> dict[str, Any]:
+            merge_case.merge(lake, self._files[n - 1])
+            return {}
+
+        return part
+
+
+WHO = {"firn": Firn, "fold": Fold, "merge-on-read": Merge, "copy-on-write": Merge}
 
 
 def main() -> None:
-    """Warms up with one run, which is told of and not counted."""
+    """Warms up with one run, which is not told of."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("who", choices=("firn", "merge-on-read", "copy-on-write"))
+    arguments.add_argument("who", choices=WHO)
     arguments.add_argument("--base", type=Path, required=True, help="folder of the base table's Parquet files")
     arguments.add_argument("--rows", type=int, required=True)
     arguments.add_argument("--events", type=Path, required=True, help="folder of NDJSON files")
     arguments.add_argument("--runs", type=int, default=3)
-    arguments.add_argument("--profile", type=Path, help="write the last run's cProfile there")
-    arguments.add_argument("--spark-events", type=Path, help="write Spark's event log there")
+    arguments.add_argument("--epochs", type=int, default=1)
+    arguments.add_argument("--profile", type=Path, help="write the driver's cProfile of the last run there")
+    arguments.add_argument("--spark-log", type=Path, help="write Spark's event log into that folder")
     given = arguments.parse_args()
-    conf = {}
-    if given.spark_events:
-        given.spark_events.mkdir(parents=True, exist_ok=True)
-        conf = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{given.spark_events.absolute()}"}
-        conf |= {"spark.eventLog.compress": "false"}
-    session = spark.start(conf=conf)
-    files = sorted(given.events.glob("*.ndjson"))
-    if given.who == "firn":
-        staged = firn_case.stage_files(given.events)
-        base = firn_case.base(session, given.rows, given.base)
-    else:
-        base = merge_case.base(session, given.rows, given.base)
-    for run in range(-1, given.runs):
-        lake = spark.restored(session, base, spark.CACHE / "runs" / f"{given.who}-{run}")
-        staging = ""
-        if given.who == "firn":
-            staging = firn_case.link_staging(staged, lake)
-        else:
-            merge_case.set_mode(lake, given.who)
+    given.base, given.events = given.base.absolute(), given.events.absolute()
+    session = spark.start(conf=spark.event_log(given.spark_log) if given.spark_log else None)
+    who = WHO[given.who](session, given)
+    # Parts of a run warm each other up.
+    for run in range(-1 if given.epochs == 1 else 0, given.runs):
+        folder = spark.CACHE / "runs" / f"{given.who}-{run}"
+        lake = spark.restored(session, who.base, folder) if who.base else spark.emptied(session, folder)
+        part = who.ready(lake)
         profile = cProfile.Profile() if given.profile and run == given.runs - 1 else None
-        print(json.dumps({"begin": run}), flush=True)
-        began = time.perf_counter()
         if profile:
             profile.enable()
-        told = {}
-        if given.who == "firn":
-            lines = firn_case.commit_epochs(lake, staging, 1, 1)
-            told = {"table_seconds": firn_case.table_seconds(lines), "lines": lines}
-        else:
-            merge_case.merge(lake, files)
-        seconds = time.perf_counter() - began
+        print(json.dumps({"begin": run}), flush=True)
+        began, parts = time.perf_counter(), []
+        for n in range(1, given.epochs + 1):
+            started = time.perf_counter()
+            told = part(n)
+            parts.append(time.perf_counter() - started)
+        told |= {"seconds": time.perf_counter() - began, "warm": run >= 0}
+        told |= {"parts": parts} if given.epochs > 1 else {}
+        told |= {"table": lake.table} if who.base else {}
         if profile:
             profile.disable()
             profile.dump_stats(given.profile)
-        print(json.dumps({"run": run, "seconds": seconds, "table": lake.table} | told), flush=True)
+        print(json.dumps(told), flush=True)
     session.stop()
 
 

@@ -6,11 +6,12 @@ deleted key again. Positions rise from event to event, and five events make a tr
 
     rows of the base table   id bigint, name, balance decimal(18,2), branch int, updated_at timestamptz, note (60 letters)
     keys                     mixed: half of the events hit few hot keys (Zipf, 1.1), half any key; uniform: any;
-                             recent: the newest hundredth of the keys; clustered: a hundredth in the middle
+                             recent: the newest 100,000; clustered: 100,000 in the middle
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from math import gcd
 from pathlib import Path
 from typing import Any, Literal
@@ -120,25 +121,64 @@ def event_lines(wanted: Events) -> Iterator[bytes]:
     plain = zip(*(x.tolist() for x in (keys, ops, cents, branches, lsns, notes)), strict=True)
     commit = FIRST_LSN
     for n, (key, op, money, branch, lsn, note) in enumerate(plain):
-        at = START + MONTH + n * 500
-        if op == b"d":
-            before = f'{{"id":{key},"name":null,"balance":null,"branch":null,"updated_at":null,"note":null}}'
-            after = "null"
-        else:
-            before = "null"
-            after = (
-                f'{{"id":{key},"name":"account-{key:09d}","balance":"{money // 100}.{money % 100:02d}",'
-                f'"branch":{branch},"updated_at":{at},"note":"{note.decode()}"}}'
-            )
-        yield (
-            f'{{"before":{before},"after":{after},"source":{{"version":"3.6.0.Final","connector":"postgresql",'
-            f'"name":"bank","ts_ms":{at // 1000},"snapshot":"false","db":"bank",'
-            f'"sequence":"[\\"{commit}\\",\\"{lsn}\\"]","ts_us":{at},"ts_ns":{at}000,"schema":"public",'
-            f'"table":"accounts","txId":{500_000 + n // 5},"lsn":{lsn},"xmin":null}},"transaction":null,'
-            f'"op":"{op.decode()}","ts_ms":{at // 1000 + 120},"ts_us":{at + 120_000},"ts_ns":{at + 120_000}000}}\n'
-        ).encode()
+        yield _line(n, "accounts", key, op.decode(), money, branch, note.decode(), commit, lsn)
         if n % 5 == 4:
             commit = lsn
+
+
+def _line(n: int, table: str, key: int, op: str, cents: int, branch: int, note: str, commit: int, lsn: int) -> bytes:
+    """Event number n as Debezium writes it: no inline schema, decimals as text, the key alone of what a delete removes."""
+    at = START + MONTH + n * 500
+    if op == "d":
+        before = f'{{"id":{key},"name":null,"balance":null,"branch":null,"updated_at":null,"note":null}}'
+        after = "null"
+    else:
+        before = "null"
+        after = (
+            f'{{"id":{key},"name":"account-{key:09d}","balance":"{cents // 100}.{cents % 100:02d}",'
+            f'"branch":{branch},"updated_at":{at},"note":"{note}"}}'
+        )
+    return (
+        f'{{"before":{before},"after":{after},"source":{{"version":"3.6.0.Final","connector":"postgresql",'
+        f'"name":"bank","ts_ms":{at // 1000},"snapshot":"false","db":"bank",'
+        f'"sequence":"[\\"{commit}\\",\\"{lsn}\\"]","ts_us":{at},"ts_ns":{at}000,"schema":"public",'
+        f'"table":"{table}","txId":{500_000 + n // 5},"lsn":{lsn},"xmin":null}},"transaction":null,'
+        f'"op":"{op}","ts_ms":{at // 1000 + 120},"ts_us":{at + 120_000},"ts_ns":{at + 120_000}000}}\n'
+    ).encode()
+
+
+def many_tables(folder: Path, tables: int, changes: list[int]) -> Path:
+    """Two files: 20 rows for each of so many tables, then changes[t] changes of table t. Made if absent.
+
+    Table t is `accounts_{t}` and has the keys that are t modulo `tables`. Of ten changes two create a row, seven update
+    one of the first twenty, one deletes a row just created.
+    """
+    target = folder / f"tables-{tables}-{sum(changes)}-{max(changes)}"
+    if target.exists():
+        return target
+    making = target.with_suffix(".making")
+    making.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng([SEED, tables])
+    first = [(t, t + tables * row, "c") for t in range(tables) for row in range(20)]
+    then = []
+    for t in range(tables):
+        new = (t + tables * row for row in count(20))
+        for n in range(changes[t]):
+            if n % 10 in (0, 1):
+                then.append((t, last := next(new), "c"))
+            elif n % 10 == 2:
+                then.append((t, last, "d"))
+            else:
+                then.append((t, t + tables * (n % 20), "u"))
+    lsn, n = FIRST_LSN, 0
+    for place, part in enumerate((first, then)):
+        notes = _notes(rng, len(part)).view("S60").ravel().tolist()
+        with (making / f"part-{place:05d}.ndjson").open("wb") as out:
+            for (t, key, op), note in zip(part, notes, strict=True):
+                lsn, n = lsn + 100, n + 1
+                out.write(_line(n, f"accounts_{t}", key, op, key * 37 % 10**8, key % 500, note.decode(), lsn - 50, lsn))
+    making.rename(target)
+    return target
 
 
 def _history(rng: Any, wanted: Events) -> tuple[Any, Any]:
@@ -173,7 +213,7 @@ def _history(rng: Any, wanted: Events) -> tuple[Any, Any]:
 
 def _chosen(rng: Any, wanted: Events) -> Any:
     count, rows = wanted.count, wanted.rows
-    part = max(1, rows // 100)
+    part = min(rows // 10, 100_000)  # as many keys in a table of any size
     if wanted.keys == "recent":
         return rng.integers(rows - part + 1, rows + 1, count)
     if wanted.keys == "clustered":
