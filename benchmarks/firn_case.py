@@ -30,7 +30,8 @@ streams:
       public.accounts:
         to: bank.accounts
         key: [id]
-        columns: {id: long, name: string, balance: 'decimal(18,2)', branch: int, updated_at: timestamptz(6), note: string}
+        columns:
+          {id: long, name: string, balance: 'decimal(18,2)', branch: int, updated_at: timestamptz(6), note: string}
 """
 LOADED = datetime(2026, 1, 1, tzinfo=UTC)
 STAGED = datetime(2026, 11, 21, tzinfo=UTC)
@@ -127,7 +128,7 @@ _IMAGE = "id bigint, name string, balance decimal(18,2), branch int, updated_at 
 
 
 def fold_alone(lake: Lake, staging: str) -> None:
-    """A floor: plain Spark reads the staged events, types their rows and keeps the last of each key, written nowhere."""
+    """A floor: plain Spark reads the staged events, types their rows, keeps the last of each key, writes nothing."""
     read = lake.spark.read.option("recursiveFileLookup", "true")
     read.parquet(f"{staging}/staged").createOrReplaceTempView("staged")
     lake.spark.sql(_FOLD.format(image=_IMAGE)).write.format("noop").mode("overwrite").save()

@@ -55,7 +55,7 @@ def last_changes(events: Path, limit: int) -> tuple[pl.DataFrame, list[int]]:
     return rows, last.filter(pl.col("op") == "d")["key"].to_list()
 
 
-def duckdb_floor(base: Path, events: Path, work: Path, limit: int) -> Prepared:
+def duckdb_floor(base: Path, events: Path, work: Path, _: int) -> Prepared:
     """No table format: read, keep the last, anti-join, write one Parquet file."""
     from benchmarks import reference
 
@@ -84,7 +84,7 @@ def pyiceberg_upsert(base: Path, events: Path, work: Path, limit: int) -> Prepar
     def run() -> dict[str, str]:
         rows, gone = last_changes(events, limit)
         table.upsert(rows.to_arrow().cast(SCHEMA), join_cols=["id"])
-        table.delete(In("id", gone))
+        table.delete(In("id", gone))  # type: ignore[call-arg, arg-type]
         return {"kind": "iceberg", "catalog": uri, "name": "bank.accounts"}
 
     return run
@@ -112,7 +112,7 @@ def delta_merge(base: Path, events: Path, work: Path, limit: int) -> Prepared:
 
 
 def dlt_merge(base: Path, events: Path, work: Path, limit: int) -> Prepared:
-    """dlt's filesystem destination: Iceberg, write disposition merge with the strategy upsert and a hard_delete column."""
+    """dlt's filesystem destination: Iceberg, write disposition merge, strategy upsert, and a hard_delete column."""
     uri, lake = f"sqlite:///{work}/catalog.db", f"file://{work}/lake"
     os.environ |= {
         "RUNTIME__DLTHUB_TELEMETRY": "false", "DESTINATION__FILESYSTEM__BUCKET_URL": lake,

@@ -1,8 +1,8 @@
 """What a table must be, by an engine that none of the contestants' code runs through; and whether one is that.
 
-DuckDB replays the events in SQL: the last event of each key by its LSN decides. A table's digest is its number of rows,
-the sum of its balances, and the sum and the exclusive or of a hash of each row, so it needs no order. Tables are read by
-PyIceberg, delta-rs or DuckDB.
+DuckDB replays the events in SQL: the last event of each key by its LSN decides. A table's digest is its number of
+rows, the sum of its balances, and the sum and the exclusive or of a hash of each row, so it needs no order. Tables are
+read by PyIceberg, delta-rs or DuckDB.
 """
 
 import json
@@ -14,7 +14,8 @@ import duckdb
 
 Digest = dict[str, str]
 _DIGEST = """
-select count(*)::varchar as rows, sum(balance)::varchar as balance, sum(h::hugeint)::varchar as total, bit_xor(h)::varchar as mix
+select count(*)::varchar as rows, sum(balance)::varchar as balance, sum(h::hugeint)::varchar as total,
+  bit_xor(h)::varchar as mix
 from (select balance::decimal(18, 2) balance, hash(
     id::bigint, name::varchar, balance::decimal(18, 2), branch::int, epoch_us(updated_at)::bigint, note::varchar) h
   from {rows})
@@ -27,8 +28,8 @@ qualify row_number() over (partition by coalesce(after.id, before.id) order by s
 """
 LEFT = "select * from '{base}/*.parquet' anti join last using (id)"
 CHANGED = """
-select id, after.name, after.balance::decimal(18, 2) balance, after.branch, make_timestamptz(after.updated_at) updated_at,
-  after.note from last where op <> 'd'
+select id, after.name, after.balance::decimal(18, 2) balance, after.branch,
+  make_timestamptz(after.updated_at) updated_at, after.note from last where op <> 'd'
 """
 
 

@@ -8,18 +8,19 @@ from benchmarks.svg import line_plot
 
 FLOORS = ("duckdb", "fold")
 NAMES = {
-    "firn": "**Firn**", "merge-on-read": "PySpark MERGE, merge-on-read", "copy-on-write": "PySpark MERGE, copy-on-write",
+    "firn": "**Firn**",
+    "merge-on-read": "PySpark MERGE, merge-on-read", "copy-on-write": "PySpark MERGE, copy-on-write",
     "pyiceberg": "PyIceberg upsert and delete", "delta-rs": "delta-rs merge", "dlt": "dlt, Iceberg upsert",
     "duckdb": "floor: DuckDB, no table format", "fold": "floor: the fold alone, nothing written",
 }  # fmt: skip
 HEAD = """\
     # Benchmarks
 
-    Made by `make bench` (`make bench SUITE=commit` for one suite, `make bench QUICK=1` to see that it works). Events are
-    Debezium's, 70 % updates, 20 % creates, 10 % deletes; the table has six columns and about 110 bytes a row
+    Made by `make bench` (`make bench SUITE=commit` for one suite, `make bench QUICK=1` to see that it works). Events
+    are Debezium's, 70 % updates, 20 % creates, 10 % deletes; the table has six columns and about 110 bytes a row
     (`benchmarks/workload.py`). Times are medians of three runs; CPU seconds and peak memory are those of all processes
-    of a case, peak memory the greatest sum of their resident sets. Every table is read back by another engine and compared,
-    row for row by a hash, with what DuckDB says it must be (`benchmarks/reference.py`).
+    of a case, peak memory the greatest sum of their resident sets. Every table is read back by another engine and
+    compared, row for row by a hash, with what DuckDB says it must be (`benchmarks/reference.py`).
 
     A warm session has run the same once before. Firn reads staged batches, which ingest wrote as Parquet, decodes the
     row images, folds, looks up, remembers deletes and commits; MERGE reads the same events as NDJSON files with their

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import subprocess
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +16,8 @@ from benchmarks.measuring import ROOT
 @dataclass
 class Case:
     """`runs`: seconds, cpu (seconds), peak (MB) of each. `right`: whether every result was the reference's; None where
-    there is no table to compare. `floor`: who of the same group this one is compared with."""
+    there is no table to compare. Cases of one group
+    are compared with each other."""
 
     group: str
     who: str
@@ -82,22 +84,18 @@ class Suite:
 
 def suite_of(said: dict[str, Any]) -> Suite:
     """Out of what `Suite.json` gave."""
-    parts = {"cases": Case, "musts": Must, "plots": Plot}
-    return Suite(
-        **{name: [parts[name](**x) for x in value] if name in parts else value for name, value in said.items()}
-    )
+    kinds = {"cases": Case, "musts": Must, "plots": Plot}
+    parts: dict[str, Any] = {name: [kind(**one) for one in said.get(name, ())] for name, kind in kinds.items()}
+    return Suite(**(said | parts))
 
 
 def machine() -> str:
     """Processor, cores, memory, system."""
-    cpu = Path("/proc/cpuinfo")
-    names = (
-        [line.split(":")[1].strip() for line in cpu.read_text().splitlines() if line.startswith("model name")]
-        if cpu.exists()
-        else []
-    )
+    cpus = Path("/proc/cpuinfo")
+    told = re.search(r"model name\s*: (.*)", cpus.read_text()) if cpus.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
-    return f"{names[0] if names else platform.processor()}, {os.cpu_count()} cores, {memory} GB, {platform.system()} {platform.release()}"
+    name = told[1] if told else platform.processor()
+    return f"{name}, {os.cpu_count()} cores, {memory} GB, {platform.system()} {platform.release()}"
 
 
 def _git(*arguments: str) -> str:

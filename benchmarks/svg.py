@@ -26,11 +26,9 @@ def line_plot(plot: Plot) -> str:
         f'<text transform="translate(14 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">'
         f"{escape(plot.y)}</text>",
     ]
-    for tick in y_ticks:
-        parts.append(
-            f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" stroke="#868e96" stroke-opacity=".3"/>'
-            + _text(LEFT - 6, up(tick) + 4, short(tick), "end")
-        )
+    grid = 'stroke="#868e96" stroke-opacity=".3"'
+    parts += [f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" {grid}/>' for tick in y_ticks]
+    parts += [_text(LEFT - 6, up(tick) + 4, short(tick), "end") for tick in y_ticks]
     parts += [_text(across(tick), HEIGHT - BOTTOM + 18, short(tick), "middle") for tick in x_ticks]
     for n, (name, line) in enumerate(plot.lines.items()):
         colour = COLOURS[n % len(COLOURS)]

@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
@@ -21,12 +21,23 @@ from benchmarks.spark import Lake
 Part = Callable[[int], dict[str, Any]]  # the part's number, from 1 -> what it says about itself
 
 
+class Contestant(Protocol):
+    """Who commits: prepared when it is made."""
+
+    base: Path | None  # its base lake; None if it writes no table
+
+    def __init__(self, session: SparkSession, given: argparse.Namespace) -> None: ...
+
+    def ready(self, lake: Lake) -> Part:
+        """What a run needs, untimed. -> what is timed."""
+
+
 class Firn:
     """The commit job on sealed epochs."""
 
     def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
         self._staged = firn_case.stage_files(given.events, given.epochs)
-        self.base = firn_case.base(session, given.rows, given.base)
+        self.base: Path | None = firn_case.base(session, given.rows, given.base)
 
     def ready(self, lake: Lake) -> Part:
         """Gives the lake a staging store of its own."""
@@ -37,9 +48,9 @@ class Firn:
 class Fold:
     """Only reads and folds what Firn reads."""
 
-    def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
+    def __init__(self, _: SparkSession, given: argparse.Namespace) -> None:
         self._staged = firn_case.stage_files(given.events, given.epochs)
-        self.base = None
+        self.base: Path | None = None
 
     def ready(self, lake: Lake) -> Part:
         """The staged events as they are."""
@@ -57,7 +68,7 @@ class Merge:
     def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
         self._mode = given.who
         self._files = merge_case.split(given.events, given.epochs)
-        self.base = merge_case.base(session, given.rows, given.base)
+        self.base: Path | None = merge_case.base(session, given.rows, given.base)
 
     def ready(self, lake: Lake) -> Part:
         """Sets how MERGE writes."""
@@ -70,7 +81,7 @@ class Merge:
         return part
 
 
-WHO = {"firn": Firn, "fold": Fold, "merge-on-read": Merge, "copy-on-write": Merge}
+WHO: dict[str, type[Contestant]] = {"firn": Firn, "fold": Fold, "merge-on-read": Merge, "copy-on-write": Merge}
 
 
 def main() -> None:

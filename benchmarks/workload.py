@@ -4,9 +4,9 @@ Everything follows from the seed. 70 % of the events are updates, 20 % creates, 
 deleted key again. Positions rise from event to event, and five events make a transaction. Files are made once, below
 `.cache/bench`, and kept.
 
-    rows of the base table   id bigint, name, balance decimal(18,2), branch int, updated_at timestamptz, note (60 letters)
-    keys                     mixed: half of the events hit few hot keys (Zipf, 1.1), half any key; uniform: any;
-                             recent: the newest 100,000; clustered: 100,000 in the middle
+    rows   id bigint, name, balance decimal(18,2), branch int, updated_at timestamptz, note (60 letters)
+    keys   mixed: half of the events hit few hot keys (Zipf, 1.1), half any key; uniform: any;
+           recent: the newest 100,000; clustered: 100,000 in the middle
 """
 
 from collections.abc import Iterator
@@ -127,7 +127,7 @@ def event_lines(wanted: Events) -> Iterator[bytes]:
 
 
 def _line(n: int, table: str, key: int, op: str, cents: int, branch: int, note: str, commit: int, lsn: int) -> bytes:
-    """Event number n as Debezium writes it: no inline schema, decimals as text, the key alone of what a delete removes."""
+    """Event n as Debezium writes it: no inline schema, decimals as text, of what a delete removes only the key."""
     at = START + MONTH + n * 500
     if op == "d":
         before = f'{{"id":{key},"name":null,"balance":null,"branch":null,"updated_at":null,"note":null}}'
