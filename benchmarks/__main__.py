@@ -13,8 +13,7 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.bench import CACHE, PLAIN, RED, Bench
-from benchmarks.measuring import ROOT
-from benchmarks.results import Suite, suite_of
+from benchmarks.results import ROOT, Suite, suite_of
 from benchmarks.suites import SUITES
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import measuring, reference, workload
-from benchmarks.measuring import ROOT
-from benchmarks.results import Case, Must, Suite
+from benchmarks.results import ROOT, Case, Must, Suite
 from benchmarks.workload import Events
 
 CACHE = ROOT / ".cache" / "bench"

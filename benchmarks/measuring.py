@@ -10,12 +10,12 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import psutil
 
-ROOT = Path(__file__).resolve().parents[1]
+from benchmarks.results import ROOT
+
 PYTHON = {"firn": ROOT / ".venv" / "bin" / "python", "peer": ROOT / ".venv-bench" / "bin" / "python"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.measuring import ROOT
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @dataclass

@@ -13,7 +13,8 @@ COLOURS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#868e96")
 
 def line_plot(plot: Plot) -> str:
     """The plot as one SVG document."""
-    points = [point for line in plot.lines.values() for point in line]
+    lines = {name: [(x, y) for x, y in line if y == y] for name, line in plot.lines.items()}  # NaN: not measured
+    points = [point for line in lines.values() for point in line]
     if not points:
         return ""
     across, x_ticks = _axis([x for x, _ in points], "x" in plot.log, LEFT, WIDTH - RIGHT)
@@ -30,7 +31,7 @@ def line_plot(plot: Plot) -> str:
     parts += [f'<path d="M{LEFT} {up(tick):.1f}H{WIDTH - RIGHT}" {grid}/>' for tick in y_ticks]
     parts += [_text(LEFT - 6, up(tick) + 4, short(tick), "end") for tick in y_ticks]
     parts += [_text(across(tick), HEIGHT - BOTTOM + 18, short(tick), "middle") for tick in x_ticks]
-    for n, (name, line) in enumerate(plot.lines.items()):
+    for n, (name, line) in enumerate(lines.items()):
         colour = COLOURS[n % len(COLOURS)]
         placed = [(across(x), up(y)) for x, y in line]
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in placed)
