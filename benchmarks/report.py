@@ -36,7 +36,7 @@ def markdown(suites: list[Suite], pictures: str) -> str:
         parts.append(f"{suite.about}\n")
         parts.append(f"_{suite.date}, commit {suite.commit}, {suite.machine}{', quick' if suite.quick else ''}._\n")
         if suite.cases:
-            parts.append(_cases(suite))
+            parts += [_cases(suite), _stages(suite)]
         parts += [f"![{plot.title}]({pictures}/{plot.name}.svg)\n" for plot in suite.plots]
         if suite.text:
             parts.append(f"```text\n{suite.text.rstrip()}\n```\n")
@@ -73,6 +73,18 @@ def _cases(suite: Suite) -> str:
         name = NAMES.get(case.who, case.who) + (f" ({case.note})" if case.note else "")
         figures = f"{_number(case.median(), 2)} | {_number(case.median('cpu'), 1)} | {_number(case.median('peak'), 0)}"
         rows.append(f"| {name} | {figures} | {_by_floor(suite, case)} | {right} |")
+    return "\n".join(rows) + "\n"
+
+
+def _stages(suite: Suite) -> str:
+    """Where the job's own log says that its time went, for the cases that have it."""
+    said = [(case, case.runs[-1]["stages"]) for case in suite.cases if case.runs and case.runs[-1].get("stages")]
+    if not said:
+        return ""
+    names = list(dict.fromkeys(name for _, stages in said for name in stages))
+    rows = [f"| Firn, seconds of the last run | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for case, stages in said:
+        rows.append(f"| {case.group} | {' | '.join(_number(stages.get(name, 0.0), 2) for name in names)} |")
     return "\n".join(rows) + "\n"
 
 

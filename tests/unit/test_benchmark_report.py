@@ -49,6 +49,13 @@ def test_a_case_that_never_ran_has_no_figures() -> None:
     assert math.isnan(suite().case("1K into 1M", "firn-of-another-group").median())
 
 
+def test_the_stages_of_a_job_stand_under_its_suite() -> None:
+    one = suite()
+    one.cases[0].runs[-1]["stages"] = {"read": 0.25, "fold": 1.5}
+    assert "| 1K into 1M | 0.25 | 1.50 |" in markdown([one], "benchmarks")
+    assert "seconds of the last run" not in markdown([suite()], "benchmarks")
+
+
 def test_results_come_back_from_their_file_as_they_were() -> None:
     one = suite()
     one.plots.append(Plot("p", "t", "x", "y", {"a": [(1.0, 2.0)]}))
