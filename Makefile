@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam demo up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
+.PHONY: help setup setup-sam setup-bench demo up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -66,8 +66,11 @@ sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
 
-bench: setup  ## the ingest benchmark
-	@$(BIN)/python benchmarks/ingest.py
+setup-bench:
+	@$(PYTHON) infra/setup/setup.py --bench
+
+bench: setup-bench  ## all benchmarks into docs/benchmarks.md (SUITE=commit for one, QUICK=1 for a smoke test; hours)
+	@.venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
 
 lock: setup  ## pin anew what pyproject.toml asks for
 	@$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \

@@ -1,0 +1,144 @@
+"""Firn's side: events through the real ingest code into sealed epochs, then the real commit job on them."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from benchmarks.spark import CACHE, TABLE, Lake, base_lake
+from firn.changes.positions import WIDTH
+from firn.changes.types import Column, Type
+from firn.jobs.planning import POSITION, TIME
+from firn.staging import configs, cuts, epochs, ingest
+from firn.staging.store import open_store
+from firn.streams.names import TableName
+from firn_spark import commit
+from firn_spark.evolve import MIRROR_METADATA, Tables
+
+STREAM = "bank"
+CONFIG = """
+streams:
+  bank:
+    envelope: debezium
+    debezium: {decimal.handling.mode: string}
+    tables:
+      public.accounts:
+        to: bank.accounts
+        key: [id]
+        columns:
+          {id: long, name: string, balance: 'decimal(18,2)', branch: int, updated_at: timestamptz(6), note: string}
+"""
+LOADED = datetime(2026, 1, 1, tzinfo=UTC)
+STAGED = datetime(2026, 11, 21, tzinfo=UTC)
+EVENTS_A_REQUEST = 2_000
+
+
+def stage(name: str, bodies: Iterator[list[bytes]], config: str = CONFIG) -> Path:
+    """The staging folder `name`: each list of events becomes requests and one sealed epoch. Made if absent."""
+    folder = CACHE / "staged" / name
+    if not folder.exists():
+        making = folder.with_suffix(".making")
+        shutil.rmtree(making, ignore_errors=True)
+        store = open_store(f"file://{making}")
+        known = configs.publish(store, config)
+        now = STAGED
+        for lines in bodies:
+            for first in range(0, len(lines), EVENTS_A_REQUEST):
+                now += timedelta(milliseconds=100)
+                body = b"".join(lines[first : first + EVENTS_A_REQUEST])
+                answer = ingest.accept(store, known, STREAM, body, now=now)
+                assert not answer.rejected, answer
+            now += timedelta(seconds=1)
+            found = epochs.candidates(store, STREAM, now, above=cuts.newest(store, STREAM))
+            assert epochs.seal(store, STREAM, found, now=now, config=known.sha, nonce=str(found.next_n))
+        making.rename(folder)
+    return folder
+
+
+def stage_files(events: Path, parts: int) -> Path:
+    """The events of a folder of NDJSON files as so many epochs of equal size."""
+    files = sorted(events.glob("*.ndjson"))
+    size = len(files) // parts
+
+    def bodies() -> Iterator[list[bytes]]:
+        for n in range(parts):
+            yield [line for file in files[n * size : (n + 1) * size] for line in file.open("rb")]
+
+    return stage(f"{events.name}-{parts}", bodies())
+
+
+def base(spark: SparkSession, rows: int, source: Path) -> Path:
+    """A base lake with the rows of the Parquet files in `source`, as a bulk load would write them: the job's own table,
+    and with each row the order of a snapshot read."""
+
+    def load(lake: Lake) -> None:
+        columns = [
+            Column("id", Type("long"), required=True), Column("name", Type("string")),
+            Column("balance", Type("decimal", precision=18, scale=2)), Column("branch", Type("int")),
+            Column("updated_at", Type("timestamptz")), Column("note", Type("string")),
+        ]  # fmt: skip
+        properties = {
+            "firn.key": '["id"]',
+            "firn.mode": "mirror",
+            "firn.stream": STREAM,
+            "firn.source": "public.accounts",
+        }
+        Tables(lake.spark).create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, (), properties)
+        position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2"
+        loaded = lake.spark.read.parquet(str(source)).select(
+            "*",
+            f.concat(f.lit(position), f.unhex(f.lpad(f.hex(f.xxhash64("id", "note")), 16, "0"))).alias(POSITION),
+            f.lit(LOADED).alias(TIME),
+        )
+        loaded.writeTo(f"firn.{TABLE}").append()
+
+    return base_lake(spark, f"firn-{rows}", load)
+
+
+def link_staging(staged: Path, lake: Lake) -> str:
+    """The staging store of a run: the same staged objects and epochs, in the lake's own folder. -> its URL."""
+    target = lake.folder / "staging"
+    shutil.copytree(staged, target, copy_function=os.link)
+    return f"file://{target}"
+
+
+def commit_epochs(lake: Lake, staging: str, first: int, last: int) -> list[dict[str, Any]]:
+    """Runs the job. -> its log lines. Raises AssertionError if it failed."""
+    lines: list[dict[str, Any]] = []
+    code = commit.run(
+        STREAM, staging, lake.warehouse, lake.catalog_uri, first, last, spark=lake.spark, log=lines.append
+    )
+    assert code == 0, lines
+    return lines
+
+
+_FOLD = """
+select key, max_by(struct(op, image), position) change
+from (select op, image, coalesce(image.id, gone.id) key, from_json(`order`, 'array<string>') said,
+             struct(cast(said[0] as bigint), cast(said[1] as bigint)) position
+      from (select op, `order`, from_json(after, '{image}') image, from_json(before, 'id bigint') gone from staged))
+group by key
+"""
+_IMAGE = "id bigint, name string, balance decimal(18,2), branch int, updated_at bigint, note string"
+
+
+def fold_alone(lake: Lake, staging: str) -> None:
+    """A floor: plain Spark reads the staged events, types their rows, keeps the last of each key, writes nothing."""
+    read = lake.spark.read.option("recursiveFileLookup", "true")
+    read.parquet(f"{staging}/staged").createOrReplaceTempView("staged")
+    lake.spark.sql(_FOLD.format(image=_IMAGE)).write.format("noop").mode("overwrite").save()
+
+
+def told(lines: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the job's log says of where its time went: seconds of the tables, and of their stages if it names them."""
+    tables = [line for line in lines if "mode" in line]
+    stages: dict[str, float] = {}
+    for line in tables:
+        for name, seconds in line.get("stages", {}).items():
+            stages[name] = stages.get(name, 0.0) + seconds
+    return {"table_seconds": sum(line["seconds"] for line in tables)} | ({"stages": stages} if stages else {})

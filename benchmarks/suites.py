@@ -1,0 +1,175 @@
+"""The suites that commit: what they run, and what must hold. Sizes are those of a full run."""
+
+import re
+from collections.abc import Callable
+from statistics import median
+
+from benchmarks import workload
+from benchmarks.bench import CACHE, Bench
+from benchmarks.results import Case, Plot
+from benchmarks.svg import short
+from benchmarks.workload import Keys
+
+SPARK = ("firn", "merge-on-read", "copy-on-write")
+
+
+def into(events: int, rows: int) -> str:
+    """The name of a group: 100K events into 10M rows."""
+    return f"{short(events)} events into {short(rows)} rows"
+
+
+def ratio(one: Case, other: Case, of: str = "seconds") -> float:
+    """One's median by the other's."""
+    return one.median(of) / other.median(of) if other.runs and one.runs else float("nan")
+
+
+def commit(bench: Bench) -> None:
+    """Events that lie in storage into one snapshot of a table: Firn, others, floors."""
+    rows, events = 1_000_000, 200_000
+    group, data = into(events, rows), bench.data(rows, events)
+    for who in (*SPARK, "fold"):
+        bench.warm(group, who, data)
+    for who in ("pyiceberg", "delta-rs", "duckdb"):
+        bench.peer(group, who, data)
+    few = bench.data(rows, 4_000)
+    bench.peer(into(4_000, rows), "dlt", few, note="takes minutes with more events")
+
+    rows = 10_000_000
+    for events, whose in ((100_000, SPARK), (1_000_000, SPARK[:2])):
+        group, data = into(events, rows), bench.data(rows, events)
+        cases = {who: bench.warm(group, who, data) for who in (*whose, "fold")}
+        bench.peer(group, "duckdb", data)
+        if events == 100_000:
+            bench.must(f"{group}: Firn by merge-on-read MERGE", ratio(cases["firn"], cases["merge-on-read"]), 0.4)
+            bench.must(f"{group}: Firn by copy-on-write MERGE", ratio(cases["firn"], cases["copy-on-write"]), 0.12)
+        else:
+            bench.must(f"{group}: Firn by merge-on-read MERGE", ratio(cases["firn"], cases["merge-on-read"]), 0.65)
+            bench.must(f"{group}: Firn by the fold alone", ratio(cases["firn"], cases["fold"]), 2.5)
+
+
+def growth(bench: Bench) -> None:
+    """The same number of events into ever larger tables, and ever more events into the same table."""
+    events = 100_000
+    sizes = (1_000_000, 10_000_000, 50_000_000)
+    found: dict[tuple[str, int], Case] = {}
+    for rows in sizes:
+        for keys in ("mixed", "recent", "clustered"):
+            found[keys, rows] = _keyed(bench, events, rows, keys)
+        found["MERGE", rows] = bench.warm(f"{into(events, rows)}, mixed", "merge-on-read", bench.data(rows, events))
+    most = {"mixed": 1.6, "recent": 1.2, "clustered": 1.2}
+    for keys, bound in most.items():
+        text = f"{short(events)} events, {keys} keys: into {short(sizes[-1])} rows by into {short(sizes[0])} rows"
+        bench.must(text, ratio(found[keys, sizes[-1]], found[keys, sizes[0]]), bound)
+    lines = {
+        f"{'Firn, ' if name != 'MERGE' else ''}{name}{' keys' if name != 'MERGE' else ', mixed keys'}": [
+            (float(rows), found[name, rows].median()) for rows in sizes
+        ]
+        for name in (*most, "MERGE")
+    }
+    bench.suite.plots.append(
+        Plot("growth-rows", f"{short(events)} events into a table of so many rows", "rows", "seconds", lines, "x")
+    )
+    _by_batch(bench)
+
+
+def _keyed(bench: Bench, events: int, rows: int, keys: Keys) -> Case:
+    return bench.warm(f"{into(events, rows)}, {keys}", "firn", bench.data(rows, events, keys))
+
+
+def _by_batch(bench: Bench) -> None:
+    rows, counts = 10_000_000, (1_000, 10_000, 100_000, 1_000_000)
+    lines: dict[str, list[tuple[float, float]]] = {"firn": [], "merge-on-read": []}
+    for count in counts:
+        for who, line in lines.items():
+            case = bench.warm(into(count, rows), who, bench.data(rows, count))
+            line.append((float(count), case.median()))
+    bench.suite.plots.append(
+        Plot("growth-events", f"So many events into {short(rows)} rows", "events", "seconds", lines, "xy")
+    )
+
+
+def small(bench: Bench) -> None:
+    """Fifty commits of a thousand events, one after the other, without maintenance in between."""
+    commits = 10 if bench.quick else 50
+    rows, events = 10_000_000, 1_000 * commits
+    data = bench.data(rows, events if not bench.quick else events * 100, files=commits)
+    group = f"{commits} x 1K events into {short(rows)} rows"
+    lines = {}
+    for who in ("firn", "merge-on-read"):
+        case = bench.warm(group, who, data, "--epochs", commits)
+        series = [run["parts"] for run in case.runs]
+        typical = [median(at) for at in zip(*series, strict=True)]
+        lines[who] = [(float(n), seconds) for n, seconds in enumerate(typical, start=1)]
+        if who == "firn":
+            # Five commits around the fifth, and the last five: a single one says more about the machine.
+            early, late = typical[2:7], typical[-5:]
+            text = f"{group}: the last five by the third to the seventh"
+            bench.must(text, median(late) / median(early) if typical else float("nan"), 1.3)
+    bench.suite.plots.append(Plot("small-commits", group, "commit", "seconds", lines))
+
+
+def cold(bench: Bench) -> None:
+    """A job as a job is: a process of its own with the default memory of 1 GB, that starts Spark and commits once."""
+    rows, events = 1_000_000, 200_000
+    group, data = f"{into(events, rows)}, cold", bench.data(rows, events)
+    firn = bench.cold(group, "firn", data)
+    floor = bench.peer(group, "duckdb", data)
+    bench.must(f"{group}: beyond Spark's start, by the DuckDB floor", ratio(firn, floor), 2.5)
+    rows = 10_000_000
+    for events in (1_000_000, 10_000_000):
+        group, data = f"{into(events, rows)}, cold", bench.data(rows, events)
+        case = bench.cold(group, "firn", data)
+        if events == 1_000_000:
+            bench.must(f"{group}: peak memory of all processes", case.median("peak") / 1_000, 2.5, " GB")
+        else:
+            bench.must(f"{group}: runs that did not finish, or were wrong", float(not (case.runs and case.right)), 0)
+
+
+def tables(bench: Bench) -> None:
+    """One epoch that changes 200 tables, in one job that also starts Spark: 20 changes each, and then skewed."""
+    tables = 20 if bench.quick else 200
+    skewed = [max(1, 20_000 // (2 * n)) for n in range(1, tables + 1)]
+    for group, changes in ((f"{tables} tables, 20 changes each", [20] * tables), (f"{tables} tables, skewed", skewed)):
+        events = workload.many_tables(CACHE / "data", tables, changes)
+        firn = bench.many(group, "firn", events, tables)
+        bench.many(group, "merge-on-read", events, tables)
+        if changes[0] == 20:
+            bench.must(f"{group}: the job", firn.median(), 60, " s")
+            bench.must(f"{group}: snapshots a table", firn.median("snapshots") / tables, 1)
+
+
+def freshness(bench: Bench) -> None:
+    """A steady load on the embedded stack: from the 202 to a snapshot that holds the event."""
+    seconds = 30 if bench.quick else 180
+    for rate in (200, 2_000, 10_000):
+        group = f"{short(rate)} events/s for {seconds} s"
+        case = bench.steady(group, rate, seconds)
+        case.note = (
+            f"p50 {case.median('p50'):.1f} s, p99 {case.median('p99'):.1f} s, {case.median('said_429'):.0f} times 429"
+        )
+        if rate == 2_000:
+            bench.must(f"{group}: p50 from accepted to queryable", case.median("p50"), 5, " s")
+            bench.must(f"{group}: p99", case.median("p99"), 10, " s")
+            bench.must(f"{group}: answers that are neither 202 nor 429", case.median("failed"), 0)
+            bench.must(f"{group}: backlog, its last third by its second", case.median("slope"), 1.25)
+        bench.must(f"{group}: events accepted and lost, or wrong", _lost(case), 0)
+        lines = {group: [(float(at), float(n)) for at, n in enumerate(case.runs[-1]["backlog"] if case.runs else ())]}
+        bench.suite.plots.append(Plot(f"backlog-{rate}", "Accepted and not queryable", "seconds", "events", lines))
+
+
+def _lost(case: Case) -> float:
+    return case.median("lost") + case.median("failed") + (0 if case.right else 1)
+
+
+def ingest(bench: Bench) -> None:
+    """What a request costs ingest: a 1 MB body to staged bytes on one core, by a bare decode and zstd-1 of it."""
+    said = bench.say("ingest.py", "--best", "--runs", 20 if bench.quick else 200)
+    found = re.search(r"ratio ([0-9.]+) \(target <= ([0-9.]+)\)", said)
+    bench.suite.text = said
+    bench.must("CPU of a request by the floor", float(found[1]) if found else float("nan"), 1.6)
+
+
+SUITES: dict[str, Callable[[Bench], None]] = {
+    "ingest": ingest, "commit": commit, "growth": growth, "small": small, "tables": tables, "cold": cold,
+    "freshness": freshness,
+}  # fmt: skip
