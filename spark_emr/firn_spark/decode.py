@@ -39,19 +39,25 @@ def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
 
 
 def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
-    schema = decoded_schema(decoding)
-
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        one = decoder(decoding)
-        for batch in batches:
-            for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
-                part = batch.slice(first, _ROWS_PER_BATCH)
-                columns = [part.column(name).to_pylist() for name in READ]
-                changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
-                rows = [row for change in changes for row in one.rows(change)]
-                if rows:
-                    arrays = zip(*rows, strict=True)
-                    typed = [pa.array(v, field.type) for v, field in zip(arrays, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(typed, schema=schema)
+        return decoded(batches, decoding, decoder)
 
-    return map_in_arrow(raw.select(*READ), decode, schema)
+    return map_in_arrow(raw.select(*READ), decode, decoded_schema(decoding))
+
+
+def decoded(
+    batches: Iterable[pa.RecordBatch], decoding: Decoding, decoder: Callable[[Decoding], Decoder]
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of decoded rows from record batches with the columns READ."""
+    schema = decoded_schema(decoding)
+    one = decoder(decoding)
+    for batch in batches:
+        for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
+            part = batch.slice(first, _ROWS_PER_BATCH)
+            columns = [part.column(name).to_pylist() for name in READ]
+            changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
+            rows = [row for change in changes for row in one.rows(change)]
+            if rows:
+                arrays = zip(*rows, strict=True)
+                typed = [pa.array(v, field.type) for v, field in zip(arrays, schema, strict=True)]
+                yield pa.RecordBatch.from_arrays(typed, schema=schema)
