@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
 from firn_spark.arrow import map_in_arrow
+from firn_spark.columnar import Columnar
 from firn_spark.columns import arrow_type
 
 _TYPES = {
@@ -49,15 +50,7 @@ def decoded(
     batches: Iterable[pa.RecordBatch], decoding: Decoding, decoder: Callable[[Decoding], Decoder]
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of decoded rows from record batches with the columns READ."""
-    schema = decoded_schema(decoding)
-    one = decoder(decoding)
+    columnar = Columnar(decoder(decoding), decoded_schema(decoding))
     for batch in batches:
         for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
-            part = batch.slice(first, _ROWS_PER_BATCH)
-            columns = [part.column(name).to_pylist() for name in READ]
-            changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
-            rows = [row for change in changes for row in one.rows(change)]
-            if rows:
-                arrays = zip(*rows, strict=True)
-                typed = [pa.array(v, field.type) for v, field in zip(arrays, schema, strict=True)]
-                yield pa.RecordBatch.from_arrays(typed, schema=schema)
+            yield from columnar.batches(batch.slice(first, _ROWS_PER_BATCH))
