@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from msgspec import UNSET
 
 from firn.changes.codec import NOT_PLAIN, RowCodec
+from firn.changes.lines import one_a_line
 from firn.changes.rows import META, READ, Decoder, MirrorDecoder
 from firn_spark.vectors import Column
 
@@ -49,8 +50,7 @@ class Images:
         for trace in traces:
             if trace in lines:
                 odd.update(_places(pc.match_substring(images, trace.decode())))
-        # Between } and { no JSON value goes on, nor does text across the end of a line: here each line ends a value.
-        if lines[:1] == b"{" and lines.count(b"}\n{") == lines.count(b"\n") == len(images) - 1:
+        if one_a_line(lines, len(images)):
             try:
                 cells = self._codec.cells(lines)
             except NOT_PLAIN:

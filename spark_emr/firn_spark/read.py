@@ -3,7 +3,6 @@
 Executors fetch the objects themselves with obstore, so that file://, s3:// and gs:// need no Hadoop file system.
 """
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -104,7 +103,7 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> Iterator[pa.Record
 
 def _staged(body: bytes) -> pa.Table:
     """All columns of one staged object; what says nothing is not in the file (docs/architecture.md)."""
-    table = pq.read_table(io.BytesIO(body))
+    table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)  # pq.read_table takes twice as long
     rows = table.num_rows
     columns = []
     for name, kind in _STAGED.items():

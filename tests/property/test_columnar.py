@@ -48,30 +48,46 @@ def by_columns(batch: pa.RecordBatch, decoding: Decoding, decoder: Callable[[Dec
     return sorted(repr(row) for part in found for row in part.to_pylist())
 
 
-# values of the forms that vectors take, to their very ends
+# values of the forms that vectors take, to their very ends and one beyond
 
-INT64 = st.integers(-(2**63) - 1, 2**63)
-MICROS = st.integers(-62_135_596_800_000_001, 253_402_300_800_000_000)
-TEXTS = st.from_regex(r"-?[0-9]{0,5}(\.[0-9]{0,4})?(e1)?", fullmatch=True)
-TIMES = st.from_regex(
-    r"[012][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,7})?Z?\n?", fullmatch=True
-)
-MOMENTS = st.datetimes().map(lambda moment: moment.isoformat() + "Z") | st.datetimes().map(
-    lambda moment: moment.isoformat()
-)
-UUIDS = st.uuids().map(str) | st.uuids().map(lambda it: str(it).upper()) | st.uuids().map(lambda it: str(it) + "\n")
+
+def around(low: int, high: int) -> st.SearchStrategy[Any]:
+    return st.sampled_from([low - 1, low, high, high + 1, 0]) | st.integers(low - 1, high + 1)
+
+
+def forms(*likely: str, pattern: str) -> st.SearchStrategy[Any]:
+    return st.sampled_from(likely) | st.from_regex(pattern, fullmatch=True)
+
+
+MICROS = around(-62_135_596_800_000_000, 253_402_300_799_999_999)
+MILLIS = around(-62_135_596_800_000, 253_402_300_799_999)
+TIMES = forms(
+    "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-12-31T00:00:00Z", "2024-02-30T00:00:00Z",
+    "2024-02-29T23:59:59.1234567Z", "2024-02-29T23:59:59.1234560Z", "2024-02-29T23:59:59Z\n", "2024-02-29 23:59:59Z",
+    "2024-02-29T23:59:60Z", "2024-02-29T24:00:00Z", "2024-02-29T23:59:59", "2024-02-29T23:59:59.1", "2024-02-29T23:59",
+    pattern=r"[012][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,7})?Z?",
+)  # fmt: skip
+MOMENTS = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
+LOCAL = st.datetimes().map(lambda moment: moment.isoformat())
+NUMBERS = forms(
+    "0", "-0", "-0.00", "0.5", ".5", "5.", "99.99", "-99.99", "99.999", "100.00", "0100.00", "099.99", "1e1", "+1.50",
+    "12345", "-12345", "012345", "0.123", "1.123", "00.12", " 1.5", "1.5\n", "NaN", "1.50",
+    pattern=r"-?[0-9]{0,5}(\.[0-9]{0,4})?(e1)?",
+)  # fmt: skip
+UUIDS = st.uuids().map(str) | st.uuids().map(lambda it: str(it).upper()) | st.sampled_from(["", "0" * 36])
+REALS = st.floats(allow_nan=False) | around(-(2**53), 2**53) | st.sampled_from([-0.0, 1e308, 2.0**60, "NaN"])
 PLAIN = {
     "boolean": st.booleans() | st.integers(0, 2),
-    "int": st.integers(-(2**31) - 1, 2**31),
-    "long": INT64,
-    "float": st.floats(width=32) | st.integers(-(2**60), 2**60),
-    "double": st.floats() | st.integers(-(2**60), 2**60),
-    "date": st.integers(-719_163, 2_932_897) | st.dates().map(str),
-    "timestamp": MICROS | MICROS.map(lambda it: it // 1000) | TIMES | MOMENTS,
-    "timestamptz": MICROS | MICROS.map(lambda it: it // 1000) | TIMES | MOMENTS,
-    "string": st.text(max_size=8),
+    "int": around(-(2**31), 2**31 - 1),
+    "long": around(-(2**63), 2**63 - 1),
+    "float": REALS | st.floats(width=32, allow_nan=False),
+    "double": REALS,
+    "date": around(-719_162, 2_932_896) | st.dates().map(str),
+    "timestamp": MICROS | MILLIS | TIMES | LOCAL,
+    "timestamptz": MICROS | MILLIS | TIMES | MOMENTS,
+    "string": st.text(max_size=8) | st.integers(),
     "uuid": UUIDS,
-    "decimal": TEXTS | st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str) | INT64,
+    "decimal": NUMBERS | st.decimals(allow_nan=False, allow_infinity=False, places=2).map(str) | st.integers(),
 }
 KINDS = TYPES.map(storable) | st.sampled_from(
     [decimal(4, 2), decimal(5, 0), decimal(3, 3), *map(parse, ("long", "timestamptz", "timestamp", "string", "uuid"))]
@@ -128,7 +144,7 @@ def batches(draw: Any, columns: list[Column]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, READ_SCHEMA)
 
 
-@settings(max_examples=400)
+@settings(max_examples=300)
 @given(st.data(), SETTINGS, st.sampled_from(DECODERS), st.booleans())
 def test_whatever_the_images_hold_columns_say_what_rows_say(
     data: Any, settings: DecodeSettings, decoder: Callable[[Decoding], Decoder], snapshot_reads: bool
@@ -137,6 +153,31 @@ def test_whatever_the_images_hold_columns_say_what_rows_say(
     decoding = Decoding(target, (0,), settings, snapshot_reads=snapshot_reads)
     batch = data.draw(batches(list(target)))
     assert by_columns(batch, decoding, decoder) == one_by_one(batch, decoding, decoder)
+
+
+WITH_VECTORS = [name for name in PLAIN if name not in ("float", "decimal")]
+KIND_AND_TIME = st.tuples(
+    st.sampled_from([*map(parse, WITH_VECTORS), decimal(4, 2), decimal(5, 0), decimal(3, 3)]),
+    st.sampled_from([None, 3]),
+    st.sampled_from(["adaptive", "isostring"]),
+    st.booleans(),
+)
+
+
+@settings(max_examples=500)
+@given(st.data(), KIND_AND_TIME)
+def test_a_column_of_one_class_is_what_its_cells_are(data: Any, drawn: tuple[Type, int | None, Any, bool]) -> None:
+    kind, precision, time, any_source = drawn
+    said = DecodeSettings(decimal="string", time=time, out_of_range="dead_letter")
+    column = Column("x", kind, source=Encoding("any")) if any_source else declared_column("x", kind, precision, said)
+    one = data.draw(plain(kind))
+    alike = plain(kind).filter(lambda value: value.__class__ is one.__class__) | st.none()
+    cells = [one, *data.draw(st.lists(alike, max_size=2))]
+    empty = dict.fromkeys(READ) | {"epoch": 1, "batch": "b", "op": "c", "ord": b"\1", "flat": False}
+    rows = [empty | {"index": i, "after": json.dumps({"x": cell})} for i, cell in enumerate(cells)]
+    batch = pa.RecordBatch.from_pylist(rows, READ_SCHEMA)
+    decoding = Decoding((column,), (), said)
+    assert by_columns(batch, decoding, AppendDecoder) == one_by_one(batch, decoding, AppendDecoder)
 
 
 def lines(file: str) -> list[bytes]:
