@@ -21,15 +21,15 @@ import pyarrow as pa
 from benchmarks.ingest import events, stage
 from firn.changes.codec import DecodeSettings, declared_column
 from firn.changes.placing import Order
-from firn.changes.rows import READ, AppendDecoder, Decoding, MirrorDecoder
+from firn.changes.rows import AppendDecoder, Decoding, MirrorDecoder
 from firn.changes.types import parse_declared
 from firn_spark.decode import decoded
+from firn_spark.packed import Packer, unpacked
 from firn_spark.read import SealedBatch, rows_of
 
 DECLARED = "id long, name string, balance decimal(18,2), branch int, updated_at timestamptz, note string"
 INFERRED = "id long, name string, balance string, branch long, updated_at long, note string"
 BYTES_PER_EVENT = 790
-ROWS_PER_BATCH = 20_000
 
 
 def decoding(declared: str) -> Decoding:
@@ -45,14 +45,18 @@ def staged(count: int, per_request: int) -> list[bytes]:
 
 
 def read(bodies: list[bytes]) -> Iterator[pa.RecordBatch]:
+    """What a reading task gives: rows with packed changes, a flush of the packer after the other."""
+    packer = Packer()
     for place, body in enumerate(bodies):
-        yield from rows_of(SealedBatch(1, place, f"bank.{place}", "p", len(body)), body, Order())
+        packer.add(1, f"bank.{place}", *rows_of(SealedBatch(1, place, f"bank.{place}", "p", len(body)), body, Order()))
+        if packer.full:
+            yield packer.packed()
+    yield packer.packed()
 
 
 def raw(bodies: list[bytes]) -> list[pa.RecordBatch]:
-    """What the job gives to the decoders: rows that are changes, in Spark's batches."""
-    table = pa.Table.from_batches([batch for batch in read(bodies) if batch["fact"].null_count]).select(list(READ))
-    return list(table.combine_chunks().to_batches(max_chunksize=ROWS_PER_BATCH))
+    """What the job gives to the decoders."""
+    return list(unpacked(batch.filter(batch["changes"].is_valid()).select(["changes"]) for batch in read(bodies)))
 
 
 def drain(batches: Iterator[pa.RecordBatch]) -> int:
@@ -101,7 +105,8 @@ def memory(bodies: list[bytes]) -> None:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
     before, first = peak(), time.process_time()
-    batches = (batch.select(list(READ)) for batch in read(bodies) if batch["fact"].null_count)
+    packed = (batch.filter(batch["changes"].is_valid()).select(["changes"]) for batch in read(bodies))
+    batches = unpacked(packed)
     count = drain(decoded(batches, decoding(DECLARED), MirrorDecoder))
     print(f"{count} rows, {time.process_time() - first:.1f} s, {peak() - before:.0f} MB more than {before:.0f} MB")
 

@@ -1,4 +1,4 @@
-"""Raw changes of one table to typed columns c0…cn, with what the fold needs beside them, on the executors.
+"""Raw changes of one table (packed.py) to typed columns c0…cn, with what the fold needs beside them, on the executors.
 
 Names of source columns never enter a DataFrame: they may hold dots, quotes or differ only in case.
 """
@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.rows import META, AppendDecoder, Decoder, Decoding, MirrorDecoder
 from firn_spark.arrow import map_in_arrow
 from firn_spark.columnar import Columnar
 from firn_spark.columns import arrow_type
+from firn_spark.packed import packed_changes, unpacked
 
 _TYPES = {
     "_epoch": pa.int64(), "_batch": pa.string(), "_index": pa.int32(), "_op": pa.string(), "_ts": pa.int64(),
@@ -41,9 +42,9 @@ def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
 
 def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return decoded(batches, decoding, decoder)
+        return decoded(unpacked(batches), decoding, decoder)
 
-    return map_in_arrow(raw.select(*READ), decode, decoded_schema(decoding))
+    return map_in_arrow(packed_changes(raw), decode, decoded_schema(decoding))
 
 
 def decoded(

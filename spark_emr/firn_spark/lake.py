@@ -27,6 +27,7 @@ from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.memory import KEEP
+from firn_spark.packed import changes_in
 from firn_spark.read import SealedBatch, raw_changes
 from firn_spark.rejects import refused
 from firn_spark.table_job import TableJob
@@ -109,7 +110,7 @@ class SparkRange:
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time, with one aggregate."""
         position, ts = f.col("pos"), f.col("ts")
-        told = f.col("fact").isNull() & (f.col("op") != "r") & f.col("order").isNotNull() & position.isNotNull()
+        told = (f.col("op") != "r") & f.col("order").isNotNull() & position.isNotNull()
         told &= ts.isNotNull() & f.col("connector").isin(*IN_TIME)
         told &= f.substring(position, COMMIT.start + 1, 16) != f.lit(bytes(16))
         above, late = f.lit(True), f.lit(False)
@@ -118,7 +119,8 @@ class SparkRange:
             above = position > top
             late = (ts > limit(high)) & (f.substring(position, 1, 4) == f.substring(top, 1, 4))
         row = (
-            self._raw.where(told)
+            changes_in(self._raw, ("op", "order", "pos", "ts", "connector"))
+            .where(told)
             .agg(f.max(position), f.max(f.when(above, ts)), f.min(f.when(late, f.struct("pos", "ts"))))
             .collect()[0]
         )

@@ -22,14 +22,15 @@ from firn.jobs.planning import plan_columns
 from firn.staging.batch import BatchMeta, write_batch
 from firn_spark import columnar
 from firn_spark.decode import decoded, decoded_schema
-from firn_spark.read import RAW, SealedBatch, rows_of
+from firn_spark.packed import CHANGES
+from firn_spark.read import SealedBatch, rows_of
 from tests.property.test_codec import JSON, SETTINGS, TYPES
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "data" / "corpus" / "spec"
 META = json.loads((CORPUS / "final" / "_tables.json").read_text())
 DECODERS = [MirrorDecoder, AppendDecoder]
-READ_SCHEMA = pa.schema([RAW.field(name) for name in READ])
+READ_SCHEMA = pa.schema([CHANGES.field(name) for name in READ])
 
 
 def one_by_one(batch: pa.RecordBatch, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> list[str]:
@@ -188,16 +189,17 @@ def lines(file: str) -> list[bytes]:
 def raw_of(file: str) -> tuple[pa.Table, dict[str, TableFacts]]:
     """A corpus as staged, in objects of 700 events; and what it says about its tables."""
     events = lines(file)
-    found: list[pa.RecordBatch] = []
+    found: list[pa.Table] = []
+    said: list[dict[str, Any]] = []
     for place in range(0, len(events), 700):
         body = b"[" + b",".join(events[place : place + 700]) + b"]"
         meta = BatchMeta(1, "shop", f"shop.{place}", "2026-03-01T12:30:00.000Z", "sha", 1, 0, {}, {})
         staged = write_batch(parse_events(body, "auto"), meta)
-        found += rows_of(SealedBatch(1, place, f"shop.{place}", "p", len(staged)), staged, Order())
-    rows = pa.Table.from_batches(found)
-    changes = rows.filter(pa.compute.is_null(rows["fact"]))
-    said = [row for row in rows.to_pylist() if row["fact"] is not None]
-    return changes, collected(said, [])
+        changes, facts = rows_of(SealedBatch(1, place, f"shop.{place}", "p", len(staged)), staged, Order())
+        found.append(changes)
+        said += facts
+    every = dict.fromkeys(("flat", "schema_id"))
+    return pa.concat_tables(found), collected([every | fact for fact in said], [])
 
 
 def decodings(table: str, facts: TableFacts) -> Iterator[Decoding]:
