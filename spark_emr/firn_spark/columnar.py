@@ -46,11 +46,12 @@ class Images:
         if traces is None:
             odd.update(range(len(images)))
             return [[None] * len(images) for _ in self._columns]
-        lines = _lines(images)
+        lines = joined(images)
         for trace in traces:
             if trace in lines:
                 odd.update(_places(pc.match_substring(images, trace.decode())))
-        if one_a_line(lines, len(images)):
+        objects = pc.and_(pc.starts_with(images, "{"), pc.ends_with(images, "}"))
+        if one_a_line(lines, len(images), objects=pc.all(objects).as_py()):
             try:
                 cells = self._codec.cells(lines)
             except NOT_PLAIN:
@@ -85,13 +86,14 @@ class Columnar:
         self._schema = schema
         self._mirror = isinstance(decoder, MirrorDecoder)
         self._key = decoder.decoding.key
+        self._keyless = self._mirror and (not self._key or decoder.decoding.no_key is not None)
         self._images: dict[tuple[str | None, bool, bool], Images] = {}
 
     def batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The decoded rows of a batch as some batches, in no order."""
         for schema_id, flat, part in _by_schema(batch):
             left = set(range(part.num_rows))
-            if schema_id not in self._decoder.decoding.bad_schemas:
+            if not self._keyless and schema_id not in self._decoder.decoding.bad_schemas:
                 for places, decoded in self._plain(part, schema_id, flat):
                     left.difference_update(places)
                     yield decoded
@@ -141,16 +143,19 @@ class Columnar:
         if self._mirror:
             for ordinal in self._key:
                 odd.update(_places(pc.is_null(arrays[ordinal])))
-            odd |= self._moved(part.take(pa.array(chosen)), [arrays[ordinal] for ordinal in self._key], schema)
+            op, before = _taken(part["op"], chosen), _taken(part["before"], chosen)
+            odd |= self._moved(op, before, [arrays[ordinal] for ordinal in self._key], schema)
         yield from self._kept(part, chosen, dict(enumerate(arrays)), odd)
 
-    def _moved(self, rows: pa.RecordBatch, key: Sequence[pa.Array], schema: tuple[str | None, bool]) -> set[int]:
-        """The places of updates whose key may have been another before."""
-        updates = _places(pc.and_(pc.equal(rows["op"], "u"), pc.is_valid(rows["before"])))
+    def _moved(
+        self, op: pa.Array, images: pa.Array, key: Sequence[pa.Array], schema: tuple[str | None, bool]
+    ) -> set[int]:
+        """The places of updates whose key may have been another in the images before them."""
+        updates = _places(pc.and_(pc.equal(op, "u"), pc.is_valid(images)))
         if not updates:
             return set()
         odd: set[int] = set()
-        before = self._of(*schema, key_only=True).arrays(_taken(rows["before"], updates), odd)
+        before = self._of(*schema, key_only=True).arrays(_taken(images, updates), odd)
         for old, new in zip(before, key, strict=True):
             try:
                 same = pc.equal(old, _taken(new, updates))
@@ -170,8 +175,7 @@ class Columnar:
         if not chosen:
             return
         passed = _PASSED if self._mirror else _PASSED | {"_before": "before"}
-        rows = part if len(chosen) == part.num_rows else part.take(pa.array(chosen))
-        found = [rows[passed[name]] if name in passed else None for name in META]
+        found = [_taken(part[passed[name]], chosen) if name in passed else None for name in META]
         found += [arrays.get(ordinal) for ordinal in range(self._decoder.width)]
         filled = [
             pa.nulls(len(chosen), field.type) if array is None else array
@@ -201,7 +205,7 @@ def _by_schema(batch: pa.RecordBatch) -> Iterator[tuple[str | None, bool, pa.Rec
                 yield schema_id, form, part
 
 
-def _lines(images: pa.Array) -> bytes:
+def joined(images: pa.Array) -> bytes:
     """The images, none of them null, a line each."""
     whole = pa.ListArray.from_arrays(pa.array([0, len(images)], pa.int32()), images)
     found: bytes = pc.binary_join(whole, "\n")[0].as_buffer().to_pybytes()

@@ -75,7 +75,11 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, li
     """The changes of one staged object, columns packed.CHANGES, and its facts."""
     columns = _staged(body)
     rows = len(columns["table"])
-    lists = {name: columns[name].to_pylist() for name in {*PLACED_BY, *SAID_BY}}
+    nothing = [None] * rows
+    lists = {
+        name: nothing if columns[name].null_count == rows else columns[name].to_pylist()
+        for name in {*PLACED_BY, *SAID_BY}
+    }
     where = placed({name: lists[name] for name in PLACED_BY}, batch.place, order)
     changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
     changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
@@ -91,7 +95,8 @@ def _staged(body: bytes) -> dict[str, Any]:
     columns = {}
     for name, kind in STAGED.items():
         if name in table.column_names:
-            columns[name] = table.column(name).cast(kind)
+            column = table.column(name)
+            columns[name] = column if column.type == kind else column.cast(kind)
         elif name == "index":
             columns[name] = pa.array(range(rows), kind)
         elif name == "flat":

@@ -151,7 +151,8 @@ def test_whatever_the_images_hold_columns_say_what_rows_say(
     data: Any, settings: DecodeSettings, decoder: Callable[[Decoding], Decoder], snapshot_reads: bool
 ) -> None:
     target = tuple(data.draw(columns(settings)))
-    decoding = Decoding(target, (0,), settings, snapshot_reads=snapshot_reads)
+    no_key = data.draw(st.sampled_from([None, None, None, "there is none"]))
+    decoding = Decoding(target, (0,), settings, snapshot_reads=snapshot_reads, no_key=no_key)
     batch = data.draw(batches(list(target)))
     assert by_columns(batch, decoding, decoder) == one_by_one(batch, decoding, decoder)
 

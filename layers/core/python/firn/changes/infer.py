@@ -5,6 +5,7 @@ more out of them.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ import msgspec
 
 from firn.changes import types
 from firn.changes.connect import FLAT_METADATA
-from firn.changes.lines import one_a_line
+from firn.changes.lines import joined
 from firn.changes.types import MAX_PRECISION, Column, Encoding, Type, decimal
 from firn.changes.values import SPECIAL_FLOATS
 
@@ -57,15 +58,12 @@ def _cells(images: Iterable[bytes]) -> dict[str, list[Any]]:
 
 def _cells_of_equals(images: Sequence[bytes]) -> dict[str, list[Any]] | None:
     """The same at a fraction of the cost; None unless all images are objects with columns of the first one only."""
-    lines = b"\n".join(images)
-    if not one_a_line(lines, len(images)):
+    lines = joined(images)
+    if lines is None:
         return None
     try:
-        names = list(_decode(images[0]))
-        fields = [(f"c{i}", Any, None) for i in range(len(names))]
-        rename = {f"c{i}": name for i, name in enumerate(names)}
-        kind = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
-        rows = msgspec.json.Decoder(kind, float_hook=float).decode_lines(lines)
+        names = tuple(_decode(images[0]))
+        rows = _reader(names).decode_lines(lines)
     except (msgspec.MsgspecError, UnicodeError, ValueError):  # a name that no struct can have is a ValueError
         return None
     if len(rows) != len(images):
@@ -79,6 +77,15 @@ def _cells_of_equals(images: Sequence[bytes]) -> dict[str, list[Any]] | None:
             order = orders.get(first) or orders.setdefault(first, list(_decode(images[first])))
             found.append((first, order.index(name), name, [cell for cell in cells if cell is not None]))
     return {name: cells for _, _, name, cells in sorted(found, key=itemgetter(0, 1))}
+
+
+@lru_cache(maxsize=256)
+def _reader(names: tuple[str, ...]) -> msgspec.json.Decoder[Any]:
+    """Reads objects with no other members than these, to a struct with the fields c0, c1, …"""
+    fields = [(f"c{i}", Any, None) for i in range(len(names))]
+    rename = {f"c{i}": name for i, name in enumerate(names)}
+    row = msgspec.defstruct("Row", fields, rename=rename, forbid_unknown_fields=True, gc=False)
+    return msgspec.json.Decoder(row, float_hook=float)
 
 
 def _type(cells: Sequence[Any]) -> Type:

@@ -10,7 +10,7 @@ import msgspec
 
 from firn.changes.connect import columns_of
 from firn.changes.infer import seen_in
-from firn.changes.lines import one_a_line
+from firn.changes.lines import joined
 from firn.changes.types import INFERRED, Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
@@ -115,8 +115,8 @@ def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...] | None]:
     """The names that the keys of records have, in their order; None for a record without a key of names."""
     texts = [key for key in keys if key is not None]
     found: set[tuple[str, ...] | None] = set() if len(texts) == len(keys) else {None}
-    lines = "\n".join(texts).encode()
-    if one_a_line(lines, len(texts)):
+    lines = joined([text.encode() for text in texts])
+    if lines is not None:
         try:
             named = _decode_keys(lines)
         except (msgspec.MsgspecError, UnicodeError):
