@@ -66,8 +66,9 @@ sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
 
-bench: setup  ## the ingest benchmark
+bench: setup  ## the benchmarks of ingest and decoding
 	@$(BIN)/python benchmarks/ingest.py
+	@$(BIN)/python -m benchmarks.decode
 
 lock: setup  ## pin anew what pyproject.toml asks for
 	@$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \

@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """What the commit job's Python costs: from staged bytes to typed rows, on one core, without Spark.
 
-    python -m benchmarks.decode [--events N] [--requests N] [--runs N] [--memory] [--spark]
+    python -m benchmarks.decode [--events N] [--requests N] [--runs N] [--memory]
 
-The events are those of benchmarks/ingest.py, staged by the real ingest code in requests of `--requests` events. Placing
-and facts run a staged object at a time, decoding a batch of 20,000 rows at a time, as the job does it. CPU time of the
-process, the least of the runs: a busy machine disturbs it least.
-`--memory` prints by how much the process grows; `--spark` times the same through Spark, local[2].
+The events are those of benchmarks/ingest.py, staged by the real ingest code in requests of `--requests` events. CPU time
+of the process, the least of the runs: a busy machine disturbs it least. `--memory` prints by how much the process grows.
 """
 
 import argparse
