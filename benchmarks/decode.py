@@ -3,8 +3,9 @@
 
     python -m benchmarks.decode [--events N] [--requests N] [--runs N] [--memory]
 
-The events are those of benchmarks/ingest.py, staged by the real ingest code in requests of `--requests` events. CPU time
-of the process, the least of the runs: a busy machine disturbs it least. `--memory` prints by how much the process grows.
+The events are those of benchmarks/ingest.py, staged by the real ingest code in requests of `--requests` events. CPU
+time of the process, the least of the runs: a busy machine disturbs it least. `--memory` prints by how much the process
+grows.
 """
 
 import argparse
