@@ -1,4 +1,4 @@
-"""Raw changes of one table to typed columns c0…cn, with what the fold needs beside them, on the executors.
+"""Raw changes of one table (packed.py) to typed columns c0…cn, with what the fold needs beside them, on the executors.
 
 Names of source columns never enter a DataFrame: they may hold dots, quotes or differ only in case.
 """
@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.rows import META, AppendDecoder, Decoder, Decoding, MirrorDecoder
 from firn_spark.arrow import map_in_arrow
+from firn_spark.columnar import Columnar
 from firn_spark.columns import arrow_type
+from firn_spark.packed import packed_changes, unpacked
 
 _TYPES = {
     "_epoch": pa.int64(), "_batch": pa.string(), "_index": pa.int32(), "_op": pa.string(), "_ts": pa.int64(),
@@ -39,19 +41,17 @@ def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
 
 
 def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
-    schema = decoded_schema(decoding)
-
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        one = decoder(decoding)
-        for batch in batches:
-            for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
-                part = batch.slice(first, _ROWS_PER_BATCH)
-                columns = [part.column(name).to_pylist() for name in READ]
-                changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
-                rows = [row for change in changes for row in one.rows(change)]
-                if rows:
-                    arrays = zip(*rows, strict=True)
-                    typed = [pa.array(v, field.type) for v, field in zip(arrays, schema, strict=True)]
-                    yield pa.RecordBatch.from_arrays(typed, schema=schema)
+        return decoded(unpacked(batches), decoding, decoder)
 
-    return map_in_arrow(raw.select(*READ), decode, schema)
+    return map_in_arrow(packed_changes(raw), decode, decoded_schema(decoding))
+
+
+def decoded(
+    batches: Iterable[pa.RecordBatch], decoding: Decoding, decoder: Callable[[Decoding], Decoder]
+) -> Iterator[pa.RecordBatch]:
+    """Record batches of decoded rows from record batches with the columns READ."""
+    columnar = Columnar(decoder(decoding), decoded_schema(decoding))
+    for batch in batches:
+        for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
+            yield from columnar.batches(batch.slice(first, _ROWS_PER_BATCH))

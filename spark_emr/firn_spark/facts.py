@@ -7,12 +7,14 @@ from firn.jobs.facts import TableFacts, collected
 
 
 def facts_of(raw: DataFrame) -> dict[str, TableFacts]:
-    """Collects what the rows of `raw` (columns read.RAW) say, by source table. Two small Spark jobs."""
-    said = raw.groupBy("table", "flat", "schema_id", "fact", "value").agg(
-        f.min(f.struct("epoch", "batch")).alias("first"),
+    """Collects what the rows of `raw` (columns packed.PACKED) say, by source table. A small Spark job."""
+    of_epoch = f.when(f.col("fact") == "count", f.col("epoch")).alias("of")
+    rows = (
+        raw.where(f.col("fact").isNotNull())
+        .groupBy("table", "flat", "schema_id", "fact", "value", of_epoch)
+        .agg(f.min(f.struct("epoch", "batch")).alias("first"), f.sum("count").alias("count"))
+        .orderBy("first")
+        .collect()
     )
-    counts = raw.where(f.col("fact").isNull()).groupBy("table", "epoch", "op").count()
-    return collected(
-        [row.asDict() for row in said.where(f.col("fact").isNotNull()).orderBy("first").collect()],
-        [(row["table"], row["epoch"], row["op"], row["count"]) for row in counts.collect()],
-    )
+    said = [row.asDict() for row in rows if row["fact"] != "count"]
+    return collected(said, [(r["table"], r["of"], r["value"], r["count"]) for r in rows if r["fact"] == "count"])

@@ -14,7 +14,7 @@ from firn.jobs.failures import Failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
-from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit
+from firn.jobs.quarantine import High, Span
 from firn.jobs.rebuilding import generations
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
@@ -29,6 +29,7 @@ from firn_spark.failures import failure_of
 from firn_spark.memory import KEEP
 from firn_spark.read import SealedBatch, raw_changes
 from firn_spark.rejects import refused
+from firn_spark.span import span_in
 from firn_spark.table_job import TableJob
 
 _MOST_AT_ONCE = 8  # tables
@@ -107,23 +108,8 @@ class SparkRange:
         return facts_of(self._raw)
 
     def span(self, high: High | None) -> Span:
-        """What the changes say about their source's time, with one aggregate."""
-        position, ts = f.col("pos"), f.col("ts")
-        told = f.col("fact").isNull() & (f.col("op") != "r") & f.col("order").isNotNull() & position.isNotNull()
-        told &= ts.isNotNull() & f.col("connector").isin(*IN_TIME)
-        told &= f.substring(position, COMMIT.start + 1, 16) != f.lit(bytes(16))
-        above, late = f.lit(True), f.lit(False)
-        if high is not None:
-            top = f.lit(bytearray.fromhex(high[0]))
-            above = position > top
-            late = (ts > limit(high)) & (f.substring(position, 1, 4) == f.substring(top, 1, 4))
-        row = (
-            self._raw.where(told)
-            .agg(f.max(position), f.max(f.when(above, ts)), f.min(f.when(late, f.struct("pos", "ts"))))
-            .collect()[0]
-        )
-        low = None if row[2] is None else (bytes(row[2]["pos"]), row[2]["ts"])
-        return Span(None if row[0] is None else bytes(row[0]), row[1], low)
+        """What the changes say about their source's time."""
+        return span_in(self._raw, high)
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""

@@ -12,6 +12,7 @@ from firn_spark.deciding import Shape
 from firn_spark.evolve import HELD_IDS, HELD_METADATA, Table, Tables
 from firn_spark.folding import fold_changes, plain, same_key
 from firn_spark.memory import Memory
+from firn_spark.packed import changes_in
 
 # What an update may leave unavailable (TOAST, LOBs): of a row without such columns nothing need be kept.
 _OUT_OF_LINE = frozenset({"string", "binary", "list"})
@@ -75,8 +76,9 @@ def _is_fact() -> Column:
 
 
 def newest_truncate(raw: DataFrame) -> bytes:
-    """`_ord` of the newest truncate among raw changes, b"" if there is none."""
-    found = raw.where((f.col("op") == "t") & f.col("fault").isNull()).agg(f.max("ord")).collect()[0][0]
+    """`_ord` of the newest truncate among raw changes (packed), b"" if there is none."""
+    changes = changes_in(raw, ("op", "fault", "ord"))
+    found = changes.where((f.col("op") == "t") & f.col("fault").isNull()).agg(f.max("ord")).collect()[0][0]
     return bytes(found or b"")
 
 

@@ -1,12 +1,12 @@
-"""Sealed staged batches as one DataFrame of raw changes, with what they say about their tables.
+"""Sealed staged batches as one DataFrame of raw changes (packed.py), with what they say about their tables.
 
 Executors fetch the objects themselves with obstore, so that file://, s3:// and gs:// need no Hadoop file system.
 """
 
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,24 +16,8 @@ from firn.changes.placing import PLACED_BY, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
 from firn.staging.store import get, open_store
 from firn_spark.arrow import map_in_arrow
+from firn_spark.packed import CHANGES, PACKED, STAGED, Packer
 
-# Staged columns as they are, in the batch's order (docs/architecture.md, "The staged batch").
-_STAGED = {
-    "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
-    "order": pa.string(), "tx_order": pa.int64(), "emitted": pa.int64(), "flat": pa.bool_(), "key": pa.string(),
-    "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
-    "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
-}  # fmt: skip
-# pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
-# fault, fault_text: why the change can't be placed. fact, value: a row that is no change but says something about the
-# table: fact "columns" (value: inferred columns), "schema" (the inline schema), "key" (names of the record's key).
-RAW = pa.schema(
-    {"epoch": pa.int64(), "batch": pa.string()}
-    | {name: kind for name, kind in _STAGED.items() if name != "schema"}
-    | {"pos": pa.binary(), "ord": pa.binary(), "occurrence": pa.int32()}
-    | dict.fromkeys(("fault", "fault_text", "fact", "value"), pa.string())
-)
-_ROWS_PER_BATCH = 20_000
 _FETCHES_AT_ONCE = 8
 _BYTES_PER_TASK = 32 * 1024 * 1024
 
@@ -52,8 +36,9 @@ class SealedBatch:
 def raw_changes(
     spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order, *, whole: bool = True
 ) -> DataFrame:
-    """All rows of the batches, columns RAW. Fails if an object is missing or broken: acknowledged data is never
-    skipped. `whole` False: objects that have expired are left out, of what is long committed."""
+    """All changes of the batches and what they say, columns packed.PACKED. Fails if an object is missing or broken:
+    acknowledged data is never skipped. `whole` False: objects that have expired are left out, of what is long
+    committed."""
     cores = spark.sparkContext.defaultParallelism
     size = sum(batch.bytes for batch in batches)
     tasks = max(1, min(len(batches), max(cores, size // _BYTES_PER_TASK)))
@@ -72,49 +57,50 @@ def raw_changes(
                 )
             return body
 
+        packer = Packer()
         with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
             for first in range(0, len(mine), _FETCHES_AT_ONCE):
                 some = mine[first : first + _FETCHES_AT_ONCE]
                 for batch, body in zip(some, pool.map(fetch, some), strict=True):
                     if body is not None:
-                        yield from rows_of(batch, body, order)
+                        packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
+                    if packer.full:
+                        yield packer.packed()
+        yield packer.packed()
 
-    return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, RAW)
-
-
-def rows_of(batch: SealedBatch, body: bytes, order: Order) -> Iterator[pa.RecordBatch]:
-    """The rows of one staged object, then its facts, as record batches of RAW."""
-    table = _staged(body)
-    rows = table.num_rows
-    columns = {name: table.column(name) for name in _STAGED}
-    where = placed({name: columns[name].to_pylist() for name in PLACED_BY}, batch.place, order)
-    columns |= {name: pa.array(values, RAW.field(name).type) for name, values in where.items()}
-    columns["epoch"] = pa.array([batch.epoch] * rows, pa.int64())
-    columns["batch"] = pa.array([batch.batch] * rows, pa.string())
-    for name in ("fact", "value"):
-        columns[name] = pa.nulls(rows, pa.string())
-    changes = pa.table([columns[name] for name in RAW.names], schema=RAW)
-    yield from changes.to_batches(max_chunksize=_ROWS_PER_BATCH)
-    said_by = {name: columns.get(name, table.column(name)).to_pylist() for name in SAID_BY}
-    facts = list(facts_in(said_by))
-    if facts:
-        empty = dict.fromkeys(RAW.names) | {"epoch": batch.epoch, "batch": batch.batch}
-        yield pa.RecordBatch.from_pylist([empty | fact for fact in facts], RAW)
+    return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, PACKED)
 
 
-def _staged(body: bytes) -> pa.Table:
+def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, list[dict[str, Any]]]:
+    """The changes of one staged object, columns packed.CHANGES, and its facts."""
+    columns = _staged(body)
+    rows = len(columns["table"])
+    nothing = [None] * rows
+    lists = {
+        name: nothing if columns[name].null_count == rows else columns[name].to_pylist()
+        for name in {*PLACED_BY, *SAID_BY}
+    }
+    where = placed({name: lists[name] for name in PLACED_BY}, batch.place, order)
+    changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
+    changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
+    changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)
+    table = pa.table([changes[name] for name in CHANGES.names], schema=CHANGES)
+    return table, list(facts_in({name: lists[name] for name in SAID_BY}))
+
+
+def _staged(body: bytes) -> dict[str, Any]:
     """All columns of one staged object; what says nothing is not in the file (docs/architecture.md)."""
-    table = pq.read_table(io.BytesIO(body))
+    table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)  # pq.read_table takes twice as long
     rows = table.num_rows
-    columns = []
-    for name, kind in _STAGED.items():
+    columns = {}
+    for name, kind in STAGED.items():
         if name in table.column_names:
-            column = table.column(name).cast(kind)
+            column = table.column(name)
+            columns[name] = column if column.type == kind else column.cast(kind)
         elif name == "index":
-            column = pa.array(range(rows), kind)
+            columns[name] = pa.array(range(rows), kind)
         elif name == "flat":
-            column = pa.repeat(pa.scalar(False, kind), rows)
+            columns[name] = pa.repeat(pa.scalar(False, kind), rows)
         else:
-            column = pa.nulls(rows, kind)
-        columns.append(column)
-    return pa.table(columns, names=list(_STAGED))
+            columns[name] = pa.nulls(rows, kind)
+    return columns

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from firn.jobs.rejects import KEPT
+from firn_spark.packed import changes_in
 
 _STAGED = ("epoch", "batch", "index", "generation", "pos", *KEPT, "schema_id")
 
@@ -13,14 +14,15 @@ _STAGED = ("epoch", "batch", "index", "generation", "pos", *KEPT, "schema_id")
 def rejected(raw: DataFrame, decoded: DataFrame) -> list[dict[str, Any]]:
     """The staged rows of the rejected changes of `decoded`, with `_code` and `_message`, by batch and index."""
     bad = decoded.where(f.col("_code").isNotNull()).select("_batch", "_index", "_code", "_message")
-    same = (raw["batch"] == bad["_batch"]) & (raw["index"] == bad["_index"])
-    rows = raw.where(f.col("fact").isNull()).join(f.broadcast(bad), same, "inner")
+    changes = changes_in(raw, _STAGED)
+    same = (changes["batch"] == bad["_batch"]) & (changes["index"] == bad["_index"])
+    rows = changes.join(f.broadcast(bad), same, "inner")
     return _collected(raw, rows)
 
 
 def refused(raw: DataFrame, table: str, code: str, message: str) -> list[dict[str, Any]]:
     """All staged rows of a source table that can't be placed, as `rejected` gives them."""
-    rows = raw.where((f.col("table") == table) & f.col("fact").isNull())
+    rows = changes_in(raw.where(f.col("table") == table), _STAGED)
     return _collected(raw, rows.withColumns({"_code": f.lit(code), "_message": f.lit(message)}))
 
 

@@ -129,15 +129,15 @@ MUTANTS: Final = (
     Mutant(
         "all equal rows of a COPY are one",
         f"{_CHANGES}/placing.py",
-        "occurrence = alike.setdefault(-index - 1 if emitted is None else emitted, len(alike))",
-        "occurrence = 0",
+        "found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))",
+        "found.append(0)",
         ("tests/unit/changes/test_placing.py::test_the_equal_rows_of_one_copy_are_as_many_changes",),
     ),
     Mutant(
         "an event that is brought twice is two",
         f"{_CHANGES}/placing.py",
-        "occurrence = alike.setdefault(-index - 1 if emitted is None else emitted, len(alike))",
-        "occurrence = alike.setdefault(-index - 1, len(alike))",
+        "found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))",
+        "found.append(alike.setdefault(-index - 1, len(alike)))",
         ("tests/unit/changes/test_placing.py::test_an_event_that_one_request_brings_twice_is_one_change",),
     ),
 )  # fmt: skip

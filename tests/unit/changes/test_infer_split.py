@@ -1,8 +1,12 @@
 """What is inferred of a column must not depend on how its values were split over batches."""
 
+import json
 from functools import reduce
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firn.changes.infer import seen_in
 from firn.changes.types import Type, storable, widen
@@ -31,3 +35,25 @@ def inferred(values: list[str]) -> Type:
 )
 def test_each_value_in_a_batch_of_its_own_gives_the_type_of_all_together(values: list[str]) -> None:
     assert storable(reduce(widen, (inferred([value]) for value in values))) == storable(inferred(values))
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(["NaN", "x", [1], {}])
+)
+ROWS = st.lists(
+    st.permutations(["a", "b", "c"]).flatmap(lambda n: st.tuples(*(st.tuples(st.just(x), VALUES) for x in n)))
+)
+
+
+@given(ROWS, st.booleans())
+def test_rows_that_are_read_together_show_what_each_shows(rows: list[tuple[tuple[str, Any], ...]], fewer: bool) -> None:
+    images = [
+        json.dumps(dict(row[: 2 if fewer and i % 2 else 3]), allow_nan=False).encode() for i, row in enumerate(rows)
+    ]
+    # An image across several lines, and one that is no object, make each be read on its own.
+    apart = [image.replace(b", ", b",\n") for image in images]
+    assert seen_in(images) == seen_in(apart) == seen_in([*images, b"[]"])

@@ -1,5 +1,8 @@
 from typing import Any
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from firn.changes.placing import PLACED_BY, Order, placed
 
 
@@ -58,3 +61,17 @@ def test_a_position_that_cannot_be_read_is_a_fault_and_orders_by_arrival() -> No
     assert broken["fault"] == ["bad_position"]
     assert broken["pos"] == [None]
     assert broken["ord"][0][:1] == b"\0"
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("tu"), st.none() | st.integers(1, 2)), max_size=8))
+def test_each_change_counts_the_equal_ones_of_its_table_before_it(drawn: list[tuple[int, str, int | None]]) -> None:
+    changes = [change(lsn, table=table, emitted=emitted) for lsn, table, emitted in drawn]
+    expected = []
+    for index, (lsn, table, emitted) in enumerate(drawn):
+        events: list[Any] = []
+        for before, (*same, at) in enumerate(drawn[: index + 1]):
+            event = at if at is not None else f"the one at {before}"
+            if same == [lsn, table] and event not in events:
+                events.append(event)
+        expected.append(events.index(emitted if emitted is not None else f"the one at {index}"))
+    assert of(*changes)["occurrence"] == expected

@@ -259,3 +259,22 @@ def test_order_by_on_a_row_that_does_not_hold_it_is_a_bad_position(image: bytes)
     with pytest.raises(EventError, match="version") as caught:
         field_position(image, "version", "u", 0)
     assert caught.value.code == "bad_position"
+
+
+EDGES = st.none() | st.sampled_from([-1, 0, 2**63, 2**64 - 1, 2**64]) | U64
+
+
+@given(EDGES, EDGES, st.sampled_from("cudrt"), st.sampled_from([0, 2**32 - 1, 2**32]), st.booleans())
+def test_a_pair_of_lsns_is_packed_as_the_rules_for_all_connectors_pack_it(
+    commit: int | None, lsn: int | None, op: str, generation: int, as_text: bool
+) -> None:
+    pair = [None if number is None else str(number) if as_text else number for number in (commit, lsn)]
+    text = json.dumps(pair)
+
+    def outcome(order: str) -> bytes | str | None:
+        try:
+            return position("postgresql", op, order, generation)
+        except EventError as error:
+            return str(error).replace(order, "")
+
+    assert outcome(text) == outcome(" " + text), "a blank before it takes the way of all connectors"

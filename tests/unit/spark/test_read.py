@@ -2,9 +2,12 @@
 
 import json
 
+import pyarrow as pa
+
 from firn.changes.envelopes import parse
 from firn.staging.batch import BatchMeta, write_batch
-from firn_spark.read import RAW, Order, SealedBatch, rows_of
+from firn_spark.packed import CHANGES, PACKED, Packer, unpacked
+from firn_spark.read import Order, SealedBatch, rows_of
 
 META = BatchMeta(1, "shop", "shop.x", "2026-03-01T12:30:00.000Z", "sha", 2, 0, {}, {"public.a": 2})
 
@@ -14,11 +17,49 @@ def test_columns_that_are_not_in_the_file_are_filled_in() -> None:
     events = [{"op": "c", "before": None, "after": {"id": n}, "source": source} for n in range(2)]
     body = write_batch(parse(json.dumps(events).encode(), "debezium"), META)
     changes, facts = rows_of(SealedBatch(1, 0, "shop.x", "p", len(body)), body, Order())
-    assert changes.schema == facts.schema == RAW
+    assert changes.schema == CHANGES
     rows = changes.to_pylist()
     assert [(row["index"], row["flat"], row["ts"], row["key"], row["schema_id"]) for row in rows] == [
         (0, False, None, None, None),
         (1, False, None, None, None),
     ]
     assert [row["after"] for row in rows] == ['{"id": 0}', '{"id": 1}']
-    assert {row["fact"] for row in facts.to_pylist()} == {"columns", "key"}
+    assert {fact["fact"] for fact in facts} == {"columns", "key"}
+
+
+def changes_of(epoch: int, batch: str, tables: str) -> pa.Table:
+    rows = [
+        dict.fromkeys(CHANGES.names) | {"epoch": epoch, "batch": batch, "index": index, "table": table, "op": "c"}
+        for index, table in enumerate(tables)
+    ]
+    return pa.Table.from_pylist(rows, CHANGES)
+
+
+def test_what_is_packed_comes_back_whole_by_epoch_and_table() -> None:
+    given = [(1, "x", "abab"), (1, "y", "c"), (2, "z", "aaab")]
+    packer = Packer()
+    for epoch, batch, tables in given:
+        packer.add(epoch, batch, changes_of(epoch, batch, tables), ())
+    rows = packer.packed()
+    assert rows.schema == PACKED
+    held = [row for row in rows.to_pylist() if row["changes"] is not None]
+    found = []
+    for row in held:
+        (changes,) = unpacked([pa.RecordBatch.from_pydict({"changes": pa.array([row["changes"]], pa.binary())})])
+        found += changes.to_pylist()
+        assert {(change["epoch"], change["table"]) for change in changes.to_pylist()} == {(row["epoch"], row["table"])}
+    assert [(row["epoch"], row["table"]) for row in held] == [(1, "a"), (1, "b"), (1, "c"), (2, "a"), (2, "b")]
+    wanted = [row for one in given for row in changes_of(*one).to_pylist()]
+    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    counts = {(row["epoch"], row["table"]): row["count"] for row in rows.to_pylist() if row["fact"] == "count"}
+    assert counts == {(1, "a"): 2, (1, "b"): 2, (1, "c"): 1, (2, "a"): 3, (2, "b"): 1}
+    assert packer.packed().num_rows == 0
+
+
+def test_a_fact_that_several_objects_say_is_said_once_with_the_first_of_them() -> None:
+    fact = {"table": "a", "flat": False, "schema_id": None, "fact": "columns", "value": "[]"}
+    packer = Packer()
+    for batch in ("y", "x", "z"):
+        packer.add(1, batch, changes_of(1, batch, ""), [fact, fact | {"fact": "key", "value": None}])
+    rows = packer.packed().to_pylist()
+    assert [(row["fact"], row["batch"]) for row in rows] == [("columns", "x"), ("key", "x")]

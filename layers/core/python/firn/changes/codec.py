@@ -1,6 +1,7 @@
 """Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +24,7 @@ from firn.changes.values import Refused
 from firn.errors import EventError
 
 __all__ = [
+    "NOT_PLAIN",
     "BinaryMode",
     "DecimalMode",
     "DecodeSettings",
@@ -86,6 +88,12 @@ class RowCodec:
     source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
     flat      whether images are flattened. Their `__op`, `__lsn`, … are no target columns, so nothing changes.
 
+    traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
+                None: only `decode` can take this table's images
+    converters  of each column, from what `cells` gives (but null and UNSET) to the value; they raise one of NOT_PLAIN
+                for what only `decode` can tell
+    sources     how each column is written
+
     Thread-safe once made.
     """
 
@@ -98,25 +106,26 @@ class RowCodec:
         self._nulls = settings.out_of_range == "null"
         written = {column.name: column.source for column in source or ()}
         placeholder = Placeholder(settings.unavailable_value, settings.binary)
-        self._sources: list[Encoding] = []
+        self.sources: list[Encoding] = []
         known: list[bool] = []
         for column in self.target:
             encoding = written.get(column.name)
             known.append(encoding is not None)
             encoding = _understood(column.type, encoding, settings) if encoding else column.source
-            self._sources.append(encoding or encoding_of(column.type, None, settings))
-        pairs = list(zip(self.target, self._sources, strict=True))
-        self._unavailable = [placeholder.test(s, k) for s, k in zip(self._sources, known, strict=True)]
-        self._traces = placeholder.traces(list(zip(self._sources, known, strict=True)))
-        self._converters = [self._step(column.type, encoding, placeholder) for column, encoding in pairs]
+            self.sources.append(encoding or encoding_of(column.type, None, settings))
+        pairs = list(zip(self.target, self.sources, strict=True))
+        self._unavailable = [placeholder.test(s, k) for s, k in zip(self.sources, known, strict=True)]
+        self.traces = placeholder.traces(list(zip(self.sources, known, strict=True)))
+        self.converters = [self._step(column.type, encoding, placeholder) for column, encoding in pairs]
         texts = [reads_text(column.type, encoding) for column, encoding in pairs]
         names = [column.name for column in self.target]
         if any(c in '"\\' or c < " " for name in names for c in name):  # msgspec's structs have no such field names
-            self._traces = None
+            self.traces = None
             self._cells = _odd_cells(names)
         else:
-            self._fast = _decoder(names, texts)
-            exact = _decoder(names, [True] * len(names))
+            fast = _decoder(names, texts)
+            self._fast, self._fast_lines = fast.decode, fast.decode_lines
+            exact = _decoder(names, [True] * len(names)).decode
             self._cells = lambda image: msgspec.structs.astuple(exact(image))
 
     def decode(self, image: bytes) -> Decoded:
@@ -125,7 +134,7 @@ class RowCodec:
         EventError: bad_image (not a JSON object in UTF-8), type_mismatch (a value that the column can't hold exactly),
         out_of_range (only if settings.out_of_range is dead_letter). The message names the column, never the value.
         """
-        traces = self._traces
+        traces = self.traces
         if traces is not None:
             for trace in traces:
                 if trace in image:
@@ -133,11 +142,19 @@ class RowCodec:
             try:
                 row = msgspec.structs.astuple(self._fast(image))
                 return Decoded(
-                    [None if v is None or v is UNSET else f(v) for f, v in zip(self._converters, row, strict=True)]
+                    [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
                 )
-            except (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError):
+            except NOT_PLAIN:
                 pass
         return self._decode_exactly(image)
+
+    def cells(self, lines: bytes) -> list[list[Any]]:
+        """The cells of many images, one a line: a list for each column, UNSET where an image does not name it.
+
+        Only if `traces` is not None. Raises one of NOT_PLAIN if any of the images is not plain.
+        """
+        rows = self._fast_lines(lines)
+        return [list(map(attrgetter(f"c{i}"), rows)) for i in range(len(self.target))]
 
     @staticmethod
     def _step(kind: Type, source: Encoding, placeholder: Placeholder) -> Callable[[Any], Any]:
@@ -191,14 +208,14 @@ class RowCodec:
 
     def _literal(self, index: int, text: bytes) -> Any:
         try:
-            return convert_exactly(self.target[index].type, self._sources[index], text, nulls=True)
+            return convert_exactly(self.target[index].type, self.sources[index], text, nulls=True)
         except Refused:
             return None
 
     def _convert(self, index: int, text: bytes) -> Any:
         column = self.target[index]
         try:
-            return convert_exactly(column.type, self._sources[index], text, nulls=self._nulls)
+            return convert_exactly(column.type, self.sources[index], text, nulls=self._nulls)
         except Refused as refused:
             raise EventError(refused.code, f"column {column.name}: {refused.reason}") from refused
         except (msgspec.MsgspecError, UnicodeError) as error:
@@ -207,6 +224,9 @@ class RowCodec:
 
 class _LooksUnavailable(Exception):
     """A turn to the exact way, not an error."""
+
+
+NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
 
 
 def _odd_cells(names: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:
@@ -219,8 +239,8 @@ def _odd_cells(names: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:
     return cells
 
 
-def _decoder(names: Sequence[str], texts: Sequence[bool]) -> Callable[[bytes], Any]:
+def _decoder(names: Sequence[str], texts: Sequence[bool]) -> msgspec.json.Decoder[Any]:
     """A decoder to a struct with one field a column, in order: Raw where `texts` says so, any JSON value elsewhere."""
     fields = [(f"c{i}", Raw if text else Any, UNSET) for i, text in enumerate(texts)]
     row = msgspec.defstruct("Row", fields, rename={f"c{i}": name for i, name in enumerate(names)}, gc=False)
-    return msgspec.json.Decoder(row).decode
+    return msgspec.json.Decoder(row)

@@ -38,41 +38,68 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
     place    the object's number in the range, which orders what has no position
     by       what the stream says about order
     """
-    names = ("pos", "ord", "occurrence", "fault", "fault_text", "tx_order")
-    found: dict[str, list[Any]] = {name: [] for name in names}
-    seen: defaultdict[tuple[str, bytes], dict[int, int]] = defaultdict(dict)
-    for op, index, table, connector, order, before, after, key, given, generation, in_transaction, emitted in zip(
-        *(columns[name] for name in PLACED_BY), strict=True
+    named = [columns[name] for name in PLACED_BY]
+    ops, indexes, tables, connectors, orders, befores, afters, keys, given, generations, in_transaction, emitted = named
+    eras = [by.generation if generation is None else generation for generation in generations]
+    pos: list[bytes | None] = []
+    totals: list[bytes] = []
+    fault: list[str | None] = [None] * len(ops)
+    fault_text: list[str | None] = [None] * len(ops)
+    for row, (op, connector, order, before, after, era) in enumerate(
+        zip(ops, connectors, orders, befores, afters, eras, strict=True)
     ):
-        content = f"{before}\0{after}\0{key if before is None and after is None else ''}"
-        if op != "r" and '"__ts_' in content:
-            # After a restart the connector sends a change again, at another time: it is the same change. Equal rows of
-            # a snapshot are told apart by it.
-            content = _SENT.sub("", content)
         where: bytes | None = None
-        fault = text = None
-        era = by.generation if generation is None else generation
         try:
             where = position(connector or "", op, order, era)
             image = after if after is not None else before
             if where is None and by.field is not None and image is not None:
                 where = field_position(image.encode(), by.field, op, era)
         except EventError as error:
-            fault, text = error.code, str(error)
+            fault[row], fault_text[row] = error.code, str(error)
+        pos.append(where)
         if where is None:
             # No position: arrival order, as the epochs list the batches; older than anything that has a position.
-            total = b"\0" + place.to_bytes(8, "big") + index.to_bytes(4, "big") + b"\1"
-        else:
-            total = b"\1" + order_key(where, op, content.encode())
-        occurrence = given
-        if occurrence is None:
+            totals.append(b"\0" + place.to_bytes(8, "big") + indexes[row].to_bytes(4, "big") + b"\1")
+            continue
+        content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
+        if '"__ts_' in content and op != "r":
+            # After a restart the connector sends a change again, at another time: it is the same change. Equal rows of
+            # a snapshot are told apart by it.
+            content = _SENT.sub("", content)
+        totals.append(b"\1" + order_key(where, op, content.encode()))
+    return {
+        "pos": pos,
+        "ord": totals,
+        "occurrence": _occurrences(totals, tables, indexes, emitted, given),
+        "fault": fault,
+        "fault_text": fault_text,
+        # Equal rows that a snapshot read are told apart by when. A streamed change may be emitted again.
+        "tx_order": [
+            at if op == "r" and number is None else number
+            for op, number, at in zip(ops, in_transaction, emitted, strict=True)
+        ],
+    }
+
+
+def _occurrences(
+    totals: Sequence[bytes],
+    tables: Sequence[str],
+    indexes: Sequence[int],
+    emitted: Sequence[int | None],
+    given: Sequence[int | None],
+) -> list[int]:
+    """How many equal changes of its table came before each in the request, as the changes so far count: `given` ones
+    keep theirs and don't."""
+    if len(set(totals)) == len(totals):  # nearly always
+        return [number or 0 for number in given]
+    found: list[int] = []
+    seen: defaultdict[tuple[str, bytes], dict[int, int]] = defaultdict(dict)
+    for total, table, index, at, number in zip(totals, tables, indexes, emitted, given, strict=True):
+        if number is None:
             # Truncates of two tables are alike in all but the table. What was emitted at one instant is one event,
             # brought twice; where the source does not say when, each is an event of its own.
             alike = seen[table, total]
-            occurrence = alike.setdefault(-index - 1 if emitted is None else emitted, len(alike))
-        if op == "r" and in_transaction is None:
-            # Equal rows that a snapshot read are told apart by when. A streamed change may be emitted again.
-            in_transaction = emitted
-        for name, value in zip(names, (where, total, occurrence, fault, text, in_transaction), strict=True):
-            found[name].append(value)
+            found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))
+        else:
+            found.append(number)
     return found

@@ -28,6 +28,7 @@ formats by SQL Server ("nchar(22) log sequence number": VLF, block, slot in hex)
 """
 
 import re
+import struct
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -54,6 +55,12 @@ def position(connector: str, op: str, order: str | None, generation: int) -> byt
     """
     if order is None:
         return None
+    if connector == "postgresql" and order[:1] == "[":  # most of all events: in one go, if nothing is wrong
+        try:
+            commit, change = _lsns(order)
+            return _of_lsns(generation, commit or 0, op != "r", change)
+        except (ValueError, struct.error, RecursionError):
+            pass
     parts = _PARTS.get(connector)
     if parts is None:
         raise EventError("bad_position", f"connector {connector!r} gives no order that Firn knows: {order[:80]}")
@@ -119,6 +126,7 @@ def _decoder(*types: Any) -> Callable[[str], tuple[Any, ...]]:
 
 
 _lsns = _decoder(_Number, int)
+_of_lsns = struct.Struct(">I 8xQ B 16xQ").pack  # generation, commit, kind, change
 _binlog = _decoder(str, int, _Number)
 _sqlserver = _decoder(_Text, _Text, _Number)
 _oracle = _decoder(_Number, _Number, _Text, _Number)

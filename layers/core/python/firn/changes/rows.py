@@ -64,17 +64,21 @@ class Decoder:
     def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         raise NotImplementedError
 
-    def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:
-        name = (change["schema_id"], bool(change["flat"]), key_only)
-        if name[0] in self.decoding.bad_schemas:
-            raise EventError("bad_schema", self.decoding.bad_schemas[name[0]])
+    def codec(self, schema_id: str | None, flat: bool, *, key_only: bool = False) -> RowCodec:
+        """The codec of images with this inline schema. Raises EventError bad_schema."""
+        if schema_id is not None and schema_id in self.decoding.bad_schemas:
+            raise EventError("bad_schema", self.decoding.bad_schemas[schema_id])
+        name = (schema_id, flat, key_only)
         codec = self._codecs.get(name)
         if codec is None:
             columns = self.decoding.columns
             target = [columns[i] for i in self.decoding.key] if key_only else columns
-            source = self.decoding.schemas[name[0]] if name[0] is not None else None
-            codec = self._codecs[name] = RowCodec(target, source, self.decoding.settings, flat=name[1])
-        return codec.decode(image.encode())
+            source = self.decoding.schemas[schema_id] if schema_id is not None else None
+            codec = self._codecs[name] = RowCodec(target, source, self.decoding.settings, flat=flat)
+        return codec
+
+    def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:
+        return self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only).decode(image.encode())
 
     def _row(
         self,

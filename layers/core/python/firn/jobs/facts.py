@@ -3,11 +3,14 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import chain, compress
 from typing import Any, Final
+
+import msgspec
 
 from firn.changes.connect import columns_of
 from firn.changes.infer import seen_in
+from firn.changes.lines import joined
 from firn.changes.types import INFERRED, Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
@@ -68,28 +71,62 @@ SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "afte
 
 def facts_in(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """What this object says about its tables: inline schemas, columns where there is none, the names of the keys."""
-    rows = list(zip(*(columns[name] for name in SAID_BY), strict=True))
     # The text stands on the first row that uses the schema, and two tables may share one.
-    schemas = {row[2]: row[3] for row in rows if row[3] is not None}
-    by_table = sorted((row for row in rows if row[7] != "t"), key=lambda row: row[0])
-    for name, of_table in groupby(by_table, key=lambda row: row[0]):
-        changes = list(of_table)
-        used = dict.fromkeys((bool(row[1]), row[2]) for row in changes)
-        for flat, schema_id in used:
+    texts = zip(columns["schema_id"], columns["schema"], strict=True)
+    schemas = {name: text for name, text in texts if text is not None}
+    for name, of_table in _by_table(columns):
+        forms = list(zip(of_table["flat"], of_table["schema_id"], strict=True))
+        used = dict.fromkeys(forms)
+        for flat, schema_id in dict.fromkeys((bool(flat), schema_id) for flat, schema_id in used):
             fact = {"table": name, "flat": flat, "schema_id": schema_id}
             if schema_id is not None:
                 yield fact | {"fact": "schema", "value": schemas[schema_id]}
                 continue
-            bare = [row for row in changes if row[2] is None and bool(row[1]) is flat]
-            images = [image.encode() for row in bare for image in row[5:7] if image is not None]
-            yield fact | {"fact": "columns", "value": columns_to_json(seen_in(images, flat=flat))}
-        for key in {_key_names(row[4]) for row in changes}:
+            images: Iterable[str | None] = chain.from_iterable(zip(of_table["before"], of_table["after"], strict=True))
+            if len(used) > 1:
+                mine = (bool(form[0]) is flat and form[1] is None for form in forms for _ in range(2))
+                images = compress(images, mine)
+            seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
+            yield fact | {"fact": "columns", "value": columns_to_json(seen)}
+        for key in _key_names(of_table["key"]):
             yield {"table": name, "fact": "key", "value": json.dumps(key) if key else None}
 
 
-def _key_names(key: str | None) -> tuple[str, ...] | None:
-    if key is None:
-        return None
+def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
+    """The rows of each table, sorted by its name, without truncates."""
+    tables, ops = columns["table"], columns["op"]
+    names = sorted(set(tables))
+    if len(names) == 1 and "t" not in ops:
+        yield names[0], columns
+        return
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for place, (name, op) in enumerate(zip(tables, ops, strict=True)):
+        if op != "t":
+            places[name].append(place)
+    for name, mine in places.items():
+        if mine:
+            yield name, {column: [values[place] for place in mine] for column, values in columns.items()}
+
+
+_decode_keys: Final = msgspec.json.Decoder(dict[str, Any]).decode_lines
+
+
+def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...] | None]:
+    """The names that the keys of records have, in their order; None for a record without a key of names."""
+    texts = [key for key in keys if key is not None]
+    found: set[tuple[str, ...] | None] = set() if len(texts) == len(keys) else {None}
+    lines = joined([text.encode() for text in texts])
+    if lines is not None:
+        try:
+            named = _decode_keys(lines)
+        except (msgspec.MsgspecError, UnicodeError):
+            named = []
+        if len(named) == len(texts):
+            return found.union(map(tuple, named))
+    return found.union(map(_names_in, texts))
+
+
+def _names_in(key: str) -> tuple[str, ...] | None:
     try:
         names = json.loads(key)
     except ValueError:

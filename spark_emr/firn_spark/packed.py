@@ -1,0 +1,113 @@
+"""Raw changes between the tasks that read them and those that decode them: packed, many changes of one table in a row.
+
+Spark moves, keeps and counts rows one by one, which costs it more than decoding costs Python. A packed row holds up to
+some thousand changes as one Arrow record batch, in the bytes that Arrow reads without a copy.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from firn_spark.arrow import map_in_arrow
+
+# Staged columns as they are, in the batch's order (docs/architecture.md, "The staged batch").
+STAGED = {
+    "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
+    "order": pa.string(), "tx_order": pa.int64(), "emitted": pa.int64(), "flat": pa.bool_(), "key": pa.string(),
+    "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
+    "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
+}  # fmt: skip
+# pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
+# fault, fault_text: why the change can't be placed.
+CHANGES = pa.schema(
+    {"epoch": pa.int64(), "batch": pa.string()}
+    | {name: kind for name, kind in STAGED.items() if name != "schema"}
+    | {"pos": pa.binary(), "ord": pa.binary(), "occurrence": pa.int32()}
+    | dict.fromkeys(("fault", "fault_text"), pa.string())
+)
+# A row with `changes` holds changes of one epoch and table. The others say something of the table in `fact` and
+# `value`: "columns" (inferred columns), "schema" (the inline schema), "key" (names of the record's key), "count" (how
+# many changes of the epoch have the op that `value` names). `batch`: the first that says so.
+PACKED = pa.schema(
+    {
+        "epoch": pa.int64(), "batch": pa.string(), "table": pa.string(), "flat": pa.bool_(), "schema_id": pa.string(),
+        "fact": pa.string(), "value": pa.string(), "count": pa.int64(), "changes": pa.binary(),
+    }
+)  # fmt: skip
+_TOGETHER = 20_000  # changes in a row, at most
+_FULL = 16 * 1024 * 1024  # bytes of changes that a reader holds before it packs them
+
+_Fact = tuple[int, str, bool | None, str | None, str, str | None]
+
+
+class Packer:
+    """Collects the changes and facts of staged objects. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._changes: dict[int, list[pa.Table]] = {}
+        self._facts: dict[_Fact, str] = {}
+        self._bytes = 0
+
+    def add(self, epoch: int, batch: str, changes: pa.Table, facts: Iterable[Mapping[str, Any]]) -> None:
+        """Take one object: its changes with the columns CHANGES, and what firn.jobs.facts says of them."""
+        self._changes.setdefault(epoch, []).append(changes)
+        self._bytes += changes.nbytes
+        for said in facts:
+            fact = epoch, said["table"], said.get("flat"), said.get("schema_id"), said["fact"], said["value"]
+            self._facts[fact] = min(batch, self._facts.get(fact, batch))
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to pack."""
+        return self._bytes >= _FULL
+
+    def packed(self) -> pa.RecordBatch:
+        """All that was collected, as rows of PACKED; what comes next starts anew."""
+        rows: list[dict[str, Any]] = []
+        for epoch, tables in self._changes.items():
+            for name, changes in _by_table(pa.concat_tables(tables)):
+                of_table = {"epoch": epoch, "table": name}
+                ops = pc.value_counts(changes["op"]).to_pylist()
+                rows += [of_table | {"fact": "count", "value": op["values"], "count": op["counts"]} for op in ops]
+                batches = changes.combine_chunks().to_batches(max_chunksize=_TOGETHER)
+                rows += [of_table | {"changes": batch.serialize().to_pybytes()} for batch in batches]
+        names = ("epoch", "table", "flat", "schema_id", "fact", "value")
+        rows += [dict(zip(names, fact, strict=True)) | {"batch": batch} for fact, batch in self._facts.items()]
+        self.__init__()  # type: ignore[misc]
+        return pa.RecordBatch.from_pylist(rows, PACKED)
+
+
+def _by_table(changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    if len(pc.unique(changes["table"])) > 1:
+        changes = changes.take(pc.sort_indices(changes["table"]))
+    first = 0
+    for name in pc.value_counts(changes["table"]).to_pylist():  # in order of first appearance
+        yield name["values"], changes.slice(first, name["counts"])
+        first += name["counts"]
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Record batches with the columns CHANGES out of those with one column, `changes` of PACKED."""
+    for batch in batches:
+        for row in batch.column(0):
+            yield pa.ipc.read_record_batch(row.as_buffer(), CHANGES)
+
+
+def packed_changes(raw: DataFrame) -> DataFrame:
+    """The column `changes` of the rows of `raw` (PACKED) that have one."""
+    return raw.where(f.col("changes").isNotNull()).select("changes")
+
+
+def changes_in(raw: DataFrame, names: Sequence[str] = tuple(CHANGES.names)) -> DataFrame:
+    """The changes of `raw` (PACKED) as rows, with these columns of CHANGES."""
+    wanted = list(names)
+
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in unpacked(batches):
+            yield changes.select(wanted)
+
+    return map_in_arrow(packed_changes(raw), unpack, pa.schema([CHANGES.field(name) for name in wanted]))
