@@ -20,6 +20,7 @@ from firn.streams.config import (
     SnapshotReads,
     StreamConfig,
     TableRule,
+    Write,
 )
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
@@ -36,7 +37,7 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "debezium", "out_of_range", "generation", "order_by", "job", "tables",
 )  # fmt: skip
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "partition_by", "columns", "ignore")
+_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore")
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -168,6 +169,7 @@ def _rule(source: str, section: Section, stream: str) -> TableRule:
         key=_key(section),
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
+        write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=_partition_by(section),
         columns=_columns(section.section("columns")),
         ignore=ignore,
