@@ -44,12 +44,13 @@ def keys_of(folded: DataFrame, table: Table, shape: Shape, *, few: bool) -> Keys
     """The keys of `folded` (folding.fold_changes, persisted by the caller). One Spark job; for many changes one more
     for each key column that the table is partitioned by. `few`: they fit the driver."""
     named = folded.select(*(f.col(f"c{i}").alias(f"s{i}") for i in shape.key))
+    parted = _partitioned_by(table)
     if few:
         # Not through collect(), which gives times in this process's zone.
         found = named.toArrow()
         spans = [_span_of(found.column(f"s{i}")) for i in shape.key]
         rows = named.sparkSession.createDataFrame(found, named.schema)
-        return Keys(found.num_rows, rows, _near(shape, named.schema, spans), few=True)
+        return Keys(found.num_rows, rows, _near(shape, named.schema, spans, parted), few=True)
     ends = [
         part
         for i in shape.key
@@ -60,7 +61,6 @@ def keys_of(folded: DataFrame, table: Table, shape: Shape, *, few: bool) -> Keys
         )
     ]
     one = named.agg(f.count("*").alias("count"), *ends).toArrow()
-    parted = _partitioned_by(table)
     spans = []
     for i in shape.key:
         low, high, nulls = (one.column(f"{name}{i}")[0] for name in ("low", "high", "nulls"))
@@ -68,7 +68,7 @@ def keys_of(folded: DataFrame, table: Table, shape: Shape, *, few: bool) -> Keys
         if shape.columns[i].name in parted:
             values = _few_values(named.select(f"s{i}").distinct().limit(_NAMED + 2).toArrow().column(0))
         spans.append(_Span((low, high) if _orderable(low.type) else None, nulls.as_py() > 0, values))
-    return Keys(one.column("count")[0].as_py(), named, _near(shape, named.schema, spans), few=False)
+    return Keys(one.column("count")[0].as_py(), named, _near(shape, named.schema, spans, parted), few=False)
 
 
 def found(spark: SparkSession, table: Table, shape: Shape, keys: Keys) -> DataFrame:
@@ -109,16 +109,17 @@ def _orderable(kind: pa.DataType) -> bool:
     )
 
 
-def _near(shape: Shape, schema: StructType, spans: list[_Span]) -> Column | None:
+def _near(shape: Shape, schema: StructType, spans: list[_Span], parted: frozenset[str]) -> Column | None:
     parts = []
     for i, field, span in zip(shape.key, schema.fields, spans, strict=True):
-        part = _near_column(f.col(f"k{i}"), shape.columns[i].type, field.dataType, span)
+        column = shape.columns[i]
+        part = _near_column(f.col(f"k{i}"), column.type, field.dataType, span, column.name in parted)
         if part is not None:
             parts.append(part)
     return reduce(lambda a, b: a & b, parts) if parts else None
 
 
-def _near_column(column: Column, kind: Type, spark_type: Any, span: _Span) -> Column | None:
+def _near_column(column: Column, kind: Type, spark_type: Any, span: _Span, parted: bool) -> Column | None:
     if span.ends is None or kind.name == "uuid":  # text to Spark, while Iceberg orders it as bytes
         return None
     if not span.ends[0].is_valid:
@@ -127,10 +128,11 @@ def _near_column(column: Column, kind: Type, spark_type: Any, span: _Span) -> Co
     if low is None or high is None:
         return None
     part = column.between(low, high)
-    if span.values is not None:
-        named = [_literal(value, spark_type) for value in span.values]
-        if None not in named:
-            part = part & column.isin(named)
+    named = [_literal(value, spark_type) for value in span.values or ()]
+    if named and all(value is not None for value in named):
+        # Iceberg 1.11 fails on IN where the partition of a text is null (CharSequenceSet.contains).
+        alone = parted and kind.name == "string"
+        part &= reduce(lambda a, b: a | b, [column == value for value in named]) if alone else column.isin(named)
     return part | column.isNull() if span.nulls else part
 
 
