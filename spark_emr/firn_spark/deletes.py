@@ -22,7 +22,7 @@ from firn_spark.evolve import Table
 from firn_spark.fence import LostRace
 
 Places = Mapping[str, Sequence[int]]  # data file -> rows in it, from 0
-ON_DRIVER: Final = 200_000  # positions
+ON_DRIVER: Final = 500_000  # positions
 _PER_FILE = (
     1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
 )
@@ -47,11 +47,14 @@ class _Group:
 
 
 def by_file(files: pa.ChunkedArray, rows: pa.ChunkedArray) -> Places:
-    """Two columns of the same length as `Places`; nulls are left out."""
+    """Two columns of one table as `Places`; nulls are left out."""
     places: defaultdict[str, list[int]] = defaultdict(list)
-    for path, row in zip(files.to_pylist(), rows.to_pylist(), strict=True):
-        if path is not None:
-            places[path].append(row)
+    for names, numbers in zip(files.chunks, rows.chunks, strict=True):
+        coded = names.dictionary_encode()  # one text for each file, not for each row
+        paths = coded.dictionary.to_pylist()
+        for code, row in zip(coded.indices.to_pylist(), numbers.to_pylist(), strict=True):
+            if code is not None:
+                places[paths[code]].append(row)
     return dict(places)
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DecimalType, StructType
 
 from firn.changes.types import Type
-from firn_spark.deciding import Shape, same, there
+from firn_spark.deciding import Shape, there
 from firn_spark.evolve import Table
 
 FEW: Final = 20_000  # changes whose keys the driver takes, which spares a shuffle and tells each value
@@ -26,12 +26,19 @@ Way = Literal["local", "broadcast", "shuffle"]
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys that change. `count`: how many; `rows`: they themselves, s0… by ordinal of the column; `near`: a filter
-    on k0… that their rows pass, and few others, None if their types allow none."""
+    """The keys that change.
+
+    count  how many
+    rows   they themselves, s0… by ordinal of the column
+    near   a filter on k0… that their rows pass, and few others; None if their types allow none
+    nulls  ordinals of the columns in which one of them is null
+    few    whether `rows` are constants
+    """
 
     count: int
     rows: DataFrame
     near: Column | None
+    nulls: frozenset[int]
     few: bool
 
     @property
@@ -50,7 +57,7 @@ def keys_of(folded: DataFrame, table: Table, shape: Shape, *, few: bool) -> Keys
         found = named.toArrow()
         spans = [_span_of(found.column(f"s{i}")) for i in shape.key]
         rows = named.sparkSession.createDataFrame(found, named.schema)
-        return Keys(found.num_rows, rows, _near(shape, named.schema, spans, parted), few=True)
+        return Keys(found.num_rows, rows, _near(shape, named.schema, spans, parted), _nulls(shape, spans), few=True)
     ends = [
         part
         for i in shape.key
@@ -68,7 +75,8 @@ def keys_of(folded: DataFrame, table: Table, shape: Shape, *, few: bool) -> Keys
         if shape.columns[i].name in parted:
             values = _few_values(named.select(f"s{i}").distinct().limit(_NAMED + 2).toArrow().column(0))
         spans.append(_Span((low, high) if _orderable(low.type) else None, nulls.as_py() > 0, values))
-    return Keys(one.column("count")[0].as_py(), named, _near(shape, named.schema, spans, parted), few=False)
+    count = one.column("count")[0].as_py()
+    return Keys(count, named, _near(shape, named.schema, spans, parted), _nulls(shape, spans), few=False)
 
 
 def found(spark: SparkSession, table: Table, shape: Shape, keys: Keys) -> DataFrame:
@@ -78,7 +86,10 @@ def found(spark: SparkSession, table: Table, shape: Shape, keys: Keys) -> DataFr
         rows = rows.where(keys.near)
     # A semi-join first: an outer join can't broadcast the changes, and would shuffle the whole table.
     hinted = keys.rows if keys.way == "shuffle" else f.broadcast(keys.rows)
-    rows = rows.join(hinted, same("s", "k", shape.key), "left_semi")
+    # Null-safe only where it matters: with plain equality, Spark joins numbers by a table made for numbers.
+    equal = [(f.col(f"s{i}"), f.col(f"k{i}"), i in keys.nulls) for i in shape.key]
+    on = reduce(lambda a, b: a & b, [s.eqNullSafe(k) if null else s == k for s, k, null in equal])
+    rows = rows.join(hinted, on, "left_semi")
     return f.broadcast(rows) if keys.few else rows
 
 
@@ -99,6 +110,10 @@ def _span_of(column: pa.ChunkedArray) -> _Span:
 
 def _few_values(values: Any) -> list[Any] | None:
     return [value for value in values if value.is_valid] if len(values) <= _NAMED + 1 else None
+
+
+def _nulls(shape: Shape, spans: list[_Span]) -> frozenset[int]:
+    return frozenset(i for i, span in zip(shape.key, spans, strict=True) if span.nulls)
 
 
 def _orderable(kind: pa.DataType) -> bool:

@@ -47,6 +47,12 @@ def test_a_delete_file_says_what_iceberg_asks_for() -> None:
     assert schema.types == [pa.string(), pa.int64()]
 
 
+def test_rows_are_gathered_by_file_over_chunks_and_those_without_a_file_left_out() -> None:
+    files = pa.chunked_array([["a", None, "b"], ["b", "a"]])
+    rows = pa.chunked_array([[3, None, 1], [0, 2]])
+    assert deletes.by_file(files, rows) == {"a": [3, 2], "b": [1, 0]}
+
+
 def test_nothing_becomes_no_file() -> None:
     assert list(deletes._packing(FILES)(iter([]))) == []
 
