@@ -90,7 +90,8 @@ def found(spark: SparkSession, table: Table, shape: Shape, keys: Keys) -> DataFr
     equal = [(f.col(f"s{i}"), f.col(f"k{i}"), i in keys.nulls) for i in shape.key]
     on = reduce(lambda a, b: a & b, [s.eqNullSafe(k) if null else s == k for s, k, null in equal])
     rows = rows.join(hinted, on, "left_semi")
-    return f.broadcast(rows) if keys.few else rows
+    # What is found goes through the driver only where it is small, whatever the table's values are.
+    return f.broadcast(rows) if keys.few and not shape.wide else rows
 
 
 @dataclass(frozen=True)

@@ -112,6 +112,7 @@ def test_buckets_and_values_that_no_changed_key_has_are_not_read(spark: SparkSes
         found, files = look(lake, table, (0,), far, few)
         assert found == 2
         assert files <= 4, "each value's bucket, of true and of false"
+        assert look(lake, table, (0, 2), far.where("false"), few)[0] == 0, "all changes became dead letters"
 
 
 def jobs(lake: Lake) -> int:
