@@ -18,8 +18,6 @@ from firn_spark.columns import arrow_type, spark_schema
 from firn_spark.evolve import Table
 from firn_spark.folding import NOTHING
 
-_BROADCAST = 500_000  # keys; above that a shuffle is cheaper
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -64,23 +62,17 @@ def there(spark: SparkSession, table: Table, shape: Shape) -> DataFrame:
     return rows.select(*at)
 
 
-def decide(folded: DataFrame, count: int, rows: DataFrame, shape: Shape, truncate: bytes | None) -> DataFrame:
+def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | None) -> DataFrame:
     """What becomes of each key that changes and of each row that a truncate removes.
 
     folded    folding.fold_changes, with `_whole`: the row replaces what is there, whatever its order
-    count     its rows
-    rows      `there`
-    truncate  order of a truncate that is new in this range: all rows count then
+    rows      `there`, of the keys that change (lookup.found); all rows if there is a truncate
+    truncate  order of a truncate that is new in this range
     -> c0… and x0… (what to write), `_order`, `_ts` (timestamp), `_held` (map of field id to order), `_write`,
        `_remove` (booleans), t_file, t_row (of the row that is there), `_told` (whether a change decided it), `_late`
        (a row is made that was not there: see the floor), and if `keep` `_kept`: the row removed by a delete, as struct
     """
-    if truncate is None:
-        # In two steps: an outer join can't broadcast the changes, and would shuffle the whole table.
-        keys = folded.select(*(f.col(f"c{i}").alias(f"s{i}") for i in shape.key))
-        keys = keys if count > _BROADCAST else f.broadcast(keys)
-        rows = rows.join(keys, _same("s", "k", shape.key), "left_semi")
-    both = folded.join(rows, _same("c", "k", shape.key), "left" if truncate is None else "full")
+    both = folded.join(rows, same("c", "k", shape.key), "left" if truncate is None else "full")
 
     exists = f.col("t_file").isNotNull()
     told = f.col("_op").isNotNull()
@@ -111,7 +103,8 @@ def decide(folded: DataFrame, count: int, rows: DataFrame, shape: Shape, truncat
     )  # fmt: skip
 
 
-def _same(one: str, other: str, key: Sequence[int]) -> Column:
+def same(one: str, other: str, key: Sequence[int]) -> Column:
+    """Null-safe equality of the key columns that begin with `one` and with `other`."""
     return reduce(lambda a, b: a & b, [f.col(f"{one}{i}").eqNullSafe(f.col(f"{other}{i}")) for i in key])
 
 

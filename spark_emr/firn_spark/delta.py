@@ -4,17 +4,21 @@
 can't be fenced (docs/adr/0010-row-delta.md).
 """
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.jobs.outcome import Outcome
 from firn.jobs.planning import HELD, POSITION, TIME
-from firn_spark import fence
+from firn.streams.config import Write
+from firn_spark import deletes, fence
 from firn_spark.deciding import Shape
 from firn_spark.evolve import Table
-from firn_spark.writing import write_deletes, write_rows
+from firn_spark.mirror import Numbers
+from firn_spark.rewriting import kept_rows
+from firn_spark.writing import write_rows
 
 _ONE_FILE = 200_000  # rows that one task writes
 
@@ -24,28 +28,48 @@ def apply(
     table: Table,
     decided: DataFrame,
     shape: Shape,
-    counts: tuple[int, int],
-    properties: Mapping[str, str],
+    numbers: Numbers,
+    write: Write,
     stream: str,
+    properties: Mapping[str, str],
+    outcome: Outcome,
 ) -> None:
-    """Commits what `deciding.decide` gave (persisted by the caller) in one snapshot whose summary carries `properties`,
-    even if no row changes. `counts`: how many rows are written and how many removed.
+    """Commits what `deciding.decide` gave (persisted by the caller) in one snapshot whose summary carries `properties`
+    (Outcome.summary), even if no row changes. `numbers`: mirror.count of it.
 
     Raises fence.LostRace if the table moved (nothing was applied: look again), fence.CommitUnknown.
     """
-    written, removed = counts
-    snapshot = table.head()
-    files = write_rows(spark, table, _rows(table, decided, shape, written)) if written else []
-    gone = _removed(decided) if removed else {}
-    deletes = write_deletes(spark, table, gone) if gone else []
-    if not files and not deletes:
+    if not numbers.written and not numbers.removed:
         # Only stale changes: an append of nothing carries the progress.
-        fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
+        with outcome.stage("commit"):
+            fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
         return
+    if write == "copy-on-write" and numbers.removed:
+        _overwrite(spark, table, decided, shape, numbers, properties, stream, outcome)
+    else:
+        _row_delta(spark, table, decided, shape, numbers, properties, stream, outcome)
+
+
+def _row_delta(
+    spark: SparkSession,
+    table: Table,
+    decided: DataFrame,
+    shape: Shape,
+    numbers: Numbers,
+    properties: dict[str, str],
+    stream: str,
+    outcome: Outcome,
+) -> None:
+    snapshot = table.head()
+    with outcome.stage("write"):
+        rows = _few_files(table, _rows(table, decided, shape), numbers.written)
+        files = write_rows(spark, table, rows) if numbers.written else []
+    with outcome.stage("deletes"):
+        gone, removed = _deletes(spark, table, decided, numbers, outcome) if numbers.removed else ((), [])
     update = table.java.newRowDelta()
     for file in files:
         update.addRows(file)
-    for file in deletes:
+    for file in removed:
         update.addDeletes(file)
     if snapshot is not None:
         update = update.validateFromSnapshot(snapshot.snapshotId())
@@ -54,24 +78,69 @@ def apply(
             paths.add(path)
         update = update.validateDataFilesExist(paths).validateDeletedFiles()
         update = update.validateNoConflictingDeleteFiles().validateNoConflictingDataFiles()
-    fence.commit(spark, table, update, [*files, *deletes], properties, stream)
+    with outcome.stage("commit"):
+        fence.commit(spark, table, update, [*files, *removed], properties, stream)
 
 
-def _rows(table: Table, decided: DataFrame, shape: Shape, written: int) -> DataFrame:
+def _deletes(
+    spark: SparkSession, table: Table, decided: DataFrame, numbers: Numbers, outcome: Outcome
+) -> tuple[Iterable[str], list[Any]]:
+    """(the data files that lose rows, the delete files that say so)"""
+    places = numbers.places
+    if places is None and numbers.removed <= deletes.ON_DRIVER:
+        found = decided.where("_remove").select("t_file", "t_row").toArrow()
+        places = deletes.by_file(found.column(0), found.column(1))
+    if places is not None:
+        outcome.way |= {"deletes": "driver", "positions": numbers.removed}
+        return places, deletes.write_from_driver(spark, table, places)
+    outcome.way |= {"deletes": "executors", "positions": numbers.removed}
+    counts = deletes.counts_by_file(decided)
+    return counts, deletes.write_from_executors(spark, table, decided, counts)
+
+
+def _overwrite(
+    spark: SparkSession,
+    table: Table,
+    decided: DataFrame,
+    shape: Shape,
+    numbers: Numbers,
+    properties: dict[str, str],
+    stream: str,
+    outcome: Outcome,
+) -> None:
+    """The data files that lose rows are written anew without them."""
+    snapshot = table.head()
+    files = deletes.counts_by_file(decided) if numbers.places is None else numbers.places
+    tasks = list(deletes.tasks_of(table, files))
+    stay = sum(task.file().recordCount() for task in tasks) - numbers.removed  # and those that are deleted already
+    outcome.way |= {"deletes": "rewrite", "positions": numbers.removed, "rewritten": len(tasks)}
+    with outcome.stage("write"):
+        rows = _rows(table, decided, shape)
+        with kept_rows(spark, table, tasks, decided) as kept:
+            rows = kept.unionByName(rows) if stay else rows
+            added = write_rows(spark, table, _few_files(table, rows, numbers.written + stay))
+    update = table.java.newOverwrite()
+    for task in tasks:
+        update.deleteFile(task.file())
+    for file in added:
+        update.addFile(file)
+    every = spark._jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+    update = update.validateFromSnapshot(snapshot.snapshotId()).conflictDetectionFilter(every)
+    update = update.validateNoConflictingData().validateNoConflictingDeletes()
+    with outcome.stage("commit"):
+        fence.commit(spark, table, update, added, properties, stream)
+
+
+def _rows(table: Table, decided: DataFrame, shape: Shape) -> DataFrame:
     held = [f.col("_held").alias(HELD)] if HELD in {field["name"] for field in table.state.fields} else []
-    rows = decided.where("_write").select(
+    return decided.where("_write").select(
         *(f.col(f"c{i}").alias(column.name) for i, column in enumerate(shape.columns)),
         *(f.col(f"x{i}").alias(name) for i, name in enumerate(shape.extras)),
         f.col("_order").alias(POSITION),
         f.col("_ts").alias(TIME),
         *held,
     )
-    return rows.coalesce(1) if written <= _ONE_FILE and table.java.spec().isUnpartitioned() else rows
 
 
-def _removed(decided: DataFrame) -> dict[str, list[int]]:
-    found = decided.where("_remove").select("t_file", "t_row").toArrow()
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for path, row in zip(found.column(0).to_pylist(), found.column(1).to_pylist(), strict=True):
-        places[path].append(row)
-    return dict(places)
+def _few_files(table: Table, rows: DataFrame, count: int) -> DataFrame:
+    return rows.coalesce(1) if count <= _ONE_FILE and table.java.spec().isUnpartitioned() else rows

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.jobs.planning import ColumnPlan
 from firn_spark import moves
 from firn_spark.deciding import Shape
+from firn_spark.deletes import Places, by_file
 from firn_spark.evolve import HELD_IDS, HELD_METADATA, Table, Tables
 from firn_spark.folding import fold_changes, plain, same_key
 from firn_spark.memory import Memory
@@ -137,23 +139,27 @@ def folded(
 @dataclass(frozen=True)
 class Numbers:
     """Of `deciding.decide`'s rows: how many are written and removed, how many changes decided a row, and how many would
-    make a row at or below the floor."""
+    make a row at or below the floor. `places`: the removed rows by data file, if they are few."""
 
     written: int
     removed: int
     told: int
     too_old: int
+    places: Places | None = None
 
 
-def count(rows: DataFrame, floor: bytes) -> Numbers:
-    """One Spark job over `rows` (persisted by the caller)."""
-    found = rows.agg(
-        f.count(f.when(f.col("_write"), 1)),
-        f.count(f.when(f.col("_remove"), 1)),
-        f.count(f.when(f.col("_told") & (f.col("_write") | f.col("_remove")), 1)),
-        f.count(f.when(below(floor), 1)),
-    ).collect()[0]
-    return Numbers(*(int(number) for number in found))
+def count(rows: DataFrame, floor: bytes, *, few: bool) -> Numbers:
+    """One Spark job over `rows` (persisted by the caller). `few`: what is asked of each row fits the driver."""
+    told = f.col("_told") & (f.col("_write") | f.col("_remove"))
+    flags = [f.col("_write"), f.col("_remove"), told, below(floor)]
+    if not few:
+        found = rows.agg(*(f.count(f.when(flag, 1)) for flag in flags)).collect()[0]
+        return Numbers(found[0], found[1], found[2], found[3])
+    named = [flag.alias(f"f{i}") for i, flag in enumerate(flags)]
+    each = rows.select(*named, *(f.when(f.col("_remove"), f.col(name)).alias(name) for name in ("t_file", "t_row")))
+    answers = each.toArrow()
+    written, removed, decisive, old = (pc.sum(answers.column(i)).as_py() or 0 for i in range(len(flags)))
+    return Numbers(written, removed, decisive, old, by_file(answers.column("t_file"), answers.column("t_row")))
 
 
 def below(floor: bytes) -> Column:

@@ -22,7 +22,7 @@ from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
-from firn_spark import append, delta, mirror, moves
+from firn_spark import append, delta, lookup, mirror, moves
 from firn_spark.deciding import Shape, decide, there
 from firn_spark.decode import append_changes, mirror_changes
 from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
@@ -168,7 +168,8 @@ class TableJob:
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]
-            seen = mirror.survey(decoded, required)
+            with outcome.stage("read"):
+                seen = mirror.survey(decoded, required)
             outcome.ignored -= seen.truncates
             self._bury(target, mine, decoded, seen.rejected, outcome)
             if table is None and not seen.changes - seen.rejected:
@@ -181,17 +182,39 @@ class TableJob:
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
             good = decoded.where(f.col("_code").isNull())
             log = self._log_of(target, decoding)
+            few = seen.changes <= lookup.FEW and not truncate
             changes = mirror.folded(self._spark, table, good, memory, shape, seen, truncate, log)
             new_truncate = (plain(truncate) or NOTHING) if truncate else None
-            rows = decide(changes, seen.changes, there(self._spark, table, shape), shape, new_truncate)
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
+            changes = changes.persist(StorageLevel.MEMORY_AND_DISK)
             try:
-                self._apply_mirror(target, table, plan, mine, good, rows, memory, shape, seen, truncate, outcome)
+                found = self._there(table, changes, shape, new_truncate, few, outcome)
+                rows = decide(changes, found, shape, new_truncate).persist(StorageLevel.MEMORY_AND_DISK)
+                try:
+                    self._apply_mirror(
+                        target, table, plan, mine, good, rows, memory, shape, seen, few, truncate, outcome
+                    )
+                finally:
+                    rows.unpersist()
             finally:
-                rows.unpersist()
+                changes.unpersist()
         finally:
             decoded.unpersist()
         outcome.snapshot_id = self._snapshot(target)
+
+    def _there(
+        self, table: Table, changes: DataFrame, shape: Shape, truncate: bytes | None, few: bool, outcome: Outcome
+    ) -> DataFrame:
+        """The table's rows that the changes may concern."""
+        if table.head() is None:
+            outcome.way["lookup"] = "none"
+            return there(self._spark, table, shape).where(f.lit(False))
+        if truncate is not None:
+            outcome.way["lookup"] = "all"
+            return there(self._spark, table, shape)
+        with outcome.stage("fold"):
+            keys = lookup.keys_of(changes, table, shape, few=few)
+        outcome.way |= {"lookup": keys.way, "keys": keys.count}
+        return lookup.found(self._spark, table, shape, keys)
 
     def _apply_mirror(
         self,
@@ -204,23 +227,27 @@ class TableJob:
         memory: Memory,
         shape: Shape,
         seen: mirror.Survey,
+        few: bool,
         truncate: bytes,
         outcome: Outcome,
     ) -> None:
         floor = memory.said.floor
-        numbers = mirror.count(rows, floor)
+        with outcome.stage("lookup"):
+            numbers = mirror.count(rows, floor, few=few)
         if numbers.too_old:
             late = mirror.too_old(good, rows, floor, shape)
             self._bury(target, mine, late, late.select("_batch", "_index").distinct().count(), outcome)
             rows = rows.where(~mirror.below(floor))
-            numbers = mirror.count(rows, floor)
+            numbers = mirror.count(rows, floor, few=few)
         # A key that changes is one change of two rows, and counts once: events = merged + superseded + ignored + dead.
         left = outcome.events - outcome.ignored - outcome.dead
         outcome.merged = min(numbers.told, left)
         outcome.superseded = left - outcome.merged
-        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        with outcome.stage("facts"):
+            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
+        delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
 
     def _log_of(self, target: Target, decoding: Decoding) -> moves.Log:
         """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""

@@ -51,13 +51,17 @@ MUTANTS: Final = (
     Mutant(
         "deletes are remembered after the commit that makes them",
         f"{_SPARK}/table_job.py",
-        """        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        """        with outcome.stage("facts"):
+            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
+        delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
 """,
-        """        summary = outcome.summary(self._stream, self._epochs, self._last)
-        delta.apply(self._spark, table, rows, shape, (numbers.written, numbers.removed), summary, self._stream)
-        mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+        """        write = target.rule.write
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
+        with outcome.stage("facts"):
+            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),

@@ -76,18 +76,25 @@ def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
     assert found == expected
 
 
+PLAIN = "key: [id]"
+REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 'truncate(50, n)']"
+
+
 @pytest.mark.parametrize(
-    ("seed", "events", "keys", "count"), [(3, 600, 60, 6), (4, 150, 6, 8)] if LONG else [(4, 150, 6, 5)]
+    ("seed", "events", "keys", "count", "table"),
+    [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
+    if LONG
+    else [(4, 150, 6, 5, PLAIN), (5, 60, 6, 4, REWRITTEN)],
 )
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
-    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int, count: int
+    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int, count: int, table: str
 ) -> None:
     """Deletes before their rows, halves of moves in different epochs, values that come late: what a table remembers."""
     told = history(seed, events, keys)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=events // 3)
     dice.shuffle(delivered)
-    lake = Lake(spark, tmp_path, config())
+    lake = Lake(spark, tmp_path, config(table))
     size = -(-len(delivered) // count)
     for first in range(0, len(delivered), size):
         lake.land(delivered[first : first + size], at_once=100)

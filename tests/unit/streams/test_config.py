@@ -41,6 +41,7 @@ streams:
         key: [order_id, line]
         mode: mirror
         snapshot_reads: ignore
+        write: copy-on-write
         partition_by: [day(created_at), bucket(16, customer_id), region]
         columns: {amount: decimal(12,2), placed: timestamp(3), tags: list<string>, day: date}
       '*':
@@ -82,6 +83,7 @@ def test_the_whole_of_the_design_page_is_read() -> None:
         to="shop.orders",
         key=("order_id", "line"),
         snapshot_reads="ignore",
+        write="copy-on-write",
         partition_by=(
             Partition("day", "created_at"),
             Partition("bucket", "customer_id", 16),

@@ -95,6 +95,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("key: []", "needs texts; write key: [id]"),
         ("key: [[a]]", "needs texts; write key: [id]"),
         ("key:", "needs texts; write key: [id]"),
+        ("write: in-place", "'in-place' is not a way to write; write merge-on-read or copy-on-write"),
         ("snapshot_reads: no", "'no' is not a treatment of snapshot reads; write upsert or ignore"),
         ("ignore: perhaps", "'perhaps' is neither true nor false"),
         ("partition_by: [bukket(3, x)]", "bukket is no partition transform"),

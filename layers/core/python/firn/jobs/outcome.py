@@ -1,6 +1,8 @@
 """What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -17,7 +19,8 @@ class Outcome:
     are one (append), `superseded` those that a newer or an equal one made void, `ignored` truncates and snapshot
     reads left out by configuration. `status` is committed, skipped (all in already), empty, failed or quarantined;
     `progress` is the epoch that the table had before; `failure` is a failures.Kind. `dead_by` counts the dead letters
-    by source table and reason, `dead_new` those of them that no earlier run had written."""
+    by source table and reason, `dead_new` those of them that no earlier run had written. `way` says how the rows were
+    found and removed (docs/adr/0010-row-delta.md), `stages` how many seconds each step took."""
 
     table: str
     sources: tuple[str, ...]
@@ -35,6 +38,17 @@ class Outcome:
     failure: Kind | None = None
     dead_by: dict[str, dict[str, int]] = field(default_factory=dict)
     dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
+    way: dict[str, str | int] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the seconds of its body to `stages`."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.stages[name] = round(self.stages.get(name, 0.0) + time.monotonic() - started, 3)
 
     def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
         """The snapshot properties: the progress, the nonce of its epoch, and the counts."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
 Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
+Write = Literal["merge-on-read", "copy-on-write"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -62,13 +63,15 @@ class BacklogLimit:
 
 @dataclass(frozen=True)
 class TableRule:
-    """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}."""
+    """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them."""
 
     source: str
     to: str
     key: tuple[str, ...] | None = None
     mode: Mode = "mirror"
     snapshot_reads: SnapshotReads = "upsert"
+    write: Write = "merge-on-read"
     partition_by: tuple[Partition, ...] = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False

@@ -22,6 +22,7 @@ from firn.streams.config import (
     SnapshotReads,
     StreamConfig,
     TableRule,
+    Write,
 )
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
@@ -42,7 +43,7 @@ _STREAM_KEYS: Final = (
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "partition_by", "columns", "ignore")
+_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore")
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -198,6 +199,7 @@ def _rule(source: str, section: Section, stream: str) -> TableRule:
         key=_key(section),
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
+        write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=_partition_by(section),
         columns=_columns(section.section("columns")),
         ignore=ignore,

@@ -1,0 +1,37 @@
+"""The rows of data files that stay when others of the same files go: what copy-on-write writes anew."""
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from firn.streams.names import quoted
+from firn_spark.evolve import Table
+
+
+@contextmanager
+def kept_rows(spark: SparkSession, table: Table, tasks: Sequence[Any], decided: DataFrame) -> Iterator[DataFrame]:
+    """The rows of `tasks` (deletes.tasks_of) that `decided` (deciding.decide) doesn't remove, all columns of the table
+    under their own names. Only these files are read, with the deletes that they have. Good inside the `with` only.
+
+    The scan of given tasks is an internal API of Iceberg 1.11, like writing.write_rows: its compaction reads so.
+    """
+    jvm: Any = spark._jvm
+    manager = jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
+    staged = jvm.java.util.ArrayList()
+    for task in tasks:
+        staged.add(task)
+    token = uuid.uuid4().hex
+    manager.stageTasks(table.java, token, staged)
+    try:
+        rows = spark.read.option(jvm.org.apache.iceberg.spark.SparkReadOptions.SCAN_TASK_SET_ID, token)
+        names = [f.col(quoted(field["name"])) for field in table.state.fields]
+        found = rows.table(table.files_sql).select(*names, f.col("_file").alias("_in"), f.col("_pos").alias("_at"))
+        gone = decided.where("_remove").select("t_file", "t_row")
+        same = (f.col("_in") == f.col("t_file")) & (f.col("_at") == f.col("t_row"))
+        yield found.join(gone, same, "left_anti").drop("_in", "_at")
+    finally:
+        manager.removeTasks(table.java, token)
