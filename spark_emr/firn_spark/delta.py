@@ -56,7 +56,7 @@ def _row_delta(
     decided: DataFrame,
     shape: Shape,
     numbers: Numbers,
-    properties: dict[str, str],
+    properties: Mapping[str, str],
     stream: str,
     outcome: Outcome,
 ) -> None:
@@ -104,7 +104,7 @@ def _overwrite(
     decided: DataFrame,
     shape: Shape,
     numbers: Numbers,
-    properties: dict[str, str],
+    properties: Mapping[str, str],
     stream: str,
     outcome: Outcome,
 ) -> None:
