@@ -77,7 +77,7 @@ class Packer:
                 rows += [of_table | {"changes": batch.serialize().to_pybytes()} for batch in batches]
         names = ("epoch", "table", "flat", "schema_id", "fact", "value")
         rows += [dict(zip(names, fact, strict=True)) | {"batch": batch} for fact, batch in self._facts.items()]
-        self.__init__()  # type: ignore[misc]
+        self._changes, self._facts, self._bytes = {}, {}, 0
         return pa.RecordBatch.from_pylist(rows, PACKED)
 
 

@@ -86,4 +86,25 @@ MUTANTS: Final = (
         'return changes.withColumn("_id", identity)',
         (f"{_TESTS}/test_commit.py::test_a_request_delivered_twice_in_one_epoch_is_appended_once",),
     ),
+    Mutant(
+        "decoding by columns misses that a key changed",
+        f"{_SPARK}/columnar.py",
+        "odd.update(_places(pc.invert(pc.fill_null(same, False))))",
+        "odd.difference_update(_places(pc.invert(pc.fill_null(same, False))))",
+        ("tests/property/test_columnar.py::test_a_key_that_changes_among_keys_that_do_not_is_a_move",),
+    ),
+    Mutant(
+        "decoding by columns takes an unavailable value at its word",
+        f"{_SPARK}/columnar.py",
+        "if trace in lines:",
+        "if trace == lines:",
+        ("tests/property/test_columnar.py::test_every_corpus_in_every_encoding_is_the_same_both_ways[plain]",),
+    ),
+    Mutant(
+        "decoding by columns keeps a timestamp that no table can hold",
+        f"{_SPARK}/vectors.py",
+        "return numbers.cast(target) if first <= low and high <= last else None",
+        "return numbers.cast(target) if low <= high else None",
+        ("tests/property/test_columnar.py::test_a_column_of_one_class_is_what_its_cells_are",),
+    ),
 )

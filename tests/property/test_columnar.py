@@ -246,3 +246,18 @@ def test_what_is_plain_never_goes_through_the_rows(monkeypatch: pytest.MonkeyPat
         pa.RecordBatch.from_pylist(rows, READ_SCHEMA), Decoding(columns, (0,), DecodeSettings()), MirrorDecoder
     )
     assert len(found) == 3
+
+
+def test_a_key_that_changes_among_keys_that_do_not_is_a_move() -> None:
+    columns = tuple(declared_column(name, parse("long"), None, DecodeSettings()) for name in ("id", "n"))
+    empty = dict.fromkeys(READ) | {"epoch": 1, "batch": "b", "op": "u", "pos": b"p", "flat": False}
+    images = [json.dumps({"id": number, "n": 1}) for number in range(4)]
+    rows = [
+        empty | {"index": i, "ord": bytes([1, i]), "before": images[before], "after": images[after]}
+        for i, (before, after) in enumerate([(0, 0), (1, 2), (3, 3)])
+    ]
+    batch = pa.RecordBatch.from_pylist(rows, READ_SCHEMA)
+    decoding = Decoding(columns, (0,), DecodeSettings())
+    found = by_columns(batch, decoding, MirrorDecoder)
+    assert found == one_by_one(batch, decoding, MirrorDecoder)
+    assert len(found) == 4
