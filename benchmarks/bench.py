@@ -95,9 +95,9 @@ class Bench:
         ]
         return self._case(group, "firn", ran, Data(0, None, events, count), True)
 
-    def say(self, script: str, *arguments: object) -> str:
-        """What a script of this folder prints, in Firn's environment."""
-        command = [str(measuring.PYTHON["firn"]), f"benchmarks/{script}", *map(str, arguments)]
+    def say(self, module: str, *arguments: object) -> str:
+        """What a module of this folder prints, in Firn's environment."""
+        command = [str(measuring.PYTHON["firn"]), "-m", f"benchmarks.{module}", *map(str, arguments)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         print(done.stdout + done.stderr, flush=True)
         return done.stdout

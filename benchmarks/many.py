@@ -25,9 +25,9 @@ CONFIG = firn_case.CONFIG.replace("public.accounts:", "public.accounts_*:").repl
 def stage(events: Path) -> Path:
     """Each file as one epoch."""
 
-    def bodies() -> Iterator[list[bytes]]:
+    def bodies() -> Iterator[Iterator[bytes]]:
         for file in sorted(events.glob("*.ndjson")):
-            yield file.open("rb").readlines()
+            yield iter(file.open("rb"))
 
     return firn_case.stage(events.name, bodies(), CONFIG)
 

@@ -95,7 +95,7 @@ def machine() -> str:
     told = re.search(r"model name\s*: (.*)", cpus.read_text()) if cpus.exists() else None
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
     name = told[1] if told else platform.processor()
-    return f"{name}, {os.cpu_count()} cores, {memory} GB, {platform.system()} {platform.release()}"
+    return f"{name}, {os.cpu_count()} cores, {memory} GB, {platform.system()}"
 
 
 def _git(*arguments: str) -> str:

@@ -163,13 +163,17 @@ def _lost(case: Case) -> float:
 
 def ingest(bench: Bench) -> None:
     """What a request costs ingest: a 1 MB body to staged bytes on one core, by a bare decode and zstd-1 of it."""
-    said = bench.say("ingest.py", "--best", "--runs", 20 if bench.quick else 200)
+    said = bench.say("ingest", "--best", "--runs", 20 if bench.quick else 200)
     found = re.search(r"ratio ([0-9.]+) \(target <= ([0-9.]+)\)", said)
     bench.suite.text = said
     bench.must("CPU of a request by the floor", float(found[1]) if found else float("nan"), 1.6)
 
 
+def decode(bench: Bench) -> None:
+    """What the commit job's Python costs: from staged bytes to typed rows on one core, without Spark."""
+    bench.suite.text = bench.say("decode", *(("--events", 10_000, "--runs", 2) if bench.quick else ("--memory",)))
+
+
 SUITES: dict[str, Callable[[Bench], None]] = {
-    "ingest": ingest, "commit": commit, "growth": growth, "small": small, "tables": tables, "cold": cold,
-    "freshness": freshness,
-}  # fmt: skip
+    suite.__name__: suite for suite in (ingest, decode, commit, growth, small, tables, cold, freshness)
+}

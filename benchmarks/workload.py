@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 Keys = Literal["mixed", "uniform", "recent", "clustered"]
 SEED = 20_260_601
 ROWS_A_FILE = 1_000_000
+_AT_ONCE = 100_000  # events as Python objects
 LETTERS = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz0123456789", np.uint8)
 START = 1_767_225_600_000_000  # 2026-01-01, microseconds
 MONTH = 30 * 86_400_000_000
@@ -118,7 +119,12 @@ def event_lines(wanted: Events) -> Iterator[bytes]:
     cents, branches = rng.integers(0, 100_000_000, count), rng.integers(1, 501, count)
     lsns = FIRST_LSN + np.cumsum(branches + 56)
     notes = _notes(rng, count).view("S60").ravel()
-    plain = zip(*(x.tolist() for x in (keys, ops, cents, branches, lsns, notes)), strict=True)
+    columns = (keys, ops, cents, branches, lsns, notes)
+    plain = (
+        row
+        for first in range(0, count, _AT_ONCE)
+        for row in zip(*(column[first : first + _AT_ONCE].tolist() for column in columns), strict=True)
+    )
     commit = FIRST_LSN
     for n, (key, op, money, branch, lsn, note) in enumerate(plain):
         yield _line(n, "accounts", key, op.decode(), money, branch, note.decode(), commit, lsn)
