@@ -280,7 +280,8 @@ class TableJob:
         decoded = append_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]
-            seen = mirror.survey(decoded, required)
+            with outcome.stage("read"):
+                seen = mirror.survey(decoded, required)
             self._bury(target, mine, decoded, seen.rejected, outcome)
             if table is None and not seen.changes - seen.rejected:
                 outcome.status = "empty"
@@ -290,11 +291,13 @@ class TableJob:
             good = append.identified(decoded.where(f.col("_code").isNull()))
             rows = append.new_rows(self._spark, table, good, plan.columns).persist(StorageLevel.MEMORY_AND_DISK)
             try:
-                outcome.merged = rows.count()
+                with outcome.stage("lookup"):
+                    outcome.merged = rows.count()
                 outcome.ignored = outcome.events - seen.changes
                 outcome.superseded = seen.changes - seen.rejected - outcome.merged
                 summary = outcome.summary(self._stream, self._epochs, self._last)
-                append.apply(self._spark, table, rows, summary, self._stream)
+                with outcome.stage("write"):
+                    append.apply(self._spark, table, rows, summary, self._stream)
             finally:
                 rows.unpersist()
         finally:

@@ -23,6 +23,22 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
     ),
     Mutant(
+        "the look-up's bounds leave out rows whose key is null",
+        f"{_SPARK}/lookup.py",
+        "return part | column.isNull() if span.nulls else part",
+        "return part",
+        (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
+    ),
+    Mutant(
+        "data files are rewritten with rows that another writer deleted meanwhile",
+        f"{_SPARK}/delta.py",
+        "    update = update.validateNoConflictingData().validateNoConflictingDeletes()\n",
+        "",
+        (
+            f"{_TESTS}/test_merge_reference.py::test_files_that_lost_rows_to_another_writer_meanwhile_are_not_rewritten_with_them[merge-on-read]",
+        ),
+    ),
+    Mutant(
         "the job reads what is staged instead of what the epoch lists",
         f"{_SPARK}/lake.py",
         "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist",
