@@ -33,7 +33,7 @@ def lines(
     yield emf(stream, values | _by_the_storages_clock(work, first, attempt), when)
     stages: dict[str, float] = {}
     for outcome in outcomes:
-        for stage, spent in getattr(outcome, "stages", {}).items():
+        for stage, spent in outcome.stages.items():
             stages[stage] = stages.get(stage, 0.0) + spent
     for stage, spent in stages.items():
         yield emf(stream | {"stage": stage}, {"firn_stage_seconds": (round(spent, 3), "Seconds")}, when)
