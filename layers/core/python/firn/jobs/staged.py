@@ -1,6 +1,7 @@
 """What raw changes that are in this process say: the facts about their tables, their span, and their dead letters.
 
-The same questions that Spark answers with aggregates; raw changes are dicts of the columns firn_spark.packed.CHANGES. Pure.
+The same questions that Spark answers with aggregates. Raw changes are dicts of the columns firn_spark.packed.CHANGES.
+Pure.
 """
 
 from collections import Counter
