@@ -67,6 +67,17 @@ def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:
     }[kind.name]()
 
 
+def type_json(kind: Type, element_id: int) -> Any:
+    """The same as Iceberg's schemas in JSON spell it. Ids of elements count from `element_id`."""
+    if kind.element is not None:
+        element = {"element-id": element_id, "element": type_json(kind.element, element_id + 1)}
+        return {"type": "list", "element-required": False} | element
+    if kind == HELD_TYPE:
+        key, value = {"key-id": element_id, "key": "int"}, {"value-id": element_id + 1, "value": "binary"}
+        return {"type": "map", "value-required": False} | key | value
+    return str(kind)
+
+
 def column_of(field: Mapping[str, Any]) -> Column | None:
     """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (struct, map, fixed, …).
 

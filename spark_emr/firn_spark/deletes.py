@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.evolve import Table
 from firn_spark.fence import LostRace
+from firn_spark.java import java_class
 
 Places = Mapping[str, Sequence[int]]  # data file -> rows in it, from 0
 ON_DRIVER: Final = 500_000  # positions
@@ -130,8 +131,6 @@ def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> b
 
 
 def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any:
-    jvm: Any = spark._jvm
-    api = jvm.org.apache.iceberg
     java = table.java
     spec = java.specs().get(group.spec_id)
     partitioned = spec.isPartitioned()
@@ -141,10 +140,11 @@ def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any
     out = java.io().newOutputFile(path).createOrOverwrite()
     out.write(body)
     out.close()
-    metrics = api.parquet.ParquetUtil.fileMetrics(
-        java.io().newInputFile(path), api.MetricsConfig.forPositionDelete(java)
-    )
-    builder = api.FileMetadata.deleteFileBuilder(spec).ofPositionDeletes().withPath(path)
+    config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(java)
+    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+    metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
+    builder = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec)
+    builder = builder.ofPositionDeletes().withPath(path)
     builder = builder.withFormat("parquet").withFileSizeInBytes(len(body)).withMetrics(metrics)
     return (builder.withPartition(group.partition) if partitioned else builder).build()
 
@@ -167,8 +167,7 @@ def _groups(table: Table, counts: Mapping[str, int], most: int | None) -> list[_
 
 def _by_partition(table: Table, counts: Mapping[str, int]) -> list[tuple[int, Any, list[str]]]:
     """(spec id, partition, its data files). Partitions are compared by Iceberg: a null and the text "null" differ."""
-    specs = table.java.specs()
-    if all(spec.isUnpartitioned() for spec in specs.values()):
+    if not table.state.partitioned_by:
         return [(table.java.spec().specId(), None, list(counts))]
     found: defaultdict[tuple[int, Any], list[str]] = defaultdict(list)
     for task in tasks_of(table, counts):

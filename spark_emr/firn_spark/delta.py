@@ -4,7 +4,7 @@
 can't be fenced (docs/adr/0010-row-delta.md).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +16,7 @@ from firn.streams.config import Write
 from firn_spark import deletes, fence
 from firn_spark.deciding import Shape
 from firn_spark.evolve import Table
+from firn_spark.java import java_class
 from firn_spark.mirror import Numbers
 from firn_spark.rewriting import kept_rows
 from firn_spark.writing import write_rows
@@ -66,20 +67,37 @@ def _row_delta(
         files = write_rows(spark, table, rows) if numbers.written else []
     with outcome.stage("deletes"):
         gone, removed = _deletes(spark, table, decided, numbers, outcome) if numbers.removed else ((), [])
+    with outcome.stage("commit"):
+        land(spark, table, snapshot.snapshotId() if snapshot else None, files, removed, gone, properties, stream)
+
+
+def land(
+    spark: SparkSession,
+    table: Table,
+    snapshot: int | None,
+    files: Sequence[Any],
+    removed: Sequence[Any],
+    gone: Iterable[str],
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Commits data files and delete files, for rows of the data files `gone` as they were in `snapshot`, in one.
+
+    Raises fence.LostRace, fence.CommitUnknown.
+    """
     update = table.java.newRowDelta()
     for file in files:
         update.addRows(file)
     for file in removed:
         update.addDeletes(file)
     if snapshot is not None:
-        update = update.validateFromSnapshot(snapshot.snapshotId())
-        paths = spark._jvm.java.util.ArrayList()
+        update = update.validateFromSnapshot(snapshot)
+        paths = java_class(spark, "java.util.ArrayList")()
         for path in gone:
             paths.add(path)
         update = update.validateDataFilesExist(paths).validateDeletedFiles()
         update = update.validateNoConflictingDeleteFiles().validateNoConflictingDataFiles()
-    with outcome.stage("commit"):
-        fence.commit(spark, table, update, [*files, *removed], properties, stream)
+    fence.commit(spark, table, update, [*files, *removed], properties, stream)
 
 
 def _deletes(

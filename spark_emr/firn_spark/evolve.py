@@ -13,9 +13,11 @@ from firn.jobs import progress
 from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition
-from firn_spark.columns import HELD_TYPE, column_of, iceberg_type
+from firn_spark.columns import HELD_TYPE, column_of, iceberg_type, type_json
+from firn_spark.java import java_class
 from firn_spark.session import CATALOG
 
+_ICEBERG = "org.apache.iceberg"
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 INFERRED_AS = "firn.inferred"  # table property: see Table.inferred
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
@@ -84,8 +86,7 @@ class Table:
         names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
         if self.key() is None:
             return frozenset(names.values())
-        sources = (field.sourceId() for spec in self.java.specs().values() for field in spec.fields())
-        return frozenset(names[source] for source in sources if source in names)
+        return frozenset(names[source] for source in self.state.partitioned_by if source in names)
 
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
@@ -97,6 +98,7 @@ class Tables:
     """The catalog `firn` of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
         self._jvm: Any = spark._jvm
         self._gateway: Any = spark.sparkContext._gateway
         # Spark makes a catalog, once a session, from the settings of whichever session is active in this thread.
@@ -126,7 +128,7 @@ class Tables:
         schema = self._schema([*columns, *metadata])
         spec = self._partition_spec(name, schema, columns, partition_by)
         location = f"{warehouse.rstrip('/')}/{name.slug}"
-        settings = self._jvm.java.util.HashMap()
+        settings = java_class(self._spark, "java.util.HashMap")()
         for key, value in {**_PROPERTIES, **properties}.items():
             settings.put(key, value)
         try:
@@ -183,13 +185,13 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        parser = self._jvm.org.apache.iceberg.TableMetadataParser
+        parser = java_class(self._spark, f"{_ICEBERG}.TableMetadataParser")
         return Table(name, java, progress.parse(parser.toJson(java.operations().current())))
 
     def _identifier(self, name: TableName) -> Any:
-        parts = self._gateway.new_array(self._jvm.java.lang.String, 2)
-        parts[0], parts[1] = name.identifier
-        return self._jvm.org.apache.iceberg.catalog.TableIdentifier.of(parts)
+        parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
+        namespace, table = name.identifier
+        return parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
 
     def _create_namespace(self, namespace: str) -> None:
         parts = self._gateway.new_array(self._jvm.java.lang.String, 1)
@@ -205,18 +207,22 @@ class Tables:
                 raise
 
     def _schema(self, columns: Sequence[Column]) -> Any:
-        fields = self._jvm.java.util.ArrayList()
-        nested = self._jvm.org.apache.iceberg.types.Types.NestedField
-        for place, column in enumerate(columns, start=1):
-            make = nested.required if column.required else nested.optional
-            # Ids only have to differ here: the catalog assigns fresh ones. Elements take theirs from above the fields.
-            fields.add(make(place, column.name, iceberg_type(self._jvm, column.type, len(columns) + place * 8)))
-        return self._jvm.org.apache.iceberg.Schema(fields)
+        # Ids only have to differ here: the catalog assigns fresh ones. Elements take theirs from above the fields.
+        fields = [
+            {"id": place, "name": column.name, "required": column.required}
+            | {"type": type_json(column.type, len(columns) + place * 8)}
+            for place, column in enumerate(columns, start=1)
+        ]
+        parser = java_class(self._spark, f"{_ICEBERG}.SchemaParser")
+        return parser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
 
     def _partition_spec(
         self, name: TableName, schema: Any, columns: Sequence[Column], partition_by: Sequence[Partition]
     ) -> Any:
-        builder = self._jvm.org.apache.iceberg.PartitionSpec.builderFor(schema)
+        spec = java_class(self._spark, f"{_ICEBERG}.PartitionSpec")
+        if not partition_by:
+            return spec.unpartitioned()
+        builder = spec.builderFor(schema)
         there = {column.name for column in columns}
         for partition in partition_by:
             if partition.column not in there:

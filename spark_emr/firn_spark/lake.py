@@ -1,8 +1,9 @@
 """The commit job's port over Spark and Iceberg."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cached_property, reduce
+from threading import Lock
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -11,7 +12,7 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.placing import Order
 from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure
-from firn.jobs.lake import place_of
+from firn.jobs.lake import Range, place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
 from firn.jobs.quarantine import High, Span
@@ -23,6 +24,11 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
+from firn_spark.at_once import at_once
+from firn_spark.driver.job import DriverJob
+from firn_spark.driver.range import MOST_BYTES, MOST_EVENTS, DriverRange, small
+from firn_spark.driver.staged import Staged
+from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
@@ -32,15 +38,23 @@ from firn_spark.rejects import refused
 from firn_spark.span import span_in
 from firn_spark.table_job import TableJob
 
-_MOST_AT_ONCE = 8  # tables
-
 
 class SparkLake:
     """A Lake. The session is built at its first use, unless one is given."""
 
     def __init__(
-        self, store: Store, staging: str, warehouse: str, catalog_uri: str, spark: SparkSession | None = None
+        self,
+        store: Store,
+        staging: str,
+        warehouse: str,
+        catalog_uri: str,
+        spark: SparkSession | None = None,
+        driver_events: int | None = None,
     ) -> None:
+        """`driver_events`: up to how many changes a range is the driver's alone, 0 for none; None: the environment's
+        FIRN_DRIVER_EVENTS, or what was measured (driver.range)."""
+        told = os.environ.get("FIRN_DRIVER_EVENTS", "") if driver_events is None else str(driver_events)
+        self._driver_events = int(told or MOST_EVENTS)
         self._store = store
         self._staging = staging
         self._warehouse = warehouse
@@ -60,32 +74,63 @@ class SparkLake:
         found = self._tables.load(table)
         return found.state if found else None
 
-    def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
+    def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. Raises what Spark raises if a staged object is missing or broken."""
+        if not small(epochs, self._driver_events):
+            return self._by_spark(stream, settings, epochs, last)
+        order = Order(settings.generation, settings.order_by)
+        staged = Staged(self._store, self._staging, [(batches_of(epochs), order)], whole=True)
+        opened: list[SparkRange] = []
+        lock = Lock()
+
+        def back(sources: Sequence[str]) -> Staged:
+            parts = self._back(stream, settings, epochs, last, sources)
+            if sum(batch.bytes for batches, _ in parts for batch in batches) > MOST_BYTES:
+                raise Unfit("much of the staged log to read again")
+            return Staged(self._store, self._staging, parts, whole=False)
+
+        def other(target: Target, above: int) -> Outcome:
+            with lock:
+                if not opened:
+                    opened.append(self._by_spark(stream, settings, epochs, last))
+            return opened[0].once(target, above)
+
+        def close() -> None:
+            for one in opened:
+                one.close()
+
+        job = DriverJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, staged, back, other)
+        return DriverRange(self._store, stream, epochs, staged, job, close)
+
+    def _by_spark(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
         order = Order(settings.generation, settings.order_by)
         raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
-            # Beyond the memory of deletes the table's own rows tell what was.
-            sealed = read_back(self._store, stream, last, KEEP)
-            touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
-            # Each change in the generation that the tables have it in: else a move would meet its older half too late.
-            older = {n: epoch for n, epoch in touched.items() if n not in epochs}
-            known = generations(self._store, stream, older, settings) | dict.fromkeys(epochs, settings.generation)
-            parts = [
-                raw_changes(
-                    self._spark,
-                    self._staging,
-                    batches_of({n: epoch for n, epoch in touched.items() if known[n] == generation}),
-                    Order(generation, settings.order_by),
-                    whole=False,
-                )
-                for generation in sorted({known[n] for n in touched})
-            ]
-            return reduce(DataFrame.unionByName, parts)
+            parts = self._back(stream, settings, epochs, last, sources)
+            frames = [raw_changes(self._spark, self._staging, batches, by, whole=False) for batches, by in parts]
+            return reduce(DataFrame.unionByName, frames)
 
         job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
         return SparkRange(self._store, stream, epochs, raw, job)
+
+    def _back(
+        self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int, sources: Sequence[str]
+    ) -> list[tuple[list[SealedBatch], Order]]:
+        """What the staged log still holds of source tables, up to `last`: batches, and how they are ordered."""
+        # Beyond the memory of deletes the table's own rows tell what was.
+        sealed = read_back(self._store, stream, last, KEEP)
+        touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
+        # Each change in the generation that the tables have it in: else a move would meet its older half too late.
+        older = {n: epoch for n, epoch in touched.items() if n not in epochs}
+        known = generations(self._store, stream, older, settings) | dict.fromkeys(epochs, settings.generation)
+        return [
+            (
+                batches_of({n: epoch for n, epoch in touched.items() if known[n] == generation}),
+                Order(generation, settings.order_by),
+            )
+            for generation in sorted({known[n] for n in touched})
+        ]
 
     def failure(self, error: Exception) -> Failure:
         """What an exception of Spark, of Iceberg or of ours means."""
@@ -113,20 +158,18 @@ class SparkRange:
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
-        raw = self._raw.where(f.col("epoch") > above) if above else self._raw
-        return self._job.commit(target.above(above), raw)
+        return self._job.commit(target.above(above), self._above(above))
+
+    def once(self, target: Target, above: int = 0) -> Outcome:
+        """The same in one try, which raises: firn_spark.driver tries again."""
+        return self._job.once(target.above(above), self._above(above))
+
+    def _above(self, epoch: int) -> DataFrame:
+        return self._raw.where(f.col("epoch") > epoch) if epoch else self._raw
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """Several at once, those with few changes first: the job waits as often for the catalog as it computes."""
-        cores = self._raw.sparkSession.sparkContext.defaultParallelism
-        with ThreadPoolExecutor(max(2, min(cores, _MOST_AT_ONCE))) as pool:
-            begun = [pool.submit(self.commit, target, above) for target, above in targets]
-            try:
-                for done in as_completed(begun):
-                    yield done.result()
-            finally:
-                for one in begun:
-                    one.cancel()
+        yield from at_once(self.commit, targets, self._raw.sparkSession)
 
     def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""

@@ -181,6 +181,11 @@ class Memory:
         fields = [field for field in self._spark.table(table.sql).schema.fields if field.name not in rows.columns]
         rows = rows.select("*", *(f.lit(None).cast(field.dataType).alias(field.name) for field in fields))
         files = write_rows(self._spark, table, rows.coalesce(1))
+        self._append(table, files, truncated, newest, creates, last)
+
+    def _append(
+        self, table: Table, files: Sequence[Any], truncated: bytes, newest: bytes, creates: bool, last: int
+    ) -> None:
         said = {_NEWEST: max(newest, self.said.newest).hex()}
         if truncated or self.said.truncated:
             said[_TRUNCATED] = max(truncated, self.said.truncated).hex()

@@ -18,6 +18,10 @@ from firn_spark.packed import changes_in
 
 # What an update may leave unavailable (TOAST, LOBs): of a row without such columns nothing need be kept.
 _OUT_OF_LINE = frozenset({"string", "binary", "list"})
+TOO_OLD = (
+    "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
+    "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
+)
 
 
 @dataclass(frozen=True)
@@ -171,12 +175,8 @@ def too_old(good: DataFrame, rows: DataFrame, floor: bytes, shape: Shape) -> Dat
     """The decoded changes at or below the floor of keys that the table does not have, marked as rejected."""
     keys = rows.where(below(floor)).select(*(f"c{i}" for i in shape.key))
     late = good.join(f.broadcast(keys), same_key(good, keys, shape.key), "left_semi")
-    text = (
-        "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
-        "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
-    )
     return late.where(f.col("_ord") <= f.lit(b"\1" + floor)).withColumns(
-        {"_code": f.lit("too_old"), "_message": f.lit(text)}
+        {"_code": f.lit("too_old"), "_message": f.lit(TOO_OLD)}
     )
 
 

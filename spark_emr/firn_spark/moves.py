@@ -88,7 +88,7 @@ def fold_again(
     times |= {change.order: ts for change, ts in new}
     deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
     said = [change for change, _ in new]
-    if not _in_order([*said, *_truncate(truncate)], [row for _, row in live], deletes):
+    if not in_order([*said, *_truncate(truncate)], [row for _, row in live], deletes):
         late = _full(log(keys), shape)
         said += [change for change, _ in late]
         times |= {change.order: ts for change, ts in late}
@@ -103,7 +103,7 @@ def _truncate(total: bytes) -> list[RowChange]:
     return [] if order is None else [RowChange("t", (), order[:WIDTH], order, None)]
 
 
-def _in_order(new: Sequence[RowChange], live: Sequence[Row], deletes: Sequence[RowChange]) -> bool:
+def in_order(new: Sequence[RowChange], live: Sequence[Row], deletes: Sequence[RowChange]) -> bool:
     """Whether all that the table knows of the keys is older than what is new, and no half of a move came before."""
     first = min((change.order for change in new), default=UNKNOWN)
     creates = {change.position for change in new if change.op == "c"}

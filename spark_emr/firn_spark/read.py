@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from firn.changes.placing import PLACED_BY, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
-from firn.staging.store import get, open_store
+from firn.staging.store import Store, get, open_store
 from firn_spark.arrow import map_in_arrow
 from firn_spark.packed import CHANGES, PACKED, STAGED, Packer
 
@@ -45,30 +45,37 @@ def raw_changes(
     sealed = tuple(batches)
 
     def read(places: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        store = open_store(staging)
         mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
-
-        def fetch(batch: SealedBatch) -> bytes | None:
-            body = get(store, batch.path)
-            if body is None and whole:
-                raise FileNotFoundError(
-                    f"{batch.path} of epoch {batch.epoch} is missing from {staging}: restore it (bucket versioning), "
-                    "never skip it: its sender was told 202"
-                )
-            return body
-
         packer = Packer()
-        with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
-            for first in range(0, len(mine), _FETCHES_AT_ONCE):
-                some = mine[first : first + _FETCHES_AT_ONCE]
-                for batch, body in zip(some, pool.map(fetch, some), strict=True):
-                    if body is not None:
-                        packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
-                    if packer.full:
-                        yield packer.packed()
+        for batch, body in bodies(open_store(staging), staging, mine, whole=whole):
+            packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
+            if packer.full:
+                yield packer.packed()
         yield packer.packed()
 
     return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, PACKED)
+
+
+def bodies(
+    store: Store, staging: str, batches: Sequence[SealedBatch], *, whole: bool = True
+) -> Iterator[tuple[SealedBatch, bytes]]:
+    """The objects of the batches, some fetched ahead. `store`: the one at `staging`; `whole`: as for `raw_changes`."""
+
+    def fetch(batch: SealedBatch) -> bytes | None:
+        body = get(store, batch.path)
+        if body is None and whole:
+            raise FileNotFoundError(
+                f"{batch.path} of epoch {batch.epoch} is missing from {staging}: restore it (bucket versioning), "
+                "never skip it: its sender was told 202"
+            )
+        return body
+
+    with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
+        for first in range(0, len(batches), _FETCHES_AT_ONCE):
+            some = batches[first : first + _FETCHES_AT_ONCE]
+            for batch, body in zip(some, pool.map(fetch, some), strict=True):
+                if body is not None:
+                    yield batch, body
 
 
 def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, list[dict[str, Any]]]:

@@ -14,6 +14,7 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.rejects import by_table, reasons, write_rejects
@@ -68,14 +69,14 @@ class TableJob:
         self._lock = threading.Lock()
         self._small = 0
 
-    def commit(self, target: Target, raw: DataFrame) -> Outcome:
+    def commit(self, target: Target, raw: Any) -> Outcome:
         """Brings the table up to the range's last epoch. Never raises: a failure is in the outcome."""
         started = time.monotonic()
         outcome = Outcome(str(target.name), target.sources)
         try:
             for left in reversed(range(_TRIES)):
                 try:
-                    outcome = self._once(target, raw)
+                    outcome = self.once(target, raw)
                     break
                 except Exception as error:
                     # Another writer won: nothing was applied, and a fresh look decides what is left to do.
@@ -87,7 +88,8 @@ class TableJob:
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
-    def _once(self, target: Target, raw: DataFrame) -> Outcome:
+    def once(self, target: Target, raw: Any) -> Outcome:
+        """One try, which raises. `raw`: as for `commit`."""
         table = self._tables.load(target.name)
         if table is not None:
             table = finish(self._spark, self._tables, table)
@@ -111,9 +113,7 @@ class TableJob:
             unwritable,
             table.fixed() if table else frozenset(),
         )
-        mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
-        if outcome.events <= _ONE_TASK:
-            mine = mine.coalesce(1)  # one partition needs no shuffle: most tables change little in one range
+        mine = self._mine(target, raw, progress)
         ordinals = {column.name: i for i, column in enumerate(plan.columns)}
         decoding = Decoding(
             columns=plan.columns,
@@ -132,6 +132,12 @@ class TableJob:
             else:
                 self._append(target, table, plan, decoding, key, mine, outcome)
         return outcome
+
+    def _mine(self, target: Target, raw: Any, progress: int) -> Any:
+        """The changes of the target's sources in the epochs that it lacks."""
+        mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
+        # One partition needs no shuffle: most tables change little in one range.
+        return mine.coalesce(1) if target.events(progress) <= _ONE_TASK else mine
 
     @contextmanager
     def _light(self, events: int, table: Table | None) -> Iterator[None]:
@@ -157,7 +163,7 @@ class TableJob:
         table: Table | None,
         plan: ColumnPlan,
         decoding: Decoding,
-        mine: DataFrame,
+        mine: Any,
         outcome: Outcome,
     ) -> None:
         truncates = target.events(outcome.progress, "t")
@@ -254,13 +260,7 @@ class TableJob:
 
         def log(keys: DataFrame) -> DataFrame:
             raw = self._log(target.sources)
-            schemas = facts_of(raw)
-            known = [schemas[source] for source in target.sources if source in schemas]
-            every = replace(
-                decoding,
-                schemas={name: columns for facts in known for name, columns in facts.schemas.items()},
-                bad_schemas={name: reason for facts in known for name, reason in facts.bad_schemas.items()},
-            )
+            every = with_schemas(decoding, target, facts_of(raw))
             mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull())
             decoded = mirror_changes(mine, every).where(f.col("_code").isNull())
             return decoded.join(f.broadcast(keys), same_key(decoded, keys, decoding.key), "left_semi")
@@ -274,7 +274,7 @@ class TableJob:
         plan: ColumnPlan,
         decoding: Decoding,
         key: Sequence[str],
-        mine: DataFrame,
+        mine: Any,
         outcome: Outcome,
     ) -> None:
         decoded = append_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
@@ -308,8 +308,8 @@ class TableJob:
         """Dead letters first: if the job dies after them, the rerun finds them written."""
         if count:
             rows = rejected(mine, decoded)
-            outcome.dead_by = _together(outcome.dead_by, by_table(reasons(rows)))
-            outcome.dead_new = _together(outcome.dead_new, by_table(self._write_letters(target, rows)))
+            outcome.dead_by = together(outcome.dead_by, by_table(reasons(rows)))
+            outcome.dead_new = together(outcome.dead_new, by_table(self._write_letters(target, rows)))
         outcome.dead += count
 
     def _write_letters(self, target: Target, rows: Sequence[Mapping[str, Any]]) -> Counts:
@@ -356,9 +356,17 @@ class TableJob:
         return table.state.snapshot_id if table else None
 
 
-def _together(
-    one: Mapping[str, Mapping[str, int]], other: Mapping[str, Mapping[str, int]]
-) -> dict[str, dict[str, int]]:
+def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
+    """The same decoding for all changes that `facts` tell of."""
+    known = [facts[source] for source in target.sources if source in facts]
+    return replace(
+        decoding,
+        schemas={name: columns for one in known for name, columns in one.schemas.items()},
+        bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
+    )
+
+
+def together(one: Mapping[str, Mapping[str, int]], other: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """Two counts by source table and reason as one."""
     result = {table: dict(counts) for table, counts in one.items()}
     for table, counts in other.items():

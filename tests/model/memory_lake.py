@@ -8,9 +8,7 @@ that gets the call and its effect, and may raise before it, after it (the answer
 (it is applied late). See `Call` for what is called.
 """
 
-import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,20 +16,23 @@ from typing import Any, Literal, TypeVar
 
 from arro3.io import read_parquet
 
+from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import Known, apply, is_fact
 from firn.changes.placing import PLACED_BY, Order, placed
-from firn.changes.rows import META, READ, AppendDecoder, Decoding, MirrorDecoder
+from firn.changes.rows import Decoding
+from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
 from firn.errors import UnknownOutcome
-from firn.jobs.facts import SAID_BY, TableFacts, collected, facts_in
+from firn.jobs.facts import SAID_BY, TableFacts, facts_in
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, progress_in
-from firn.jobs.quarantine import IN_TIME, High, Span, span_of
+from firn.jobs.quarantine import High, Span
 from firn.jobs.rejects import by_table, write_rejects
+from firn.jobs.staged import facts_of, span_in
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
@@ -41,6 +42,7 @@ from firn.streams.names import TableName, slug
 T = TypeVar("T")
 Values = Mapping[str, Any]
 Change = dict[str, Any]
+Decoded = list[Any]  # as firn.changes.told reads it
 _TRIES = 5
 _STAGED = (
     "index", "table", "op", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
@@ -292,17 +294,16 @@ class MemoryRange:
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
         """What the changes say about their tables, by source table."""
-        counts = Counter((change["table"], change["epoch"], change["op"]) for change in self._changes)
-        said = []
+        said: list[Change] = []
         for epoch, batch in {(change["epoch"], change["batch"]): None for change in self._changes}:
             rows = [one for one in self._changes if (one["epoch"], one["batch"]) == (epoch, batch)]
-            said += facts_in({name: [row[name] for row in rows] for name in SAID_BY})
-        return collected(said, [(table, epoch, op, n) for (table, epoch, op), n in counts.items()])
+            facts = facts_in({name: [row[name] for row in rows] for name in SAID_BY})
+            said += [fact | {"epoch": epoch, "batch": batch} for fact in facts]
+        return facts_of(self._changes, said)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
-        told = (one for one in self._changes if one["op"] != "r" and one["order"] and one["connector"] in IN_TIME)
-        return span_of(((one["pos"], one["ts"]) for one in told if one["pos"] and one["ts"] is not None), high)
+        return span_in(self._changes, high)
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         for target, above in targets:
@@ -357,15 +358,15 @@ class MemoryRange:
         )
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
-        good, bad = _decoded(mine, decoding, outcome.mode)
+        good, bad = told.decoded(mine, decoding, mirror=outcome.mode == "mirror")
         letters = {(one["batch"], one["index"]): one for one in mine}
         write_rejects(
             self._lake.store, self._stream, target.name, self._epochs,
-            [self._letter(letters[row["_batch"], row["_index"]], row["_code"], row["_message"]) for row in bad],
+            [self._letter(letters[row[BATCH], row[INDEX]], row[CODE], row[MESSAGE]) for row in bad],
         )  # fmt: skip
         outcome.dead = len(bad)
         if outcome.mode == "mirror":
-            outcome.ignored = target.events(progress, "t") - sum(row["_op"] == "t" for row in bad)
+            outcome.ignored = target.events(progress, "t") - sum(row[OP] == "t" for row in bad)
             outcome.ignored += 0 if decoding.snapshot_reads else target.events(progress, "r")
         if table is None and not good:
             outcome.status, outcome.ignored = "empty", outcome.events - outcome.dead
@@ -375,7 +376,9 @@ class MemoryRange:
         table = self._ready(target, table, plan.columns, key, outcome.mode)
         if outcome.mode == "mirror":
             rows = self._merged(table, good, mine, decoding, target)
-            kept = min(len({_key(row, decoding) for row in good}), outcome.events - outcome.ignored - outcome.dead)
+            kept = min(
+                len({told.key_of(row, decoding) for row in good}), outcome.events - outcome.ignored - outcome.dead
+            )
         else:
             rows = self._appended(table, good, decoding)
             kept = len(rows)
@@ -404,10 +407,10 @@ class MemoryRange:
         return found
 
     def _merged(
-        self, table: Table, good: list[Change], mine: list[Change], decoding: Decoding, target: Target
+        self, table: Table, good: list[Decoded], mine: list[Change], decoding: Decoding, target: Target
     ) -> dict[Key, Row | None]:
         """What the changes make of the table's rows, by the incremental rule; facts are written first."""
-        changes = [(row["_epoch"], _row_change(row, decoding)) for row in good]
+        changes = [(row[EPOCH], told.row_change(row, decoding)) for row in good]
         changes += _truncates(mine)
         there = table.snapshots[table.current].rows if table.current is not None else {}
         facts = tuple(fact for epoch, fact in table.facts if epoch <= self._last)
@@ -415,8 +418,8 @@ class MemoryRange:
 
         def log(keys: Any) -> list[RowChange]:
             staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
-            said, _ = _decoded([one for one in staged if one["table"] in target.sources], decoding, "mirror")
-            return [change for change in (_row_change(row, decoding) for row in said) if change.key in keys]
+            said, _ = told.decoded([one for one in staged if one["table"] in target.sources], decoding, mirror=True)
+            return [change for change in (told.row_change(row, decoding) for row in said) if change.key in keys]
 
         after = apply(known, [change for _, change in changes], log)
         new = [(epoch, change) for epoch, change in changes if is_fact(change)]
@@ -426,14 +429,14 @@ class MemoryRange:
         rows: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
         return rows | {key: row for key, row in after.rows.items() if there.get(key) != row}
 
-    def _appended(self, table: Table, good: list[Change], decoding: Decoding) -> dict[Key, Row | None]:
+    def _appended(self, table: Table, good: list[Decoded], decoding: Decoding) -> dict[Key, Row | None]:
         """The changes whose identity the table does not hold yet."""
         there = table.snapshots[table.current].rows if table.current is not None else {}
         found: dict[Key, Row | None] = {}
         for row in good:
-            name = (_identity(row),)
+            name = (told.identity(row),)
             if name not in there:
-                found.setdefault(name, Row(_values(row, decoding), row["_ord"]))
+                found.setdefault(name, Row(told.values_of(row, decoding), row[ORD]))
         return found
 
     def _letter(self, change: Change, code: str, message: str) -> Change:
@@ -466,41 +469,5 @@ def failure_of(error: Exception) -> Failure:
     return Failure("transient", str(error)) if isinstance(error, LostRace | UnknownOutcome) else failure(error)
 
 
-def _decoded(changes: Iterable[Change], decoding: Decoding, mode: str) -> tuple[list[Change], list[Change]]:
-    """(good, rejected) rows: META and, under "values", the columns'."""
-    decoder = (MirrorDecoder if mode == "mirror" else AppendDecoder)(decoding)
-    good: list[Change] = []
-    bad: list[Change] = []
-    for change in changes:
-        for row in decoder.rows({name: change[name] for name in READ}):
-            found = dict(zip(META, row, strict=False)) | {"values": row[len(META) :]}
-            (good if found["_code"] is None else bad).append(found)
-    return good, bad
-
-
-def _key(row: Change, decoding: Decoding) -> Key:
-    return tuple(row["values"][i] for i in decoding.key)
-
-
-def _values(row: Change, decoding: Decoding) -> dict[str, Any]:
-    return dict(zip((column.name for column in decoding.columns), row["values"], strict=True))
-
-
-def _row_change(row: Change, decoding: Decoding) -> RowChange:
-    op = row["_op"]
-    gaps = frozenset(decoding.columns[i].name for i in row["_unavail"] or ()) if op in "cu" else frozenset[str]()
-    values = None if op == "d" else _values(row, decoding)
-    return RowChange(op, _key(row, decoding), row["_pos"], row["_ord"], values, gaps)
-
-
 def _truncates(changes: Iterable[Change]) -> list[tuple[int, RowChange]]:
-    there = (one for one in changes if one["op"] == "t" and one["fault"] is None)
-    return [(one["epoch"], RowChange("t", (), one["pos"], one["ord"], None)) for one in there]
-
-
-def _identity(row: Change) -> str:
-    """Who a change of an append table is: see firn_spark.append.identified."""
-    if row["_pos"] is None:
-        return row["_origin"] or f"{row['_batch']}:{row['_index']}"
-    place = f"t{row['_tx_order']}" if row["_tx_order"] is not None else f"o{row['_ord'].hex()}:{row['_occurrence']}"
-    return hashlib.md5(f"{row['_pos'].hex()}:{row['_op']}:{place}".encode()).hexdigest()
+    return [(one["epoch"], found) for one in changes for found in told.truncates([one])]

@@ -6,10 +6,11 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from tests.mutants.witness import TOLD
@@ -21,6 +22,7 @@ COPIED: Final = (
 )  # fmt: skip
 PACKAGES_IN: Final = ("layers/core/python", "layers/lake/python", "spark_emr", "infra/local")
 SECONDS: Final = 300  # for the tests of one mutant, on a machine that does much else
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _OURS: Final = ("FIRN_", "HYPOTHESIS_", "PYTEST_", "COV_")  # of the environment: a run must not depend on who starts it
 
 
@@ -94,8 +96,11 @@ class Copy:
             path.write_text(right, encoding="utf-8")
             os.utime(path, (before.st_atime, before.st_mtime))
 
-    def run(self, tests: Sequence[str], seconds: float = SECONDS) -> Ran:
-        """Runs tests of the copy, on the copy's code. Fails if any other code of Firn was loaded."""
+    def run(self, tests: Sequence[str], seconds: float = SECONDS, settings: Mapping[str, str] = NO_SETTINGS) -> Ran:
+        """Runs tests of the copy, on the copy's code. Fails if any other code of Firn was loaded.
+
+        `settings`: of the environment.
+        """
         told = self.folder / "witness.json"
         told.unlink(missing_ok=True)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
@@ -104,6 +109,7 @@ class Copy:
             "HYPOTHESIS_PROFILE": "mutant",
             "PYTHONDONTWRITEBYTECODE": "" if self._compiled else "1",
             TOLD: str(told),
+            **settings,
         }
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]
         output = self.folder / "output.txt"

@@ -8,16 +8,19 @@ import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from tests.mutants import of_changes, of_jobs, of_spark, of_staging
-from tests.mutants.copy import ROOT, Copy, Mutant, Ran
+from tests.mutants import of_changes, of_driver, of_jobs, of_spark, of_staging
+from tests.mutants.copy import NO_SETTINGS, ROOT, Copy, Mutant, Ran
 from tests.soak import LONG
 
 QUICK = (*of_changes.MUTANTS, *of_staging.MUTANTS, *of_jobs.MUTANTS)
 WITH_SPARK = of_spark.MUTANTS
+WITH_DRIVER = of_driver.MUTANTS
+SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0"})}
 EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"
 # A mistake that no program could hold for a moment proves nothing about the tests.
 NO_PROGRAM = re.compile(r"(ImportError|ModuleNotFoundError|NameError|SyntaxError|IndentationError|UnboundLocalError)\b")
@@ -40,17 +43,17 @@ def passing(request: pytest.FixtureRequest, copy: Copy) -> Baseline:
     @cache
     def run(kind: tuple[Mutant, ...]) -> Ran:
         names = sorted({test for mutant in kind if mutant in chosen for test in mutant.tests})
-        return copy.run(names, A_WHILE)
+        return copy.run(names, A_WHILE, SETTINGS.get(kind, NO_SETTINGS))
 
     return run
 
 
-def killed(copy: Copy, mutant: Mutant, passing: Ran) -> None:
+def killed(copy: Copy, mutant: Mutant, kind: tuple[Mutant, ...], passing: Ran) -> None:
     for test in mutant.tests:
         outcome = passing.tests.get(test, "not run")
         assert outcome.startswith("passed"), f"{test} without any mistake: {outcome}\n{passing.text}"
     with copy.with_mistake(mutant):
-        ran = copy.run(mutant.tests)
+        ran = copy.run(mutant.tests, settings=SETTINGS.get(kind, NO_SETTINGS))
     if ran.code is None:
         assert mutant.hangs, f"it hangs, and the list does not say so:\n{ran.text}"
         return
@@ -64,17 +67,24 @@ def killed(copy: Copy, mutant: Mutant, passing: Ran) -> None:
 
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_it_is_killed(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
-    killed(copy, mutant, passing(QUICK))
+    killed(copy, mutant, QUICK, passing(QUICK))
 
 
 @pytest.mark.spark
 @pytest.mark.skipif(not EVERY, reason="a JVM for each mutant: make mutants")
 @pytest.mark.parametrize("mutant", WITH_SPARK, ids=lambda mutant: mutant.name)
 def test_it_is_killed_with_spark_and_iceberg(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
-    killed(copy, mutant, passing(WITH_SPARK))
+    killed(copy, mutant, WITH_SPARK, passing(WITH_SPARK))
 
 
-@pytest.mark.parametrize("mutant", [*QUICK, *WITH_SPARK], ids=lambda mutant: mutant.name)
+@pytest.mark.spark
+@pytest.mark.skipif(not EVERY, reason="a JVM for each mutant: make mutants")
+@pytest.mark.parametrize("mutant", WITH_DRIVER, ids=lambda mutant: mutant.name)
+def test_it_is_killed_on_the_drivers_path(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
+    killed(copy, mutant, WITH_DRIVER, passing(WITH_DRIVER))
+
+
+@pytest.mark.parametrize("mutant", [*QUICK, *WITH_SPARK, *WITH_DRIVER], ids=lambda mutant: mutant.name)
 def test_its_text_is_in_the_code_once(mutant: Mutant) -> None:
     assert (ROOT / mutant.file).read_text(encoding="utf-8").count(mutant.old) == 1, "the list has to follow the code"
     assert mutant.old != mutant.new
@@ -84,5 +94,5 @@ def test_its_text_is_in_the_code_once(mutant: Mutant) -> None:
 
 
 def test_each_name_is_used_once() -> None:
-    names = [mutant.name for mutant in (*QUICK, *WITH_SPARK)]
+    names = [mutant.name for mutant in (*QUICK, *WITH_SPARK, *WITH_DRIVER)]
     assert len(names) == len(set(names)) >= 20

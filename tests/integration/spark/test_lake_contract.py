@@ -16,10 +16,10 @@ pytestmark = pytest.mark.spark
 
 
 class IcebergGround:
-    def __init__(self, lake: Lake) -> None:
+    def __init__(self, lake: Lake, driver_events: int | None) -> None:
         self._lake = lake
         self.store = lake.store
-        self.lake = SparkLake(lake.store, lake.staging, lake.warehouse, lake.catalog_uri, lake.spark)
+        self.lake = SparkLake(lake.store, lake.staging, lake.warehouse, lake.catalog_uri, lake.spark, driver_events)
 
     def rows(self, table: TableName) -> list[dict[str, Any]]:
         return self._lake.rows(str(table))
@@ -28,6 +28,9 @@ class IcebergGround:
         return self._lake.snapshots(str(table))
 
 
+@pytest.mark.parametrize("driver_events", [None, 0], ids=["driver", "spark"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path) -> None:
-    case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM))))
+def test_contract(
+    case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, driver_events: int | None
+) -> None:
+    case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM), driver_events)))

@@ -64,8 +64,7 @@ def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
     rows = dict(known.rows)
     for key in touched:
         gone = max([*deletes[key], *([truncated] if truncated else [])], default=None)
-        told = fold({}, [w for w in writes[key] if gone is None or w.order > gone]).rows.get(key)
-        _put(rows, key, join(told, since(rows.get(key), gone)))
+        _put(rows, key, after(key, rows.get(key), writes[key], gone))
 
     linked = linked_keys(new, facts)
     if linked:
@@ -75,6 +74,13 @@ def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
         for key in linked:
             _put(rows, key, again.get(key))
     return Known(rows, facts, tuple(removed))
+
+
+def after(key: Key, row: Row | None, writes: Iterable[RowChange], gone: bytes | None) -> Row | None:
+    """What becomes of one key's row. `writes`: its new changes of op c, u and r; `gone`: its newest known delete, or
+    the newest truncate if that is newer; None if there is none."""
+    told = fold({}, [write for write in writes if gone is None or write.order > gone]).rows.get(key)
+    return join(told, since(row, gone))
 
 
 def since(row: Row | None, gone: bytes | None) -> Row | None:

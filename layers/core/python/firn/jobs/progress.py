@@ -15,7 +15,8 @@ class TableState:
     """One version of an Iceberg table's metadata, as plain values.
 
     `fields` are Iceberg's own JSON objects of the current schema (`id`, `name`, `required`, `type`);
-    `ancestry` holds the summaries of the current snapshot and its ancestors, newest first.
+    `ancestry` holds the summaries of the current snapshot and its ancestors, newest first; `partitioned_by` holds the
+    ids of the fields that the table is or was partitioned by.
     """
 
     location: str
@@ -23,6 +24,7 @@ class TableState:
     fields: tuple[Mapping[str, Any], ...]
     snapshot_id: int | None
     ancestry: tuple[Mapping[str, str], ...]
+    partitioned_by: frozenset[int] = frozenset()
 
     @property
     def records(self) -> int:
@@ -77,6 +79,9 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
         fields=tuple(schema["fields"]),
         snapshot_id=current,
         ancestry=tuple(_ancestors(current, snapshots)),
+        partitioned_by=frozenset(
+            int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
+        ),
     )
 
 

@@ -1,0 +1,52 @@
+"""What raw changes that are in this process say: the facts about their tables, their span, and their dead letters.
+
+The same questions that Spark answers with aggregates. Raw changes are dicts of the columns firn_spark.packed.CHANGES.
+Pure.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from firn.jobs.facts import TableFacts, collected
+from firn.jobs.quarantine import IN_TIME, High, Span, span_of
+
+Change = Mapping[str, Any]
+_SAID: Final = ("table", "flat", "schema_id", "fact", "value")
+
+
+def facts_of(changes: Iterable[Change], said: Iterable[Change]) -> dict[str, TableFacts]:
+    """Facts by source table. `said`: rows {epoch, batch, table, flat, schema_id, fact, value}."""
+    counts = Counter((one["table"], one["epoch"], one["op"]) for one in changes)
+    once: dict[tuple[Any, ...], Change] = {}
+    for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
+        once.setdefault(tuple(one.get(name) for name in _SAID), one)
+    return collected([*once.values()], [(*what, number) for what, number in counts.items()])
+
+
+def span_in(changes: Iterable[Change], high: High | None) -> Span:
+    """What the changes say about their source's time: quarantine.span_of."""
+    told = (one for one in changes if one["op"] != "r" and one["order"] is not None and one["connector"] in IN_TIME)
+    return span_of(((one["pos"], one["ts"]) for one in told if one["pos"] is not None and one["ts"] is not None), high)
+
+
+def rejected(
+    changes: Iterable[Change], why: Mapping[tuple[str, int], tuple[str, str]], schemas: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """The staged rows (rejects.write_rejects) of the changes that `why` names: (batch, index) -> (code, message), by
+    batch and index. `schemas`: the inline schemas by id."""
+    bad = sorted(_of(changes, why), key=lambda one: (one["batch"], one["index"]))
+    return [
+        {**one, "schema": schemas.get(one["schema_id"]), "_code": code, "_message": message}
+        for one in bad
+        for code, message in [why[one["batch"], one["index"]]]
+    ]
+
+
+def _of(changes: Iterable[Change], why: Mapping[tuple[str, int], Any]) -> Iterator[Change]:
+    return (one for one in changes if (one["batch"], one["index"]) in why)
+
+
+def schema_texts(said: Sequence[Change]) -> dict[str, str]:
+    """The inline schemas by id."""
+    return {one["schema_id"]: one["value"] for one in said if one["fact"] == "schema"}

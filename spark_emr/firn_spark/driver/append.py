@@ -1,0 +1,65 @@
+"""Every change once into an append table: firn_spark.append without a Spark job."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firn.changes import told
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.jobs.planning import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn_spark import fence
+from firn_spark.driver import lookup
+from firn_spark.driver.write import write_rows
+from firn_spark.evolve import Table
+
+_META = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
+    Column(IDENTITY, STRING),
+)  # fmt: skip
+Row = Sequence[Any]
+
+
+def new_rows(spark: SparkSession, table: Table | None, good: Sequence[Row]) -> dict[str, Row]:
+    """The decoded rows that the table does not have yet, by identity, each once. Raises Unfit."""
+    mine: dict[str, Row] = {}
+    for row in good:
+        mine.setdefault(told.identity(row), row)
+    if table is None or not mine:
+        return mine
+    identity = Column(IDENTITY, STRING)
+    orders = [row[told.POS] for row in mine.values()]
+    low, high = (None, None) if None in orders else (min(orders), max(orders))
+    files = lookup.plan(spark, table, lookup.Wanted([identity], {(one,) for one in mine}, low, high))
+    there = lookup.read(table, files, ())
+    for (one,) in there.keys([identity]):
+        mine.pop(one, None)
+    return mine
+
+
+def apply(
+    spark: SparkSession,
+    table: Table,
+    new: Mapping[str, Row],
+    columns: Sequence[Column],
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Appends the rows in one snapshot whose summary carries `properties`.
+
+    Raises fence.LostRace, fence.CommitUnknown.
+    """
+    rows = list(new.values())
+    data = {column.name: [row[told.WIDTH + i] for row in rows] for i, column in enumerate(columns)}
+    data |= {
+        OP: [row[told.OP] for row in rows],
+        POSITION: [row[told.POS] for row in rows],
+        TIME: [None if row[told.TS] is None else row[told.TS] * 1000 for row in rows],
+        BEFORE: [row[told.BEFORE] for row in rows],
+        IDENTITY: list(new),
+    }
+    files = write_rows(spark, table, [*columns, *_META], data)
+    append = table.java.newAppend()
+    for file in files:
+        append.appendFile(file)
+    fence.commit(spark, table, append, files, properties, stream)

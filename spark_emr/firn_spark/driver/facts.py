@@ -1,0 +1,69 @@
+"""What a mirror table remembers beside its rows (firn_spark.memory), read and written in this process."""
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from firn.changes.fold import Key, RowChange
+from firn.changes.positions import WIDTH
+from firn.changes.types import BINARY, STRING, Column
+from firn.jobs.planning import AT, HELD, OP, POSITION, ColumnPlan
+from firn_spark.columns import HELD_TYPE
+from firn_spark.driver import lookup
+from firn_spark.driver.orders import total
+from firn_spark.driver.write import write_rows
+from firn_spark.evolve import FACTS_METADATA
+from firn_spark.folding import plain
+from firn_spark.memory import Memory
+
+_OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
+
+
+class DriverMemory(Memory):
+    """The facts of one mirror table, without a Spark job."""
+
+    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
+        """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all. Their
+        creates name no values, and "?" as what they left out. Raises Unfit."""
+        if self._table is None or (keys is not None and self.said.newest <= low):
+            return []
+        wanted = lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
+        files = lookup.plan(self._spark, self._table, wanted)
+        found = lookup.read(self._table, files, [_OP, _POSITION])
+        facts = zip(found.columns[OP], found.columns[POSITION], found.keys(key), strict=True)
+        return [
+            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""))
+            for op, position, one in facts
+            if op in "dc" and (keys is None or total(position) > low)
+        ]
+
+    def removed(self, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]) -> lookup.Rows:
+        """The rows of these keys that deletes removed: `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
+        wanted = [*columns, _OP, _POSITION, _HELD]
+        if self._table is None:
+            return lookup.no_rows([*key, *wanted])
+        files = lookup.plan(self._spark, self._table, lookup.Wanted(key, keys))
+        found = lookup.read(self._table, files, wanted)
+        return found.where([op == "k" for op in found.columns[OP]])
+
+    def write_facts(
+        self,
+        plan: ColumnPlan,
+        facts: Sequence[dict[str, Any]],
+        truncated: bytes,
+        newest: bytes,
+        creates: bool,
+        last: int,
+    ) -> None:
+        """Memory.write of rows by name (metadata as the table has it, without `_firn_at`)."""
+        table = self._ready(plan)
+        if table.state.progress(self._stream) >= last:
+            return
+        rows = [*facts]
+        if plain(truncated):
+            rows.append({OP: "t", POSITION: plain(truncated)})
+        columns = [*plan.columns, *FACTS_METADATA]
+        now = time.time_ns() // 1000
+        data = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
+        files = write_rows(self._spark, table, columns, data)
+        self._append(table, files, truncated, newest, creates, last)

@@ -1,0 +1,211 @@
+"""One table of a small range, without a Spark job: firn_spark.table_job with the changes in this process."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firn.changes import told
+from firn.changes.fold import Key, RowChange
+from firn.changes.rows import Decoding
+from firn.jobs.outcome import Outcome
+from firn.jobs.planning import ColumnPlan
+from firn.jobs.rejects import by_table, reasons
+from firn.jobs.staged import rejected
+from firn.jobs.targets import Target
+from firn.staging.epochs import Epoch
+from firn.staging.store import Store
+from firn.streams.config import StreamConfig
+from firn_spark import fence, mirror
+from firn_spark.driver import append
+from firn_spark.driver import mirror as small
+from firn_spark.driver.before import look
+from firn_spark.driver.deciding import decide
+from firn_spark.driver.facts import DriverMemory
+from firn_spark.driver.staged import Change, Staged
+from firn_spark.driver.unfit import Unfit
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table
+from firn_spark.folding import plain
+from firn_spark.memory import name_in
+from firn_spark.table_job import TableJob, together, with_schemas
+
+_UNKEYED = frozenset({"float", "double", "list"})  # NaN is no key of a dict, a list none at all
+Why = Mapping[tuple[str, int], tuple[str, str]]
+
+
+class DriverJob(TableJob):
+    """Commits tables whose changes are in this process; what does not fit is committed by Spark."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        stream: str,
+        config: StreamConfig,
+        warehouse: str,
+        epochs: Mapping[int, Epoch],
+        last: int,
+        staged: Staged,
+        back: Callable[[Sequence[str]], Staged],
+        other: Callable[[Target, int], Outcome],
+    ) -> None:
+        """`back`: all changes of source tables that the staged log still holds, raises Unfit; `other`: Spark's way."""
+        super().__init__(spark, store, stream, config, warehouse, epochs, last, _no_frame)
+        self._staged = staged
+        self._back = back
+        self._other = other
+        self.spark = spark
+
+    def once(self, target: Target, raw: Any) -> Outcome:
+        """One try, which raises. `raw`: the number above which epochs count."""
+        try:
+            return super().once(target, raw)
+        except Unfit as why:
+            outcome = self._other(target, raw)
+            outcome.way["driver"] = str(why)
+            return outcome
+
+    def _mine(self, target: Target, raw: Any, progress: int) -> Any:
+        return self._staged.of(target.sources, max(raw, progress))
+
+    @contextmanager
+    def _light(self, *_: Any) -> Iterator[None]:
+        yield  # no plan, no setting
+
+    def _mirror(
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        decoding: Decoding,
+        mine: Any,
+        outcome: Outcome,
+    ) -> None:
+        _fits(target, table, plan)
+        key = [decoding.columns[i] for i in decoding.key]
+        if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
+            raise Unfit("a key that rows can't be looked up by")
+        truncate = max((change.order for change in told.truncates(mine)), default=b"")
+        good, bad = told.decoded(mine, decoding, mirror=True)
+        decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
+        seen = small.survey(good, bad, decoding)
+        facts = name_in(table.state.properties) if table else None
+        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory.look()
+        log = self._log_in(target, decoding)
+        found = look(self._spark, table, memory, plan.columns, key, decoded.changes, seen, truncate, log)
+
+        outcome.way["lookup"] = "driver"
+        outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
+        outcome.ignored += 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
+        self._bury_rows(target, mine, _why(bad), outcome)
+        if table is None and not good:
+            outcome.status = "empty"  # nothing that a table could be made from
+            outcome.ignored = outcome.events - outcome.dead
+            if plain(truncate):
+                memory.write_facts(ColumnPlan(()), [], truncate, truncate, False, self._last)
+            return
+        snapshot = table.state.snapshot_id if table else None
+        table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, [column.name for column in key])
+        table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
+        self._same(table, snapshot, outcome)
+        decided = decide(found.before, decoded.changes, truncate, memory.said.floor)
+        if decided.too_old:
+            self._bury_rows(target, mine, _late(good, decided.too_old, memory.said.floor, decoding), outcome)
+        left = outcome.events - outcome.ignored - outcome.dead
+        outcome.merged = min(decided.told, left)
+        outcome.superseded = left - outcome.merged
+        small.remember(memory, plan, decoded, decoding, shape, seen, found, decided, truncate, self._last)
+        times = {row[told.ORD]: row[told.TS] for row in good}
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
+        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+
+    def _append(
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        decoding: Decoding,
+        key: Sequence[str],
+        mine: Any,
+        outcome: Outcome,
+    ) -> None:
+        _fits(target, table, plan)
+        good, bad = told.decoded(mine, decoding, mirror=False)
+        seen = small.survey(good, bad, decoding, mirror=False)
+        new = append.new_rows(self._spark, table, good)
+
+        outcome.way["lookup"] = "driver"
+        self._bury_rows(target, mine, _why(bad), outcome)
+        if table is None and not good:
+            outcome.status = "empty"
+            outcome.ignored = outcome.events - outcome.dead
+            return
+        snapshot = table.state.snapshot_id if table else None
+        table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls, key)
+        self._same(table, snapshot, outcome)
+        outcome.merged = len(new)
+        outcome.ignored = outcome.events - seen.changes
+        outcome.superseded = len(good) - outcome.merged
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        append.apply(self._spark, table, new, plan.columns, summary, self._stream)
+        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+
+    def _same(self, table: Table, snapshot: int | None, outcome: Outcome) -> None:
+        """What was looked up must be what the table still is: else another committer's rows would be doubled."""
+        if table.state.snapshot_id != snapshot or table.state.progress(self._stream) != outcome.progress:
+            raise fence.LostRace(f"{table.name} moved while its rows were looked up")
+
+    def _bury_rows(self, target: Target, mine: Sequence[Change], why: Why, outcome: Outcome) -> None:
+        """Dead letters first: if the job dies after them, the rerun finds them written."""
+        if why:
+            rows = rejected(mine, why, self._staged.schemas)
+            outcome.dead_by = together(outcome.dead_by, by_table(reasons(rows)))
+            outcome.dead_new = together(outcome.dead_new, by_table(self._write_letters(target, rows)))
+        outcome.dead += len(why)
+
+    def _log_in(self, target: Target, decoding: Decoding) -> Any:
+        """before.Log: what the table alone can't tell any more."""
+
+        def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
+            staged = self._back(target.sources)
+            every = with_schemas(decoding, target, staged.facts)
+            good, _ = told.decoded(staged.of(target.sources), every, mirror=True)
+            mine = [row for row in good if told.key_of(row, every) in keys]
+            return [told.row_change(row, every) for row in mine], {row[told.ORD]: row[told.TS] for row in mine}
+
+        return log
+
+
+def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
+    """Raises Unfit for a table that only Spark can write."""
+    if table is None:
+        if target.rule.partition_by:
+            raise Unfit("partitioned")
+        return
+    if table.key() is None or plan.unwritable:
+        raise Unfit("adopted")
+    if target.rule.write == "copy-on-write":
+        raise Unfit("copy-on-write")
+    if plan.retyped:
+        raise Unfit("a column changes its type")
+    if table.state.partitioned_by:
+        raise Unfit("partitioned")
+    if table.state.properties.get("write.format.default", "parquet") != "parquet":
+        raise Unfit("files that are not Parquet")
+
+
+def _why(bad: Sequence[Sequence[Any]]) -> Why:
+    return {(row[told.BATCH], row[told.INDEX]): (row[told.CODE], row[told.MESSAGE]) for row in bad}
+
+
+def _late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
+    """The changes at or below the floor of keys that the table does not have."""
+    late = (row for row in good if told.key_of(row, decoding) in keys and row[told.ORD] <= b"\1" + floor)
+    return {(row[told.BATCH], row[told.INDEX]): ("too_old", mirror.TOO_OLD) for row in late}
+
+
+def _no_frame(_: Sequence[str]) -> Any:
+    raise AssertionError("the driver's log is no DataFrame")

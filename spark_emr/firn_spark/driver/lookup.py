@@ -1,0 +1,267 @@
+"""Rows of a table as they are in one snapshot, found without Spark: Iceberg plans the files, pyarrow reads them."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from firn.changes.fold import Key
+from firn.changes.types import Column
+from firn.jobs.planning import POSITION
+from firn.staging.store import get, open_store
+from firn_spark.driver import values
+from firn_spark.driver.unfit import Unfit
+from firn_spark.evolve import Table
+from firn_spark.fence import LostRace
+from firn_spark.java import java_class
+
+MOST_BYTES = 64 * 1024 * 1024  # of all files that a look-up reads
+MOST_FILES = 400
+MOST_ROWS = 500_000  # of a look-up without keys
+_AT_ONCE = 8
+_RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
+    outside are left out."""
+
+    key: Sequence[Column]
+    keys: Collection[Key] | None = None
+    low: bytes | None = None
+    high: bytes | None = None
+
+
+@dataclass(frozen=True)
+class _File:
+    path: str
+    bytes: int
+    deletes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of one snapshot that may hold the wanted rows, and what they weigh."""
+
+    wanted: Wanted
+    files: Sequence[_File] = ()
+
+
+@dataclass
+class Rows:
+    """Rows found: `columns` by name, of equal length, and where each is."""
+
+    columns: dict[str, list[Any]] = field(default_factory=dict)
+    paths: list[str] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+    def keys(self, key: Sequence[Column]) -> list[Key]:
+        """The key of each row."""
+        return list(zip(*(self.columns[column.name] for column in key), strict=True))
+
+    def where(self, mask: Sequence[bool]) -> "Rows":
+        """Those of the rows for which `mask` is true."""
+        chosen = [i for i, fits in enumerate(mask) if fits]
+        columns = {name: [values[i] for i in chosen] for name, values in self.columns.items()}
+        return Rows(columns, [self.paths[i] for i in chosen], [self.places[i] for i in chosen])
+
+
+def no_rows(columns: Sequence[Column]) -> Rows:
+    """None, of these columns."""
+    return Rows({column.name: [] for column in columns})
+
+
+def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
+    """The files of the table's newest snapshot that may hold the rows. Raises Unfit if they are not for the driver."""
+    if table.state.snapshot_id is None or (wanted.keys is not None and not wanted.keys):
+        return Files(wanted)
+    scan = table.java.newScan().useSnapshot(table.state.snapshot_id)
+    for condition in _conditions(spark, table, wanted):
+        scan = scan.filter(condition)
+    tasks = scan.planFiles()
+    found: dict[str, _File] = {}
+    weights: dict[str, int] = {}
+    rows = 0
+    try:
+        iterator = tasks.iterator()
+        while iterator.hasNext():
+            task = iterator.next()
+            file = task.file()
+            gone = task.deletes()
+            deletes = [_delete_file(gone.get(i)) for i in range(gone.size())]
+            path, size = _parquet(file)
+            found[path] = _File(path, size, tuple(name for name, _ in deletes))
+            weights |= {path: size, **dict(deletes)}
+            rows += file.recordCount()
+            if sum(weights.values()) > MOST_BYTES or len(weights) > MOST_FILES:
+                raise Unfit(f"more than {MOST_FILES} files or {MOST_BYTES} bytes to look through")
+            if wanted.keys is None and rows > MOST_ROWS:
+                raise Unfit(f"more than {MOST_ROWS} rows to look at")
+    finally:
+        tasks.close()
+    return Files(wanted, [found[path] for path in sorted(found)])
+
+
+def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
+    """The wanted rows with these columns (and those of the key); columns that the table lacks are null."""
+    if not files.files:
+        return no_rows([*files.wanted.key, *columns])
+    opener = _Opener(files.files[0].path)
+    ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        gone: dict[str, set[int]] = {}
+        for paths, places in pool.map(opener.deletes, sorted({name for one in files.files for name in one.deletes})):
+            for path, place in zip(paths, places, strict=True):
+                gone.setdefault(path, set()).add(place)
+
+        def one(file: _File) -> Rows:
+            return _matching(opener.open(file.path), file.path, files.wanted, columns, ids, gone.get(file.path, set()))
+
+        try:
+            return _together(pool.map(one, files.files))
+        except pa.ArrowException as error:
+            raise Unfit(f"a file that can't be read as its table: {str(error).splitlines()[0]}") from error
+
+
+def _together(parts: Any) -> Rows:
+    result: Rows | None = None
+    for part in parts:
+        if result is None:
+            result = part
+            continue
+        for name, more in part.columns.items():
+            result.columns[name] += more
+        result.paths += part.paths
+        result.places += part.places
+    return result or Rows()
+
+
+class _Opener:
+    """Opens the files of one table, whose location says the store."""
+
+    def __init__(self, location: str) -> None:
+        scheme, _, rest = location.partition("://")
+        self._root = f"{scheme}://{rest.partition('/')[0]}/"
+        self._store = None if location.startswith(("file:", "/")) else open_store(self._root)
+
+    def open(self, location: str) -> pq.ParquetFile:
+        """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
+        if self._store is not None:
+            body = get(self._store, location.removeprefix(self._root))
+            if body is not None:
+                return pq.ParquetFile(pa.BufferReader(body))
+        else:
+            with suppress(FileNotFoundError):
+                return pq.ParquetFile(location.removeprefix("file:").removeprefix("//"))
+        raise LostRace(f"{location} was removed while it was looked up")
+
+    def deletes(self, location: str) -> tuple[list[str], list[int]]:
+        """(file, place) of each row that a position delete file removes."""
+        with self.open(location) as file:
+            found = file.read(columns=["file_path", "pos"])
+        return found.column(0).to_pylist(), found.column(1).to_pylist()
+
+
+def _matching(
+    file: pq.ParquetFile,
+    path: str,
+    wanted: Wanted,
+    columns: Sequence[Column],
+    ids: Mapping[str, int],
+    gone: Collection[int],
+) -> Rows:
+    with file:
+        there = _by_id(file)
+        rows = file.metadata.num_rows
+        names = {column.name: there.get(ids.get(column.name, -1)) for column in (*wanted.key, *columns)}
+        known: dict[str, pa.ChunkedArray] = {}
+
+        def column(name: str) -> pa.ChunkedArray | None:
+            inside = names[name]
+            if inside is not None and name not in known:
+                known[name] = file.read(columns=[inside]).column(0)
+            return known.get(name)
+
+        places = _places(wanted, column, rows, gone)
+        result = Rows({}, [path] * len(places), places)
+        chosen = pa.array(places, pa.int64())
+        for one in {each.name: each for each in (*wanted.key, *columns)}.values():
+            data = column(one.name) if places else None
+            result.columns[one.name] = (
+                [None] * len(places) if data is None else values.read(data.take(chosen), one.type)
+            )
+    return result
+
+
+def _places(
+    wanted: Wanted, column: Callable[[str], pa.ChunkedArray | None], rows: int, gone: Collection[int]
+) -> list[int]:
+    """The rows of one file that are wanted and not deleted."""
+    places: Collection[int] = range(rows)
+    if wanted.keys is not None:
+        held = [column(one.name) for one in wanted.key]
+        # One column at a time, by Arrow; then the few that are left as whole keys.
+        mask = None
+        for i, (kind, data) in enumerate(zip(wanted.key, held, strict=True)):
+            if data is None or kind.type.name not in _RANGED:
+                continue
+            plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
+            some = pa.array({key[i] for key in wanted.keys}, plain.type)
+            told = pc.is_in(plain, value_set=some)
+            mask = told if mask is None else pc.and_(mask, told)
+        if mask is not None:
+            places = pc.indices_nonzero(mask).to_pylist()
+        some_places = pa.array(places, pa.int64())
+        keys = [
+            [None] * len(places) if data is None else values.read(data.take(some_places), kind.type)
+            for kind, data in zip(wanted.key, held, strict=True)
+        ]
+        matching = [key in wanted.keys for key in zip(*keys, strict=True)]
+        places = [place for place, fits in zip(places, matching, strict=True) if fits]
+    return [place for place in places if place not in gone]
+
+
+def _by_id(file: pq.ParquetFile) -> dict[int, str]:
+    """Field id -> name in the file."""
+    found = {}
+    for one in file.schema_arrow:
+        number = (one.metadata or {}).get(b"PARQUET:field_id")
+        if number is None:
+            raise Unfit("files without field ids")
+        found[int(number)] = one.name
+    return found
+
+
+def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[Any]:
+    """What Iceberg is asked by the bounds of its files."""
+    expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
+    buffer = java_class(spark, "java.nio.ByteBuffer")
+    there = {one["name"] for one in table.state.fields}
+    for i, column in enumerate(wanted.key if wanted.keys is not None else ()):
+        some = {key[i] for key in wanted.keys or ()}
+        if column.name in there and column.type.name in _RANGED and None not in some:
+            yield expressions.greaterThanOrEqual(column.name, min(some))
+            yield expressions.lessThanOrEqual(column.name, max(some))
+    if wanted.low is not None:
+        yield expressions.greaterThanOrEqual(POSITION, buffer.wrap(wanted.low))
+    if wanted.high is not None:
+        yield expressions.lessThanOrEqual(POSITION, buffer.wrap(wanted.high))
+
+
+def _parquet(file: Any) -> tuple[str, int]:
+    if str(file.format().name()) != "PARQUET":
+        raise Unfit("files that are not Parquet")
+    return file.location(), int(file.fileSizeInBytes())
+
+
+def _delete_file(file: Any) -> tuple[str, int]:
+    if str(file.content().name()) != "POSITION_DELETES":
+        raise Unfit("deletes that are not by position")
+    return _parquet(file)

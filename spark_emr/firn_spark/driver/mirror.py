@@ -1,0 +1,137 @@
+"""One mirror table of a small range: look up, decide, remember, commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firn.changes import told
+from firn.changes.fold import Key, Row, RowChange
+from firn.changes.rows import Decoding
+from firn.changes.types import BINARY, TIMESTAMPTZ, Column
+from firn.jobs.planning import HELD, OP, POSITION, TIME, ColumnPlan
+from firn_spark import deletes, delta, fence
+from firn_spark.columns import HELD_TYPE
+from firn_spark.deciding import Shape
+from firn_spark.driver.before import Found
+from firn_spark.driver.deciding import Decided
+from firn_spark.driver.facts import DriverMemory
+from firn_spark.driver.orders import stored_held
+from firn_spark.driver.write import write_rows
+from firn_spark.evolve import Table
+from firn_spark.folding import plain
+from firn_spark.mirror import Survey
+
+_META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE))
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The good decoded rows of a range (changes.rows), and as changes."""
+
+    rows: Sequence[Sequence[Any]]
+    changes: Sequence[RowChange]
+
+
+def survey(
+    good: Sequence[Sequence[Any]], bad: Sequence[Sequence[Any]], decoding: Decoding, *, mirror: bool = True
+) -> Survey:
+    """What firn_spark.mirror.survey tells of a DataFrame, of decoded rows."""
+    gaps = [row for row in good if row[told.UNAVAILABLE]] if mirror else []
+    required = [i for i, column in enumerate(decoding.columns) if column.required]
+    written = [row for row in good if row[told.OP] != "d"] if required else []
+    return Survey(
+        changes=len(good) + len(bad),
+        rejected=len(bad),
+        truncates=sum(row[told.OP] == "t" for row in bad),
+        unavailable=tuple(sorted({i for row in gaps if row[told.OP] == "u" for i in row[told.UNAVAILABLE]})),
+        creates_unavailable=any(row[told.OP] == "c" for row in gaps),
+        nulls=tuple(i for i in required if any(row[told.WIDTH + i] is None for row in written)),
+        deletes=sum(row[told.OP] == "d" for row in good),
+        newest_fact=max((row[told.ORD] for row in good if is_fact(row)), default=b""),
+        low=min((row[told.ORD] for row in good), default=b""),
+    )
+
+
+def is_fact(row: Sequence[Any]) -> bool:
+    """Whether the table remembers this decoded row beside its own rows."""
+    late = row[told.OP] == "d" or (row[told.OP] == "c" and bool(row[told.UNAVAILABLE]))
+    return late and row[told.POS] is not None
+
+
+def remember(
+    memory: DriverMemory,
+    plan: ColumnPlan,
+    decoded: Decoded,
+    decoding: Decoding,
+    shape: Shape,
+    seen: Survey,
+    found: Found,
+    decided: Decided,
+    truncate: bytes,
+    last: int,
+) -> None:
+    """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
+    newest = max(seen.newest_fact, truncate if plain(truncate) else b"")
+    if not newest:
+        return
+    facts: list[dict[str, Any]] = []
+    for row in decoded.rows:
+        if is_fact(row):
+            key = {decoding.columns[i].name: row[told.WIDTH + i] for i in decoding.key}
+            time = None if row[told.TS] is None else row[told.TS] * 1000
+            facts.append({**key, OP: row[told.OP], POSITION: plain(row[told.ORD]), TIME: time})
+    for buried in decided.buried if shape.keep else ():
+        gone = found.before.rows[buried]
+        facts.append({**gone.values, OP: "k", POSITION: plain(gone.order), HELD: _held(shape, gone)})
+    memory.write_facts(plan, facts, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
+
+
+def apply(
+    spark: SparkSession,
+    table: Table,
+    decided: Decided,
+    shape: Shape,
+    found: Found,
+    times: Mapping[bytes, int | None],
+    snapshot: int | None,
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Commits what was decided in one snapshot, even if no row changes. `times`: of the range's orders, in ms;
+    `snapshot`: the one that was looked at. Raises fence.LostRace, fence.CommitUnknown."""
+    written = list(decided.writes.items())
+    data: dict[str, list[Any]] = {
+        column.name: [row.values.get(column.name) for _, row in written] for column in shape.columns
+    }
+    data[POSITION] = [plain(row.order) for _, row in written]
+    data[TIME] = [_time(key, row, found, times) for key, row in written]
+    data[HELD] = [_held(shape, row) for _, row in written]
+    files = write_rows(spark, table, [*shape.columns, *_META], data)
+    gone: dict[str, list[int]] = {}
+    for key in decided.removes:
+        path, place = found.places[key]
+        gone.setdefault(path, []).append(place)
+    removed = deletes.write_from_driver(spark, table, gone) if gone else []
+    if not files and not removed:
+        # Only stale changes: an append of nothing carries the progress.
+        fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
+    else:
+        delta.land(spark, table, snapshot, files, removed, gone, properties, stream)
+
+
+def _time(key: Key, row: Row, found: Found, times: Mapping[bytes, int | None]) -> int | None:
+    there = found.before.rows.get(key)
+    if there is not None and there.order == row.order and key not in found.before.linked:
+        return found.before.times.get(key)
+    known = times.get(row.order, found.times.get(row.order))
+    return None if known is None else known * 1000
+
+
+def _held(shape: Shape, row: Row) -> list[tuple[int, bytes]] | None:
+    order = plain(row.order)
+    if order is None:
+        return None
+    ids = {shape.columns[i].name: number for i, number in shape.held_ids.items()}
+    return stored_held(order, {ids[name]: held for name, held in row.held.items() if name in ids})

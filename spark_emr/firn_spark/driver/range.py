@@ -1,0 +1,70 @@
+"""A Range (firn.jobs.lake) of few changes, read into this process; Spark's own comes up only for what does not fit."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from firn.jobs.facts import TableFacts
+from firn.jobs.outcome import Outcome
+from firn.jobs.quarantine import High, Span
+from firn.jobs.rejects import by_table, write_rejects
+from firn.jobs.staged import rejected, span_in
+from firn.jobs.targets import Target
+from firn.staging.epochs import Epoch
+from firn.staging.store import Store
+from firn.streams.names import slug
+from firn_spark.at_once import at_once
+from firn_spark.driver.job import DriverJob
+from firn_spark.driver.staged import Staged
+
+MOST_EVENTS = 20_000
+MOST_BYTES = 32 * 1024 * 1024  # staged
+
+
+def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS) -> bool:
+    """Whether the driver alone takes these epochs in less time than Spark needs to begin."""
+    events = sum(epoch.events for epoch in epochs.values())
+    size = sum(batch.bytes for epoch in epochs.values() for batch in epoch.batches)
+    return events <= most_events and size <= MOST_BYTES
+
+
+class DriverRange:
+    """The changes of some epochs in this process."""
+
+    def __init__(
+        self, store: Store, stream: str, epochs: Mapping[int, Epoch], staged: Staged, job: DriverJob,
+        close: Callable[[], None],
+    ) -> None:  # fmt: skip
+        """`close`: lets go of what Spark holds, if it was needed."""
+        self._store = store
+        self._stream = stream
+        self._epochs = epochs
+        self._staged = staged
+        self._job = job
+        self._close = close
+
+    @property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """What the changes say about their tables, by source table."""
+        return self._staged.facts
+
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time."""
+        return span_in(self._staged.all(), high)
+
+    def commit(self, target: Target, above: int = 0) -> Outcome:
+        """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
+        return self._job.commit(target.above(above), above)
+
+    def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
+        """`commit` of each target, several at once."""
+        yield from at_once(self.commit, targets, self._job.spark)
+
+    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of a source table that can't be placed."""
+        mine = self._staged.of([table])
+        why = {(one["batch"], one["index"]): (code, message) for one in mine}
+        rows = rejected(mine, why, self._staged.schemas)
+        return by_table(write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
+
+    def close(self) -> None:
+        """Let go of what was read."""
+        self._close()

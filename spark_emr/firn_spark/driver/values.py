@@ -1,0 +1,94 @@
+"""Values of columns as Python holds them here: exact, comparable, and equal for what was decoded and what was read.
+
+As the decoders give them: times are whole numbers (microseconds, days), since Python's own end with the year 9999; a
+uuid is its text.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from firn.changes.types import Type
+from firn_spark.columns import arrow_type
+
+_PLAIN = {
+    "timestamp": pa.int64(),
+    "timestamptz": pa.int64(),
+    "date": pa.int32(),
+}
+
+
+def plain_type(kind: Type) -> pa.DataType:
+    """The Arrow type whose Python values stand for those of `kind`."""
+    if kind.element is not None:
+        return pa.list_(plain_type(kind.element))
+    return _PLAIN.get(kind.name) or arrow_type(kind)
+
+
+def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
+    """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only."""
+    if _holds_uuids(kind):
+        return [_texts(one) for one in column.to_pylist()]
+    if kind.name == "held":
+        return column.to_pylist()  # type: ignore[no-any-return]
+    typed = arrow_type(kind)
+    return _cast(column if column.type == typed else column.cast(typed), plain_type(kind))
+
+
+def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
+    """The values as the column `field` of a file."""
+    if _holds_uuids(kind):
+        return pa.array([_bytes(one) for one in values], _bytes_type(kind)).cast(field.type)
+    if kind.name == "held":
+        return pa.array(values, field.type)
+    found = pa.array(values, plain_type(kind))
+    return found if found.type == field.type else found.cast(field.type)
+
+
+def file_field(field: Mapping[str, Any]) -> pa.Field:
+    """A column of a data file, from the table's field (Iceberg's JSON): with the ids by which readers find it."""
+    return _field(field["name"], field["type"], int(field["id"]), required=bool(field["required"]))
+
+
+def _cast(column: Any, kind: pa.DataType) -> list[Any]:
+    return (column if column.type == kind else column.cast(kind)).to_pylist()  # type: ignore[no-any-return]
+
+
+def _holds_uuids(kind: Type) -> bool:
+    return kind.name == "uuid" or (kind.element is not None and _holds_uuids(kind.element))
+
+
+def _bytes_type(kind: Type) -> pa.DataType:
+    return pa.list_(_bytes_type(kind.element)) if kind.element is not None else pa.binary(16)
+
+
+def _bytes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_bytes(one) for one in value]
+    return None if value is None else uuid.UUID(value).bytes
+
+
+def _texts(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_texts(one) for one in value]
+    if value is None:
+        return None
+    return str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value)))
+
+
+def _field(name: str, kind: Any, number: int, *, required: bool) -> pa.Field:
+    return pa.field(name, _file_type(kind), nullable=not required, metadata={"PARQUET:field_id": str(number)})
+
+
+def _file_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, Mapping) and kind["type"] == "list":
+        return pa.list_(_field("element", kind["element"], kind["element-id"], required=bool(kind["element-required"])))
+    if isinstance(kind, Mapping):
+        key = _field("key", kind["key"], kind["key-id"], required=True)
+        return pa.map_(key, _field("value", kind["value"], kind["value-id"], required=bool(kind["value-required"])))
+    if kind == "uuid":
+        return pa.uuid()
+    precision, _, scale = kind.removeprefix("decimal(").removesuffix(")").partition(",")
+    return arrow_type(Type("decimal", int(precision), int(scale)) if scale else Type(kind))

@@ -1,0 +1,60 @@
+"""New data files, written here: Parquet with the table's field ids, and Iceberg's own metrics of what was written."""
+
+import io
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from firn.changes.types import Column
+from firn_spark.driver import values
+from firn_spark.evolve import Table
+from firn_spark.java import java_class
+
+_CODEC = "write.parquet.compression-codec"
+
+
+def write_rows(
+    spark: SparkSession, table: Table, columns: Sequence[Column], rows: Mapping[str, Sequence[Any]]
+) -> list[Any]:
+    """Data files (org.apache.iceberg.DataFile) of an unpartitioned table, none for no rows.
+
+    columns  the types of what `rows` holds; rows: values by name, of equal length; what the table has beside is null
+    """
+    count = len(next(iter(rows.values()), ()))
+    if not count:
+        return []
+    kinds = {column.name: column.type for column in columns}
+    fields = [values.file_field(field) for field in table.state.fields]
+    arrays = [
+        values.written(rows[field.name], kinds[field.name], field)
+        if field.name in rows
+        else pa.nulls(count, field.type)
+        for field in fields
+    ]
+    file = io.BytesIO()
+    pq.write_table(
+        pa.table(arrays, schema=pa.schema(fields)),
+        file,
+        compression=table.state.properties.get(_CODEC, "zstd").replace("uncompressed", "none"),
+        store_schema=False,
+        store_decimal_as_integer=True,
+    )
+    return [_data_file(spark, table, file.getvalue(), count)]
+
+
+def _data_file(spark: SparkSession, table: Table, data: bytes, count: int) -> Any:
+    java = table.java
+    path = java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}.parquet")
+    out = java.io().newOutputFile(path).create()
+    out.write(data)
+    out.close()
+    config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(java)
+    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+    metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
+    builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(java.spec())
+    builder = builder.withPath(path).withFormat("parquet")
+    return builder.withFileSizeInBytes(len(data)).withRecordCount(count).withMetrics(metrics).build()

@@ -1,0 +1,117 @@
+"""Small ranges without a Spark job: the same rows, facts, counts and summaries as with, in any order of the two."""
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.streams.names import TableName
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_specification import history
+from tests.soak import LONG, SEED, times
+
+pytestmark = pytest.mark.spark
+
+CONFIG = """
+warehouse: file:///set/by/the/deployment
+catalog: {type: sql}
+streams:
+  spec:
+    tables:
+      app.t: {to: lake.t, key: [id]}
+      app.two: {to: lake.two, key: [a, b]}
+      app.log: {to: lake.log}
+"""
+TABLES = ("lake.t", "lake.t__deletes", "lake.two", "lake.two__deletes", "lake.log")
+SAID = ("operation", "total-records", "added-records", "added-position-deletes", "total-position-deletes")
+ALWAYS, NEVER = "20000", "0"
+
+
+class Ways:
+    """Lakes that get the same requests, each with its own way of committing them."""
+
+    def __init__(self, spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, dice: random.Random) -> None:
+        self._set = monkeypatch.setenv
+        # Spark on what the driver wrote, and the driver on what Spark wrote, whatever the dice say.
+        first = dice.choice(((ALWAYS, NEVER), (NEVER, ALWAYS)))
+        self._mixed = itertools.cycle(first)
+        self.lakes = {}
+        for name in ("spark", "driver", "mixed") if LONG else ("driver", "mixed"):
+            (folder / name).mkdir()
+            self.lakes[name] = Lake(spark, folder / name, CONFIG)
+
+    def land(self, events: list[dict[str, Any]]) -> None:
+        for name, lake in self.lakes.items():
+            way = {"spark": NEVER, "driver": ALWAYS}.get(name) or next(self._mixed)
+            self._set("FIRN_DRIVER_EVENTS", way)
+            lake.land(events, at_once=40)
+            said = [line.get("way", {}).get("lookup") for line in lake.lines if "mode" in line]
+            assert all((one == "driver") == (way == ALWAYS) for one in said), lake.lines
+        told = [told_by(lake) for lake in self.lakes.values()]
+        for other in told[1:]:
+            assert other == told[0]
+
+    def same(self) -> None:
+        """Fails if the tables are not alike."""
+        found = {name: held(lake) for name, lake in self.lakes.items()}
+        first = next(iter(found))
+        for name, tables in found.items():
+            for table, rows in tables.items():
+                assert rows == found[first][table], (name, table)
+
+
+def told_by(lake: Lake) -> list[dict[str, Any]]:
+    return [{k: v for k, v in line.items() if k not in ("seconds", "snapshot_id", "way")} for line in lake.lines]
+
+
+def held(lake: Lake) -> dict[str, Any]:
+    """All rows with Firn's own columns, and the summaries' own counts."""
+    found: dict[str, Any] = {}
+    for table in TABLES:
+        if lake.catalog.table_exists(TableName.parse(table).identifier):
+            rows = [{k: v for k, v in row.items() if k != "_firn_at"} for row in lake.rows(table)]
+            found[table] = sorted(map(repr, (sorted(row.items()) for row in rows)))
+            found[f"{table} said"] = [
+                {
+                    k: v
+                    for k, v in one.items()
+                    if k.startswith("firn.") or k in ("total-records", "added-position-deletes")
+                }
+                for one in lake.snapshots(table)
+            ]
+    return found
+
+
+def of_two_keys(seed: int, count: int) -> list[dict[str, Any]]:
+    dice = random.Random(seed)
+    told = []
+    for lsn in range(100, 100 + count):
+        key = {"a": dice.randrange(3), "b": dice.choice(("x", "y", None))}
+        if dice.random() < 0.3:
+            told.append(event("d", lsn, None, key | {"v": None}, table="two"))
+        else:
+            told.append(event("u", lsn, key | {"v": lsn / 2}, table="two"))
+        told.append(event("c", lsn, {"n": lsn, "t": "x" * dice.randrange(3)}, table="log"))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("seed", "events", "keys", "count"), [(SEED + n, 120, 6, 5 if LONG else 3) for n in range(times(1, 20))]
+)
+def test_random_changes_in_any_order_come_out_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, events: int, keys: int, count: int
+) -> None:
+    dice = random.Random(seed)
+    print(f"FIRN_SEED={seed}")
+    told = history(seed, events, keys) + of_two_keys(seed, 30)
+    delivered = told + dice.choices(told, k=len(told) // 3)
+    dice.shuffle(delivered)
+    ways = Ways(spark, tmp_path, monkeypatch, dice)
+    size = -(-len(delivered) // count)
+    for first in range(0, len(delivered), size):
+        ways.land(delivered[first : first + size])
+        ways.same()

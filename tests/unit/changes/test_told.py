@@ -1,0 +1,61 @@
+"""Decoded rows one at a time: what they are as changes, and who they are in an append table."""
+
+from typing import Any
+
+import pytest
+
+from firn.changes import told
+from firn.changes.codec import DecodeSettings
+from firn.changes.rows import READ, Decoding
+from firn.changes.types import LONG, STRING, Column
+
+DECODING = Decoding((Column("id", LONG), Column("v", STRING)), (0,), DecodeSettings())
+
+
+def raw(op: str, after: str | None = None, before: str | None = None, **more: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(READ)
+    place = {"epoch": 1, "batch": "b", "index": 0, "ts": 5, "pos": b"p" * 45, "ord": b"\1" + b"p" * 45 + b"o" * 9}
+    return empty | place | {"op": op, "after": after, "before": before, "flat": False, "occurrence": 0} | more
+
+
+def test_good_rows_and_rejected_ones_are_told_apart() -> None:
+    changes = [raw("c", '{"id": 1, "v": "a"}'), raw("c", '{"v": "no key"}'), raw("t"), raw("u", None)]
+    good, rejected = told.decoded(changes, DECODING, mirror=True)
+    assert [told.key_of(row, DECODING) for row in good] == [(1,)]
+    assert [row[told.CODE] for row in rejected] == ["no_key", "bad_image"]
+
+
+def test_a_row_is_a_change_with_its_total_order_and_the_columns_that_it_leaves_out() -> None:
+    image = '{"id": 1, "v": "__debezium_unavailable_value"}'
+    ((update,), _), ((create,), _), ((read,), _), ((delete,), _) = (
+        told.decoded([raw(op, None if op == "d" else image, '{"id": 1}' if op == "d" else None)], DECODING, mirror=True)
+        for op in "ucrd"
+    )
+    changes = [told.row_change(row, DECODING) for row in (update, create, read, delete)]
+    assert [change.unavailable for change in changes] == [{"v"}, {"v"}, set(), set()]
+    assert [change.key for change in changes] == [(1,)] * 4
+    assert changes[0].order == raw("u")["ord"]
+    assert changes[1].values == {"id": 1, "v": "__debezium_unavailable_value"}
+    assert changes[3].values is None
+
+
+def test_truncates_that_can_be_placed_are_changes_too() -> None:
+    found = told.truncates([raw("t"), raw("t", fault="bad_position"), raw("c", "{}")])
+    assert [(change.op, change.position) for change in found] == [("t", b"p" * 45)]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ({}, {"batch": "later", "index": 7}, True),  # delivered again
+        ({}, {"occurrence": 1}, False),
+        ({}, {"pos": b"q" * 45}, False),
+        ({"tx_order": 3}, {"tx_order": 3, "ord": b"\1other"}, True),
+        ({"pos": None}, {"pos": None, "batch": "later"}, False),
+        ({"pos": None, "origin": "b:0"}, {"pos": None, "batch": "later", "origin": "b:0"}, True),
+        ({"pos": None}, {"pos": None, "batch": "later", "origin": "b:0"}, True),  # a replayed dead letter
+    ],
+)
+def test_the_identity_in_an_append_table(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+    rows, _ = told.decoded([raw("c", '{"id": 1}') | one, raw("c", '{"id": 1}') | other], DECODING, mirror=False)
+    assert (told.identity(rows[0]) == told.identity(rows[1])) is same
