@@ -2,15 +2,18 @@
 
 import itertools
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.jobs.outcome import COUNTS
 from firn.streams.names import TableName
+from firn_spark.driver import lookup
 from tests.integration.spark.spark_lake import Lake
-from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_specification import history
 from tests.soak import LONG, SEED, times
 
@@ -65,7 +68,9 @@ class Ways:
 
 
 def told_by(lake: Lake) -> list[dict[str, Any]]:
-    return [{k: v for k, v in line.items() if k not in ("seconds", "snapshot_id", "way")} for line in lake.lines]
+    told = ("table", "status", "mode", "progress", *COUNTS, "dead_by", "dead_new", "error")
+    lines = [{name: line.get(name) for name in told} for line in lake.lines if "mode" in line]
+    return sorted(lines, key=lambda line: str(line["table"]))
 
 
 def held(lake: Lake) -> dict[str, Any]:
@@ -115,3 +120,34 @@ def test_random_changes_in_any_order_come_out_the_same(
     for first in range(0, len(delivered), size):
         ways.land(delivered[first : first + size])
         ways.same()
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ("key: [id], columns: {v: string}, partition_by: [bucket(2, id)]", "partitioned"),
+        ("key: [f], columns: {f: double}", "a key that rows can't be looked up by"),
+        ("key: [id], write: copy-on-write", "copy-on-write"),
+    ],
+)
+def test_what_does_not_fit_goes_to_spark_and_says_why(lake: Callable[[str], Lake], rule: str, why: str) -> None:
+    one = lake(config(rule))
+    other = event("c", 9, {"id": 1, "v": "a"}, table="other")
+    one.land([event("c", 10, {"id": 1, "f": 0.5, "v": "a"}), other])
+    one.land([event("u", 20, {"id": 1, "f": 0.5, "v": "b"}), other])
+    assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(1, "b")]
+    assert one.line("lake.t")["way"]["driver"] == why
+    assert one.line("lake.t")["way"]["lookup"] != "driver"
+    assert one.line("lake.other")["way"] == {"lookup": "driver"}
+
+
+@pytest.mark.parametrize(("limit", "changes"), [("MOST_BYTES", [("u", 20)]), ("MOST_ROWS", [("t", 20)])])
+def test_much_to_look_up_goes_to_spark(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, limit: str, changes: list[tuple[str, int]]
+) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    monkeypatch.setattr(lookup, limit, 0)
+    one.land([event(op, lsn, None if op == "t" else {"id": 1, "v": "b"}) for op, lsn in changes])
+    assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == ([] if changes[0][0] == "t" else [(1, "b")])
+    assert "to look" in one.line("lake.t")["way"]["driver"]
