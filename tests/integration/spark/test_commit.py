@@ -258,16 +258,17 @@ def test_a_value_that_its_declared_column_cannot_hold_is_a_dead_letter_and_the_o
     assert len(letters(one)) == 2
 
 
-def test_a_table_that_cannot_be_made_is_quarantined_and_does_not_stop_the_others(lake: Make) -> None:
+def test_a_table_whose_key_no_change_has_is_not_made_and_does_not_stop_the_others(lake: Make) -> None:
     one = lake(config("key: [nowhere]"))
     one.post([event("c", 10, {"id": 1}), event("c", 11, {"id": 1, "v": "fine"}, table="other")])
     assert one.commit(one.seal()) == 0
-    assert one.line("lake.t")["status"] == "quarantined"
-    assert "nowhere" in one.line("lake.t")["error"]
+    assert (one.line("lake.t")["status"], one.line("lake.t")["dead"]) == ("empty", 1)
+    (letter,) = letters(one)
+    assert (letter.reason, "nowhere" in letter.message) == ("no_key", True)
     assert one.rows("lake.other")[0]["v"] == "fine"
     cut = cuts.read(one.store, "spec", 1)
     assert cut is not None
-    assert cut.quarantined == {"lake.t": "key_changed"}
+    assert (cut.quarantined, sorted(cut.tables)) == ({}, ["lake.other"])
 
 
 def test_a_table_that_fails_does_not_stop_the_others_and_no_cut_is_written(lake: Make) -> None:
