@@ -168,8 +168,12 @@ class SparkRange:
         return self._raw.where(f.col("epoch") > epoch) if epoch else self._raw
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
-        """Several at once, those with few changes first: the job waits as often for the catalog as it computes."""
-        yield from at_once(self.commit, targets, self._raw.sparkSession)
+        """Several at once, small tables first."""
+        small = {str(target.name) for target, _ in targets if self._job.is_small(target)}
+        spark = self._raw.sparkSession
+        with self._job.light():
+            yield from at_once(self.commit, [one for one in targets if str(one[0].name) in small], spark)
+        yield from at_once(self.commit, [one for one in targets if str(one[0].name) not in small], spark)
 
     def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""

@@ -1,7 +1,6 @@
 """One table of a commit job, from raw changes to its snapshot."""
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,8 +65,6 @@ class TableJob:
         self._epochs = epochs
         self._last = last
         self._tables = Tables(spark)
-        self._lock = threading.Lock()
-        self._small = 0
 
     def commit(self, target: Target, raw: Any) -> Outcome:
         """Brings the table up to the range's last epoch. Never raises: a failure is in the outcome."""
@@ -126,11 +123,10 @@ class TableJob:
         )
         if table is not None:
             self._check_mode(table, outcome.mode)
-        with self._light(outcome.events, table):
-            if outcome.mode == "mirror":
-                self._mirror(target, table, plan, decoding, mine, outcome)
-            else:
-                self._append(target, table, plan, decoding, key, mine, outcome)
+        if outcome.mode == "mirror":
+            self._mirror(target, table, plan, decoding, mine, outcome)
+        else:
+            self._append(target, table, plan, decoding, key, mine, outcome)
         return outcome
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
@@ -139,23 +135,26 @@ class TableJob:
         # One partition needs no shuffle: most tables change little in one range.
         return mine.coalesce(1) if target.events(progress) <= _ONE_TASK else mine
 
+    def is_small(self, target: Target) -> bool:
+        """Whether there are so few changes and rows that plans for few rows suit the table (`light`)."""
+        if target.events(0) > _ONE_TASK:
+            return False
+        try:
+            table = self._tables.load(target.name)
+        except Exception:  # noqa: BLE001 (its commit will say what is wrong with it, and of no other table)
+            return False
+        return table is None or table.state.records <= _FEW_RECORDS
+
     @contextmanager
-    def _light(self, events: int, table: Table | None) -> Iterator[None]:
-        """Plans for few rows: to compile code for them takes longer than to interpret it."""
-        small = events <= _ONE_TASK and (table is None or table.state.records <= _FEW_RECORDS)
-        self._set_light(small)
+    def light(self) -> Iterator[None]:
+        """Plans for few rows: to compile code for them takes longer than to interpret it. A setting of the session."""
+        for name in _FOR_MANY_ROWS:
+            self._spark.conf.set(name, "false")
         try:
             yield
         finally:
-            self._set_light(-small)
-
-    def _set_light(self, more: int) -> None:
-        """The setting is the session's: on while any of the tables that are committed at once is small."""
-        with self._lock:
-            before, self._small = self._small, self._small + more
-            if bool(before) != bool(self._small):
-                for name in _FOR_MANY_ROWS:
-                    self._spark.conf.set(name, "false") if self._small else self._spark.conf.unset(name)
+            for name in _FOR_MANY_ROWS:
+                self._spark.conf.unset(name)
 
     def _mirror(
         self,
