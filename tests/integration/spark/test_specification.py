@@ -60,10 +60,18 @@ def history(seed: int, events: int, keys: int) -> list[dict[str, Any]]:
     return told
 
 
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)] if LONG else [(1, 3_000, 400)])
 def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
-    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver_events: str,
+    seed: int,
+    events: int,
+    keys: int,
 ) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
     told = history(seed, events, keys)
     delivered = told + random.Random(seed).choices(told, k=events // 3)
     random.Random(seed + 1).shuffle(delivered)
@@ -80,6 +88,7 @@ PLAIN = "key: [id]"
 REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 'truncate(50, n)']"
 
 
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
 @pytest.mark.parametrize(
     ("seed", "events", "keys", "count", "table"),
     [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
@@ -87,9 +96,18 @@ REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 't
     else [(4, 150, 6, 5, PLAIN), (5, 60, 6, 4, REWRITTEN)],
 )
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
-    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int, count: int, table: str
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver_events: str,
+    seed: int,
+    events: int,
+    keys: int,
+    count: int,
+    table: str,
 ) -> None:
     """Deletes before their rows, halves of moves in different epochs, values that come late: what a table remembers."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
     told = history(seed, events, keys)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=events // 3)
