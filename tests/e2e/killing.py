@@ -44,6 +44,12 @@ def kill_job(stack: Stack, run: str, dice: random.Random, tables: int, seconds: 
     return moment
 
 
+def idle(stack: Stack) -> None:
+    """Wait until no job runs: one that has just committed still looks for more. For streams with `linger: 0s`."""
+    jobs = stack.folder / "jobs"
+    until("the end of all jobs", 120, lambda: all(ended(run.parent) for run in jobs.glob("*/run.json")))
+
+
 def lines(folder: Path) -> int:
     """How many tables a job has told of."""
     output = folder / "stdout"

@@ -59,7 +59,7 @@ def wait_for(what: str, seconds: float, found: object) -> None:
 
 
 def test_a_job_killed_with_sigkill_is_finished_by_the_next_dispatch_once(stack: Stack) -> None:
-    tables = ["a", "b", "c", "d"]
+    tables = [f"t{n}" for n in range(12)]
     for table in tables:
         post(stack, table, 0, 50)
     run = dispatch(stack)["run"]

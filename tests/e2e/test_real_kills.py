@@ -20,7 +20,7 @@ from firn.changes.fold import fold
 from firn.staging import cuts, epochs
 from firn.staging.store import open_store
 from tests.e2e.conftest import Stack, start_stack, stop_stack
-from tests.e2e.killing import ancestry, audited, dispatch, ended, kill_job, kill_worker, until, workers
+from tests.e2e.killing import ancestry, audited, dispatch, ended, idle, kill_job, kill_worker, until, workers
 from tests.integration.spark.test_specification import change, history
 from tests.soak import SEED, times
 
@@ -30,17 +30,25 @@ pytestmark = pytest.mark.spark
 CONFIG = """
 streams:
   shop:
+    job: shop
+    commit: {linger: 0s}
     tables:
       app.t: {to: shop.t, key: [id]}
       app.u: {to: shop.u, key: [id]}
       app.log: {to: shop.log}
   arrivals:
+    job: arrivals
+    commit: {linger: 0s}
     tables:
       app.one: {to: arrivals.one}
   turns:
+    job: turns
+    commit: {linger: 0s}
     tables:
       app.t: {to: turns.t, key: [id]}
   outlives:
+    job: outlives
+    commit: {linger: 0s}
     tables:
       app.t: {to: outlives.t, key: [id]}
 """
@@ -121,6 +129,7 @@ def test_jobs_killed_at_seeded_moments_leave_each_epoch_in_one_snapshot(running:
         # fault and would be taken for one (docs/quarantine.md).
         if kill % 2 or kill == kills - 1:
             stack.flush("shop")
+            idle(stack)
     print(list(zip(moments, ends, strict=True)))
     assert ends.count("FAILED") > kills // 2, "most jobs were faster than their kill"
     for table in told:
@@ -209,6 +218,7 @@ def test_a_dispatcher_killed_between_seal_and_start_is_followed_by_one_that_star
         if between:
             break
         stack.flush("turns")
+        idle(stack)
     assert between, "the job had always started already"
     sealed_now = epochs.numbers(store, "turns")
     assert cuts.newest(store, "turns") < max(sealed_now), "sealed, and no job"

@@ -37,7 +37,12 @@ BANK = {
 
 
 def stream(name: str, corpus_name: str) -> str:
-    """The stream's part of firn.yaml: its tables are in the namespace of its name."""
+    """The stream's part of firn.yaml: its tables are in the namespace of its name, and its jobs are killed alone."""
+    apart = f"  {name}:\n    job: {name}\n    commit: {{linger: 0s}}\n"
+    return _tables(name, corpus_name).replace(f"  {name}:\n", apart, 1)
+
+
+def _tables(name: str, corpus_name: str) -> str:
     if corpus_name in SPEC:
         return ordered_corpora.stream(name, SPEC[corpus_name])
     return f"""  {name}:
