@@ -25,8 +25,8 @@ MUTANTS: Final = (
     Mutant(
         "PostgreSQL is ordered by the LSN alone",
         _POSITIONS,
-        'return _unsigned(commit or 0, "commit lsn"), _unsigned(change, "lsn")',
-        'return 0, _unsigned(change, "lsn")',
+        'return _of_lsns(generation, commit or 0, op != "r", change)',
+        'return _of_lsns(generation, 0, op != "r", change)',
         (f"{_POSITION_TESTS}::test_a_commit_decides_before_an_lsn",),
     ),
     Mutant(
@@ -48,10 +48,8 @@ MUTANTS: Final = (
     Mutant(
         "a snapshot read counts like a streamed change",
         _POSITIONS,
-        '''commit, change = parts(order, op)
-        kind = b"\\0" if op == "r" else b"\\1"''',
-        '''commit, change = parts(order, op)
-        kind = b"\\1"''',
+        'return _of_lsns(generation, commit or 0, op != "r", change)',
+        "return _of_lsns(generation, commit or 0, True, change)",
         (f"{_POSITION_TESTS}::test_the_first_streamed_transaction_beats_a_snapshot_read_with_a_higher_lsn",),
     ),
     Mutant(

@@ -21,14 +21,14 @@ MUTANTS: Final = (
         f"{_JOBS}/lingering.py",
         "return code or job.once_more()",
         "return code",
-        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next",),
+        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[tick-16]",),
     ),
     Mutant(
         "dispatch counts on a job that has closed",
         f"{_JOBS}/dispatch.py",
         "and not closing.is_closed(store, run.name):",
         "and closing is not None:",
-        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next",),
+        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[job-10]",),
     ),
     Mutant(
         "an unclear start is tried again as another attempt",
