@@ -19,6 +19,13 @@ from tests.integration.spark.test_commit import config, event
 
 pytestmark = pytest.mark.spark
 
+
+@pytest.fixture(autouse=True)
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the driver, which these few rows would be left to."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+
+
 NAME = TableName("lake", "keys")
 # A column's name -> its type, the SQL of the values that rows have from 0 on, and whether their order tells files.
 COLUMNS: dict[str, tuple[Type, str, bool]] = {

@@ -19,6 +19,13 @@ from tests.soak import SEED, times
 
 pytestmark = pytest.mark.spark
 
+
+@pytest.fixture(autouse=True)
+def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by the driver, which these few rows would be left to."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+
+
 DAY = 86_400_000
 
 
