@@ -151,3 +151,14 @@ def test_much_to_look_up_goes_to_spark(
     one.land([event(op, lsn, None if op == "t" else {"id": 1, "v": "b"}) for op, lsn in changes])
     assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == ([] if changes[0][0] == "t" else [(1, "b")])
     assert "to look" in one.line("lake.t")["way"]["driver"]
+
+
+def test_a_small_commit_runs_no_spark_job(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, CONFIG)
+    lake.land([event("c", 10 + n, {"id": n, "v": "a"}) for n in range(5)])
+    lake.post([event("u", 20, {"id": 1, "v": "b"}), event("d", 21, None, before={"id": 2})])
+    n = lake.seal()
+    before = lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs()
+    assert lake.commit(n) == 0
+    assert lake.line("lake.t")["way"] == {"lookup": "driver"}
+    assert lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs() == before
