@@ -175,6 +175,7 @@ def test_the_command_prints_freshness_and_writes_the_plot(
     send(store, event(2), when=datetime.now(UTC))
     file = tmp_path / "fresh.svg"
     assert main(["status", "--dir", str(tmp_path), "--plot", str(file)]) == 0
+    assert main(["status", "--dir", str(tmp_path), "--plot", str(tmp_path / "nowhere" / "f.svg")]) == 2
     told = capsys.readouterr()
     assert "oldest waits" in told.out
     assert "shop.orders" in told.out

@@ -32,7 +32,13 @@ def command(
     if plot is not None:
         from firn.cli.plot import freshness_svg
 
-        plot.write_text(freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now), "utf-8")
+        drawn = freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now)
+        try:
+            plot.write_text(drawn, "utf-8")
+        except OSError as error:
+            raise typer.BadParameter(
+                f"{plot} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
+            ) from error
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     if as_json:
         print_json(found)
