@@ -6,18 +6,35 @@ Rules: Lambda Developer Guide, "Handling errors for an SQS event source", and "I
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from firn_local.events import sqs_event
-from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
+from firn_local.functions import MAX_PAYLOAD, FunctionError, FunctionRunner, PayloadTooLarge
 from firn_local.template import QueueEvent
 
 if TYPE_CHECKING:
     from mypy_boto3_sqs import SQSClient
 
 _log = logging.getLogger("firn.local")
-_MAX_BATCH_BYTES = 6 << 20
+
+
+def batches(messages: Sequence[Any], queue_arn: str) -> Iterator[list[Any]]:
+    """The messages in order, in batches whose event is no larger than an invocation takes: a quote in a body is two
+    bytes there. One message that is too large is a batch of its own."""
+    batch: list[Any] = []
+    size = 0
+    for message in messages:
+        own = len(msgspec.json.encode(sqs_event([message], queue_arn)))
+        if batch and size + own > MAX_PAYLOAD:
+            yield batch
+            batch, size = [], 0
+        batch.append(message)
+        size += own
+    if batch:
+        yield batch
 
 
 def succeeded(messages: Sequence[Any], result: Any, *, report_failures: bool) -> list[Any]:
@@ -59,16 +76,17 @@ class QueuePoller:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                messages = self._receive()
-                if messages and not self._stopping.is_set():
-                    self._deliver(messages)
+                for batch in batches(self._receive(), self._source.queue_arn):
+                    if not self._stopping.is_set():
+                        self._deliver(batch)
             except Exception:  # noqa: BLE001 - the poller must outlive whatever happens to one batch
                 if not self._stopping.is_set():
                     _log.exception("%s: polling its queue failed; trying again", self._function.spec.name)
                     self._stopping.wait(1)
 
     def _receive(self) -> list[Any]:
-        """A batch: up to batch_size messages, gathered for at most `window` seconds after the first one, or 6 MB."""
+        """A batch: up to batch_size messages, gathered for at most `window` seconds after the first one, or until
+        they are more than one invocation takes."""
         gathered: dict[str, Any] = {}  # by id: one that comes again while we gather counts once
         deadline: float | None = None
         while len(gathered) < self._source.batch_size and not self._stopping.is_set():
@@ -82,7 +100,7 @@ class QueuePoller:
             )
             messages = answer.get("Messages", [])
             gathered |= {message["MessageId"]: message for message in messages}
-            if not gathered or sum(len(message["Body"]) for message in gathered.values()) > _MAX_BATCH_BYTES:
+            if not gathered or sum(len(message["Body"]) for message in gathered.values()) > MAX_PAYLOAD:
                 break
             if deadline is None:
                 deadline = time.monotonic() + self._source.window

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from firn_local.events import HttpRequest, api_event, path_parameters, sqs_event
-from firn_local.queues import succeeded
+from firn_local.functions import MAX_PAYLOAD
+from firn_local.queues import batches, succeeded
 from firn_local.template import ApiEvent
 
 ROUTE = ApiEvent("/v1/streams/{stream}", "POST")
@@ -94,3 +96,24 @@ def test_a_malformed_result_means_that_all_failed(failures: Any) -> None:
 
 def test_without_report_batch_item_failures_a_result_is_not_looked_at() -> None:
     assert kept({"batchItemFailures": [{"itemIdentifier": "b"}]}, report=False) == "abc"
+
+
+@pytest.mark.parametrize(("letters", "sizes"), [("x", [6, 4]), ('"', [3, 3, 3, 1])])
+def test_a_batch_is_no_larger_than_an_invocation_takes(letters: str, sizes: list[int]) -> None:
+    messages = [
+        {"MessageId": f"m{n}", "ReceiptHandle": f"r{n}", "Body": letters * 1_000_000, "MD5OfBody": ""}
+        for n in range(10)
+    ]
+    found = list(batches(messages, "arn"))
+    assert [len(batch) for batch in found] == sizes
+    assert [message for batch in found for message in batch] == messages
+    assert all(len(msgspec.json.encode(sqs_event(batch, "arn"))) <= MAX_PAYLOAD for batch in found)
+
+
+def test_a_message_too_large_for_an_invocation_holds_up_no_other() -> None:
+    bodies = ["small", "x" * (MAX_PAYLOAD + 1), "small"]
+    messages = [
+        {"MessageId": f"m{n}", "ReceiptHandle": f"r{n}", "Body": b, "MD5OfBody": ""} for n, b in enumerate(bodies)
+    ]
+    assert [len(batch) for batch in batches(messages, "arn")] == [1, 1, 1]
+    assert list(batches([], "arn")) == []
