@@ -110,7 +110,7 @@ class Bench:
         if check:
             wanted = reference.expected(data.base, data.events)
             right = bool(runs) and all(reference.digest_of(line["table"]) == wanted for line in runs)
-        return self.add(Case(group, who, [_kept(line) for line in runs], right, note), ran)
+        return self.add(Case(group, who, [_kept(line) for line in runs], right, note, data.count), ran)
 
     def add(self, case: Case, ran: Sequence[measuring.Ran]) -> Case:
         """Notes a case and says what it found; of a process that failed, its last lines."""

@@ -3,6 +3,7 @@
 from pathlib import Path
 from textwrap import dedent
 
+from benchmarks import cost
 from benchmarks.results import Case, Suite
 from benchmarks.svg import line_plot
 
@@ -30,7 +31,7 @@ HEAD = """\
 
 def markdown(suites: list[Suite], pictures: str) -> str:
     """The page. `pictures`: the folder of the plots, as the page sees it."""
-    parts = [dedent(HEAD), "## What must hold\n", _musts(suites)]
+    parts = [dedent(HEAD), "## What must hold\n", _musts(suites), cost.section(suites)]
     for suite in suites:
         parts.append(f"## {suite.name}\n")
         parts.append(f"{suite.about}\n")

@@ -24,6 +24,7 @@ class Case:
     runs: list[dict[str, Any]] = field(default_factory=list)
     right: bool | None = None
     note: str = ""
+    events: int = 0  # of one run; 0 where they are not counted
 
     def median(self, of: str = "seconds") -> float:
         """Of all runs; NaN if there is none."""

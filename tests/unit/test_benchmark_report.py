@@ -74,3 +74,12 @@ def test_a_plot_holds_a_point_for_each_that_was_measured(log: str) -> None:
     assert len(circles) == 6  # and nothing for what was not measured
     assert all(0 <= float(c.attrib["cx"]) <= 640 and 0 <= float(c.attrib["cy"]) <= 340 for c in circles)
     assert float(circles[2].attrib["cy"]) < float(circles[0].attrib["cy"])
+
+
+def test_the_cost_of_a_million_changes_follows_from_the_cpu_seconds_measured() -> None:
+    one = suite()
+    one.cases[0].events = 100_000  # 4 CPU s each run: 40 a million, on a vCPU with 4 GB
+    a_second = (0.052624 + 4 * 0.0057785) / 3_600
+    assert f"| 1K into 1M | 40 | {40 * a_second:.4f} |  |" in markdown([one], "benchmarks")
+    one.cases[0].right = False
+    assert "EMR Serverless" not in markdown([one], "benchmarks"), "what is wrong has no cost"
