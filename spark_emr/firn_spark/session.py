@@ -56,6 +56,9 @@ def _engine(*, local: bool) -> dict[str, str]:
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
         "spark.sql.caseSensitive": "true",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        # One table's commit generates some 90 classes. Spark keeps 100 by default and then drops the oldest: from the
+        # second table on every commit would compile all of its code again, and wait for the JIT again.
+        "spark.sql.codegen.cache.maxEntries": "2000",
     }
     if local:
         settings |= {
