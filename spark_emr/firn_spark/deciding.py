@@ -27,7 +27,6 @@ class Shape:
     gaps      ordinals that changes leave unavailable or that rows may hold
     held_ids  the field id of each of `gaps` in the table
     extras    columns that Firn has no type for (of an adopted table): kept in rows that stay, null in new ones
-    keep      whether the rows that deletes remove are wanted
     """
 
     columns: Sequence[TableColumn]
@@ -35,17 +34,16 @@ class Shape:
     gaps: Sequence[int]
     held_ids: Mapping[int, int]
     extras: Sequence[str]
-    keep: bool
 
     @property
     def wide(self) -> bool:
         """Whether the values of the rows that are there matter, not only where they are."""
-        return bool(self.gaps or self.extras or self.keep)
+        return bool(self.gaps or self.extras)
 
 
 def there(spark: SparkSession, table: Table, shape: Shape) -> DataFrame:
-    """The table's rows: k0… (the key), t_pos, t_file, t_row (where it is), and if `wide` all values as t0…, the extras
-    as x0…, t_ts and t_held."""
+    """The table's rows: k0… (the key), t_pos, t_file, t_row (where it is), and if `shape.wide` all values as t0…, the
+    extras as x0…, t_ts and t_held."""
     rows = spark.table(table.sql)
     at = [
         f.col(POSITION).alias("t_pos"), f.col("_file").alias("t_file"), f.col("_pos").alias("t_row"),
@@ -70,7 +68,7 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
     truncate  order of a truncate that is new in this range
     -> c0… and x0… (what to write), `_order`, `_ts` (timestamp), `_held` (map of field id to order), `_write`,
        `_remove` (booleans), t_file, t_row (of the row that is there), `_told` (whether a change decided it), `_late`
-       (a row is made that was not there: see the floor), and if `keep` `_kept`: the row removed by a delete, as struct
+       (a row is made that was not there: see the floor)
     """
     both = folded.join(rows, same("c", "k", shape.key), "left" if truncate is None else "full")
 
@@ -90,7 +88,6 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
         write = write | (f.col("_alive") & reduce(lambda a, b: a | b, changed))
     order = f.when(~f.col("_alive") | f.col("_newer"), f.col("_order")).otherwise(f.col("t_pos"))
     result = both.withColumns({"_write": write, "_remove": exists & (write | ~f.col("_alive")), "_result": order})
-    kept = [f.struct(*_kept(shape)).alias("_kept")] if shape.keep else []
     return result.select(
         *columns,
         *(f.when(f.col("_alive"), f.col(f"x{i}")).alias(f"x{i}") for i in range(len(shape.extras))),
@@ -99,7 +96,6 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
         _held(shape, orders).alias("_held"),
         "_write", "_remove", "t_file", "t_row", told.alias("_told"),
         (f.col("_live") & ~exists & ~whole).alias("_late"),
-        *kept,
     )  # fmt: skip
 
 
@@ -156,17 +152,10 @@ def _time(shape: Shape) -> Column:
     return f.when(~f.col("_alive") | f.col("_newer"), mine).otherwise(f.col("t_ts")) if shape.wide else mine
 
 
-def _kept(shape: Shape) -> list[Column]:
-    """The row that a delete removes, as facts keep it: t0…, t_pos, t_held; all null otherwise."""
-    removed = f.col("t_pos").isNotNull() & f.coalesce(f.col("_deleted") >= f.col("t_pos"), f.lit(False))
-    names = [*(f"t{i}" for i in range(len(shape.columns))), "t_pos", "t_held"]
-    return [f.when(removed, f.col(name)).alias(name) for name in names]
-
-
 def folded_schema(shape: Shape) -> StructType:
     """The schema of folded changes (folding.fold_changes), with `_whole`."""
     fields = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(shape.columns)]
     meta = [("_op", pa.string()), ("_order", pa.binary()), ("_ts", pa.int64())]
     gaps = [(f"h{i}", pa.binary()) for i in shape.gaps]
-    last = [("_deleted", pa.binary()), ("_gone", pa.binary()), ("_whole", pa.bool_())]
+    last = [("_gone", pa.binary()), ("_whole", pa.bool_())]
     return spark_schema(pa.schema([*fields, *meta, *gaps, *last]))

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, storable
 from firn.jobs import progress
-from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition
 from firn_spark.columns import HELD_TYPE, column_of, iceberg_type, type_json
@@ -26,6 +26,7 @@ MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 HELD_METADATA = Column(HELD, HELD_TYPE)
 FACTS_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
+    Column(LOOKED, STRING),
 )  # fmt: skip
 APPEND_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),

@@ -19,8 +19,8 @@ def fold_changes(
     truncate     `_ord` of the newest truncate that is known; what is older is left out
     -> c0…; `_op`: d, or another for a row; `_order`: of the change that decides (null without a position), `_ts`;
        h{i} for the unavailable ordinals: null if the value is of that change, else the order of the change that it is
-       from, NOTHING if no change here has it; `_deleted`: the order of the newest delete of the key, NOTHING for one
-       without position; `_gone`: the same, or the truncate if that is newer.
+       from, NOTHING if no change here has it; `_gone`: the order of the newest delete of the key, NOTHING for one
+       without position, or the truncate if that is newer.
     """
     if truncate is not None:
         changes = changes.where(f.col("_ord") > f.lit(truncate))
@@ -61,7 +61,6 @@ def fold_changes(
         order_of(f.col("w._ord")).alias("_order"),
         f.col("w._ts").alias("_ts"),
         *held,
-        deleted.alias("_deleted"),
         gone.alias("_gone"),
     )
 

@@ -1,9 +1,10 @@
 """What a mirror table must remember beside its rows: the append-only table `{table}__deletes` (docs/adr/0011).
 
-Its rows are facts: `_firn_op` d (a key was deleted), t (the table was truncated), c (a create with unavailable values,
-perhaps the second half of a changed key) and k (the row that a delete removed). Facts are written before the table's
-own commit: early or doubled ones do no harm. What the newest snapshot's summary says spares reading the table at all
-while changes come in order.
+Its rows are facts: `_firn_op` d (a key was deleted), t (the table was truncated) and c (a create with unavailable
+values, perhaps the second half of a changed key). `_firn_looked` names the table's snapshot that was looked at before a
+delete was applied: there is the row that it removed. Older versions of Firn kept that row itself, as a fact k. Facts
+are written before the table's own commit: early or doubled ones do no harm. What the newest snapshot's summary says
+spares reading the table at all while changes come in order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.types import Column
-from firn.jobs.planning import AT, HELD, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import EPOCH
 from firn.streams.names import TableName, quoted
 from firn_spark import fence
@@ -95,8 +96,8 @@ class Memory:
         return self
 
     def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
-        """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`
-        and `_held`."""
+        """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`,
+        `_held` and `_looked`."""
         if self._table is None:
             return None
         there = {field["name"] for field in self._table.state.fields}
@@ -114,8 +115,18 @@ class Memory:
                 f.col(OP).alias("_op"),
                 f.concat(f.lit(b"\1"), POSITION).alias("_ord"),
                 f.col(HELD).alias("_held"),
+                (f.col(LOOKED) if LOOKED in there else f.lit(None).cast("string")).alias("_looked"),
             )
         )
+
+    def looked(self, columns: Sequence[Column], key: Sequence[int], keys: DataFrame) -> list[int]:
+        """The table's snapshots that have the rows which known deletes of these keys (c{i} of `key`) removed."""
+        known = self.rows("d", columns, key)
+        if known is None:
+            return []
+        mine = known.join(f.broadcast(keys), same_key(known, keys, key), "left_semi")
+        found = mine.where(f.col("_looked").isNotNull()).select("_looked").distinct().collect()
+        return sorted(int(row["_looked"]) for row in found)
 
     def deletes_above(
         self, low: bytes, changes: DataFrame, columns: Sequence[Column], key: Sequence[int]
@@ -127,7 +138,7 @@ class Memory:
         known = self.rows("d", columns, key)
         if known is None:
             return None
-        known = known.where(f.col("_ord") > f.lit(low)).drop("_held").distinct()
+        known = known.where(f.col("_ord") > f.lit(low)).drop("_held", "_looked").distinct()
         keys = changes.select(*(f"c{i}" for i in key)).distinct()
         return known.join(keys, same_key(known, keys, key), "left_semi")
 
@@ -135,7 +146,7 @@ class Memory:
         self,
         plan: ColumnPlan,
         facts: DataFrame | None,
-        kept: DataFrame | None,
+        looked: int | None,
         truncated: bytes,
         newest: bytes,
         creates: bool,
@@ -144,7 +155,7 @@ class Memory:
         """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
 
         facts      (None: none) `_op` d or c, key columns c{i} named as in the table, `_ord`, `_ts`
-        kept       rows that deletes remove: the table's columns by name, t_pos, t_held
+        looked     the snapshot that has the rows which these deletes remove; None if there was none
         truncated  `_ord` of a new truncate, "" if there is none; `newest`: of the newest of all these facts
         Raises fence.LostRace, fence.CommitUnknown.
         """
@@ -152,25 +163,19 @@ class Memory:
         if table.state.progress(self._stream) >= last:
             return
         names = [column.name for column in plan.columns]
-        now = f.current_timestamp()
+        # Not current_timestamp(), nor a constant: Spark writes those into the code that it generates, which then would be
+        # compiled anew for each commit.
+        text = datetime.now(UTC).isoformat(sep=" ")
+        now = f.when(f.monotonically_increasing_id() >= 0, f.lit(text)).cast("timestamp")
         parts = []
         if facts is not None:
             parts.append(
                 facts.select(
                     *(f.col(quoted(name)) for name in facts.columns if name in names),
                     f.col("_op").alias(OP),
+                    f.lit(None if looked is None else str(looked)).cast("string").alias(LOOKED),
                     order_of(f.col("_ord")).alias(POSITION),
                     f.timestamp_millis("_ts").alias(TIME),
-                    now.alias(AT),
-                )
-            )
-        if kept is not None:
-            parts.append(
-                kept.select(
-                    *(f.col(quoted(name)) for name in names),
-                    f.lit("k").alias(OP),
-                    f.col("t_pos").alias(POSITION),
-                    f.col("t_held").alias(HELD),
                     now.alias(AT),
                 )
             )

@@ -16,8 +16,6 @@ from firn_spark.folding import fold_changes, plain, same_key
 from firn_spark.memory import Memory
 from firn_spark.packed import changes_in
 
-# What an update may leave unavailable (TOAST, LOBs): of a row without such columns nothing need be kept.
-_OUT_OF_LINE = frozenset({"string", "binary", "list"})
 TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
     "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
@@ -88,9 +86,7 @@ def newest_truncate(raw: DataFrame) -> bytes:
     return bytes(found or b"")
 
 
-def shape_of(
-    tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int], seen: Survey, deletes: bool
-) -> tuple[Table, Shape]:
+def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int], seen: Survey) -> tuple[Table, Shape]:
     """The table, with a place for held columns if these changes need one, and its shape."""
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
     known = {int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text}
@@ -99,14 +95,12 @@ def shape_of(
         table = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
         table = tables.set_properties(table, {HELD_IDS: ",".join(map(str, sorted(held)))})
     gaps = tuple(i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
-    out_of_line = any(column.type.name in _OUT_OF_LINE for i, column in enumerate(plan.columns) if i not in key)
     return table, Shape(
         columns=plan.columns,
         key=tuple(key),
         gaps=gaps,
         held_ids={i: ids[plan.columns[i].name] for i in gaps},
         extras=tuple(sorted(plan.unwritable)),
-        keep=deletes and out_of_line,
     )
 
 
@@ -184,13 +178,14 @@ def remember(
     memory: Memory,
     plan: ColumnPlan,
     good: DataFrame,
-    rows: DataFrame,
     shape: Shape,
     seen: Survey,
     truncate: bytes,
+    looked: int | None,
     last: int,
 ) -> None:
-    """Writes the facts of the good decoded changes, and the rows that they remove, before the table's own commit.
+    """Writes the facts of the good decoded changes before the table's own commit. `looked`: the snapshot that has the
+    rows which they remove.
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
@@ -200,14 +195,7 @@ def remember(
     facts = good.where(_is_fact()).select(
         "_op", "_ord", "_ts", *(f.col(f"c{i}").alias(shape.columns[i].name) for i in shape.key)
     )
-    kept = None
-    if shape.keep:
-        kept = rows.where(f.col("_kept.t_pos").isNotNull()).select(
-            *(f.col(f"_kept.t{i}").alias(column.name) for i, column in enumerate(shape.columns)),
-            f.col("_kept.t_pos"),
-            f.col("_kept.t_held"),
-        )
-    memory.write(plan, facts, kept, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
+    memory.write(plan, facts, looked, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
 
 
 def remember_truncate(memory: Memory, truncate: bytes, last: int) -> None:

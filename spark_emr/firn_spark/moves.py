@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange
 from firn.changes.incremental import linked_keys, refolded
 from firn.changes.positions import WIDTH
+from firn.changes.types import Column as TableColumn
+from firn.jobs.planning import HELD, POSITION, TIME
+from firn.streams.names import quoted
 from firn_spark.columns import arrow_type, spark_schema
-from firn_spark.deciding import Shape, folded_schema, there
+from firn_spark.deciding import Shape, folded_schema
 from firn_spark.evolve import Table
 from firn_spark.folding import plain, same_key
-from firn_spark.memory import Memory
+from firn_spark.memory import Memory, spark_type
 
 # All decoded changes of some keys (columns c… of the key) that the staged log still holds, up to this range's end.
 Log = Callable[[DataFrame], DataFrame]
@@ -84,7 +87,7 @@ def fold_again(
     keys = _keys(changes, shape, linked)
     mine = changes.join(f.broadcast(keys), same_key(changes, keys, shape.key), "left_semi")
     new = _full(mine, shape)
-    live, times = _live(spark, table, keys, shape)
+    live, times = _rows_of(spark.table(table.sql), keys, shape)
     times |= {change.order: ts for change, ts in new}
     deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
     said = [change for change, _ in new]
@@ -92,7 +95,7 @@ def fold_again(
         late = _full(log(keys), shape)
         said += [change for change, _ in late]
         times |= {change.order: ts for change, ts in late}
-        live += _removed(memory, keys, shape)
+        live += _removed(spark, table, memory, keys, shape)
     said += [*deletes, *_truncate(newest)]
     return Moved(keys, _as_rows(spark, refolded(live, said), linked, said, times, shape))
 
@@ -162,28 +165,39 @@ def _full(changes: DataFrame, shape: Shape) -> list[tuple[RowChange, int | None]
     return found
 
 
-def _live(
-    spark: SparkSession, table: Table, keys: DataFrame, shape: Shape
-) -> tuple[list[tuple[Key, Row]], dict[bytes, int | None]]:
-    """The table's rows of the keys, and the time (ms) of the change that each order stands for."""
-    rows = there(spark, table, replace(shape, keep=True))
+def _rows_of(rows: DataFrame, keys: DataFrame, shape: Shape) -> tuple[list[tuple[Key, Row]], dict[bytes, int | None]]:
+    """The rows of the keys among those of the table as it is or was, and the time (ms) of the change that each order
+    stands for."""
+    held = f.col(HELD) if HELD in rows.columns else f.lit(None).cast("map<int,binary>")
     named = rows.select(
-        *(f.col(f"t{i}").alias(f"c{i}") for i in range(len(shape.columns))),
-        f.col("t_pos").alias("_pos"),
-        f.col("t_held").alias("_held"),
-        f.unix_millis("t_ts").alias("_ts"),
+        *(_column(rows, column).alias(f"c{i}") for i, column in enumerate(shape.columns)),
+        f.col(POSITION).alias("_pos"),
+        held.alias("_held"),
+        f.unix_millis(TIME).alias("_ts"),
     )
     found = _rows(named.join(f.broadcast(keys), same_key(named, keys, shape.key), "left_semi"))
     live = [_row(row, shape) for row in found]
     return live, {row.order: one["_ts"] for (_, row), one in zip(live, found, strict=True)}
 
 
-def _removed(memory: Memory, keys: DataFrame, shape: Shape) -> list[tuple[Key, Row]]:
-    rows = memory.rows("k", shape.columns, range(len(shape.columns)))
-    if rows is None:
-        return []
-    found = _rows(rows.join(f.broadcast(keys), same_key(rows, keys, shape.key), "left_semi"))
-    return [_row(row | {"_pos": row["_ord"][1:]}, shape) for row in found]
+def _column(rows: DataFrame, column: TableColumn) -> Column:
+    """A column that the table may not have had yet, or with another type."""
+    there = f.col(quoted(column.name)) if column.name in rows.columns else f.lit(None)
+    return there.cast(spark_type(column))
+
+
+def _removed(spark: SparkSession, table: Table, memory: Memory, keys: DataFrame, shape: Shape) -> list[tuple[Key, Row]]:
+    """The rows of the keys that deletes removed, out of the snapshots before them. What expired is gone."""
+    rows: list[tuple[Key, Row]] = []
+    kept = memory.rows("k", shape.columns, range(len(shape.columns)))
+    if kept is not None:
+        found = _rows(kept.join(f.broadcast(keys), same_key(kept, keys, shape.key), "left_semi"))
+        rows += [_row(row | {"_pos": row["_ord"][1:]}, shape) for row in found]
+    for snapshot in memory.looked(shape.columns, shape.key, keys):
+        if table.java.snapshot(snapshot) is not None:
+            was = spark.read.option("versionAsOf", snapshot).table(table.files_sql)
+            rows += _rows_of(was, keys, shape)[0]
+    return rows
 
 
 def _row(row: Mapping[str, Any], shape: Shape) -> tuple[Key, Row]:
@@ -211,8 +225,8 @@ def _as_rows(
         if row is not None:
             values = [row.values.get(f"c{i}") for i in range(len(shape.columns))]
             held = [row.held.get(f"c{i}") for i in shape.gaps]
-            out.append((*values, "u", row.order or None, times.get(row.order), *held, gone, gone, True))
+            out.append((*values, "u", row.order or None, times.get(row.order), *held, gone, True))
         else:
             values = [key[shape.key.index(i)] if i in shape.key else None for i in range(len(shape.columns))]
-            out.append((*values, "d", gone, None, *(None for _ in shape.gaps), gone, gone, True))
+            out.append((*values, "d", gone, None, *(None for _ in shape.gaps), gone, True))
     return spark.createDataFrame(out, folded_schema(shape))

@@ -184,7 +184,7 @@ class TableJob:
                 return
             key = [plan.columns[i].name for i in decoding.key]
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
-            table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
+            table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
             log = self._log_of(target, decoding)
             few = seen.changes <= lookup.FEW and not truncate
@@ -249,7 +249,9 @@ class TableJob:
         outcome.merged = min(numbers.told, left)
         outcome.superseded = left - outcome.merged
         with outcome.stage("facts"):
-            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+            head = table.head()
+            looked = head.snapshotId() if head else None
+            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
         write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)

@@ -57,7 +57,7 @@ def look(
     placed = [change for change in changes if plain(change.order)]
     new_truncate = [RowChange("t", (), truncate[1:46], truncate, None)] if plain(truncate) else []
     linked = linked_keys([*placed, *new_truncate], facts) if creates else set()
-    wide = bool(seen.deletes or seen.unavailable or linked or (table and table.state.properties.get(HELD_IDS)))
+    wide = bool(seen.unavailable or linked or (table and table.state.properties.get(HELD_IDS)))
     rows, times, places = _rows(spark, table, columns, key, None if truncate else touched | linked, wide=wide)
 
     there = [(one, rows[one]) for one in linked if one in rows]
@@ -67,8 +67,8 @@ def look(
     deletes = [change for change in facts if change.op == "d" and change.key in linked]
     if linked and not in_order([*mine, *new_truncate], [row for _, row in there], deletes):
         late, late_times = log(linked)
-        buried = memory.removed(columns, key, linked)
-        there += zip(buried.keys(key), _as_rows(table, buried, columns), strict=True)
+        for gone in memory.removed(table, columns, key, linked):
+            there += zip(gone.keys(key), _as_rows(table, gone, columns), strict=True)
     before = Before(rows, times, facts, memory.said.truncated, linked, there, late)
     return Found(before, places, late_times)
 

@@ -33,12 +33,11 @@ class Before:
 @dataclass
 class Decided:
     """writes: rows to write; removes: keys whose row goes (also where another is written); told: how many keys a change
-    decided; buried: rows that deletes removed; too_old: keys that would get a row at or below the floor."""
+    decided; too_old: keys that would get a row at or below the floor."""
 
     writes: dict[Key, Row] = field(default_factory=dict)
     removes: list[Key] = field(default_factory=list)
     told: int = 0
-    buried: list[Key] = field(default_factory=list)
     too_old: set[Key] = field(default_factory=set)
 
 
@@ -67,7 +66,6 @@ def decide(before: Before, changes: Sequence[RowChange], truncate: bytes, floor:
             result.too_old.add(key)
             continue
         _note(result, key, row, new, told=key in told)
-        _bury(result, key, row, deletes[key])
     if truncate:
         for key, row in before.rows.items():
             if key not in touched and key not in before.linked:
@@ -90,7 +88,6 @@ def _refold(result: Decided, before: Before, changes: Sequence[RowChange], newes
         if row is not None:
             result.removes.append(key)
         result.told += row is not None or new is not None
-        _bury(result, key, row, {change.order for change in said if change.op == "d" and change.key == key})
 
 
 def _note(result: Decided, key: Key, row: Row | None, new: Row | None, *, told: bool) -> None:
@@ -101,9 +98,3 @@ def _note(result: Decided, key: Key, row: Row | None, new: Row | None, *, told: 
     if remove:
         result.removes.append(key)
     result.told += told and (write or remove)
-
-
-def _bury(result: Decided, key: Key, row: Row | None, deletes: Collection[bytes]) -> None:
-    order = None if row is None else plain(row.order)
-    if order and max((plain(one) or b"" for one in deletes), default=b"") >= order:
-        result.buried.append(key)

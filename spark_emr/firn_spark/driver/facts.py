@@ -7,16 +7,17 @@ from typing import Any
 from firn.changes.fold import Key, RowChange
 from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
-from firn.jobs.planning import AT, HELD, OP, POSITION, ColumnPlan
+from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
 from firn_spark.columns import HELD_TYPE
 from firn_spark.driver import lookup
 from firn_spark.driver.orders import total
 from firn_spark.driver.write import write_rows
-from firn_spark.evolve import FACTS_METADATA
+from firn_spark.evolve import FACTS_METADATA, Table
 from firn_spark.folding import plain
 from firn_spark.memory import Memory
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
+_LOOKED = Column(LOOKED, STRING)
 
 
 class DriverMemory(Memory):
@@ -37,29 +38,39 @@ class DriverMemory(Memory):
             if op in "dc" and (keys is None or total(position) > low)
         ]
 
-    def removed(self, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]) -> lookup.Rows:
-        """The rows of these keys that deletes removed: `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
-        wanted = [*columns, _OP, _POSITION, _HELD]
+    def removed(
+        self, table: Table | None, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
+    ) -> list[lookup.Rows]:
+        """The rows of these keys that deletes removed from the table, as far as it still has the snapshots before them:
+        `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
         if self._table is None:
-            return lookup.no_rows([*key, *wanted])
+            return []
         files = lookup.plan(self._spark, self._table, lookup.Wanted(key, keys))
-        found = lookup.read(self._table, files, wanted)
-        return found.where([op == "k" for op in found.columns[OP]])
+        found = lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED])
+        rows = [found.where([op == "k" for op in found.columns[OP]])]
+        looked = {int(one) for one in found.columns[LOOKED] if one is not None}
+        for snapshot in sorted(looked):
+            if table is not None and table.java.snapshot(snapshot) is not None:
+                files = lookup.plan(self._spark, table, lookup.Wanted(key, keys, snapshot=snapshot))
+                rows.append(lookup.read(table, files, [*columns, _POSITION, _HELD]))
+        return rows
 
     def write_facts(
         self,
         plan: ColumnPlan,
         facts: Sequence[dict[str, Any]],
+        looked: int | None,
         truncated: bytes,
         newest: bytes,
         creates: bool,
         last: int,
     ) -> None:
-        """Memory.write of rows by name (metadata as the table has it, without `_firn_at`)."""
+        """Memory.write of rows by name (metadata as the table has it, without `_firn_at` and `_firn_looked`)."""
         table = self._ready(plan)
         if table.state.progress(self._stream) >= last:
             return
-        rows = [*facts]
+        before = None if looked is None else str(looked)
+        rows = [{**fact, LOOKED: before} for fact in facts]
         if plain(truncated):
             rows.append({OP: "t", POSITION: plain(truncated)})
         columns = [*plan.columns, *FACTS_METADATA]

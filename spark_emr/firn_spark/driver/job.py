@@ -104,11 +104,11 @@ class DriverJob(TableJob):
             outcome.status = "empty"  # nothing that a table could be made from
             outcome.ignored = outcome.events - outcome.dead
             if plain(truncate):
-                memory.write_facts(ColumnPlan(()), [], truncate, truncate, False, self._last)
+                memory.write_facts(ColumnPlan(()), [], None, truncate, truncate, False, self._last)
             return
         snapshot = table.state.snapshot_id if table else None
         table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, [column.name for column in key])
-        table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen, bool(seen.deletes))
+        table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
         self._same(table, snapshot, outcome)
         decided = decide(found.before, decoded.changes, truncate, memory.said.floor)
         if decided.too_old:
@@ -116,7 +116,7 @@ class DriverJob(TableJob):
         left = outcome.events - outcome.ignored - outcome.dead
         outcome.merged = min(decided.told, left)
         outcome.superseded = left - outcome.merged
-        small.remember(memory, plan, decoded, decoding, shape, seen, found, decided, truncate, self._last)
+        small.remember(memory, plan, decoded, decoding, seen, truncate, snapshot, self._last)
         times = {row[told.ORD]: row[told.TS] for row in good}
         summary = outcome.summary(self._stream, self._epochs, self._last)
         small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)

@@ -31,12 +31,13 @@ _RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Ice
 @dataclass(frozen=True)
 class Wanted:
     """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
-    outside are left out."""
+    outside are left out. `snapshot`: as they were in it; None: in the newest."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
     low: bytes | None = None
     high: bytes | None = None
+    snapshot: int | None = None
 
 
 @dataclass(frozen=True)
@@ -79,10 +80,11 @@ def no_rows(columns: Sequence[Column]) -> Rows:
 
 
 def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
-    """The files of the table's newest snapshot that may hold the rows. Raises Unfit if they are not for the driver."""
-    if table.state.snapshot_id is None or (wanted.keys is not None and not wanted.keys):
+    """The files of the wanted snapshot that may hold the rows. Raises Unfit if they are not for the driver."""
+    snapshot = wanted.snapshot or table.state.snapshot_id
+    if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
-    scan = table.java.newScan().useSnapshot(table.state.snapshot_id)
+    scan = table.java.newScan().useSnapshot(snapshot)
     for condition in _conditions(spark, table, wanted):
         scan = scan.filter(condition)
     tasks = scan.planFiles()

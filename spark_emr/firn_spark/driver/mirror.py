@@ -65,11 +65,9 @@ def remember(
     plan: ColumnPlan,
     decoded: Decoded,
     decoding: Decoding,
-    shape: Shape,
     seen: Survey,
-    found: Found,
-    decided: Decided,
     truncate: bytes,
+    looked: int | None,
     last: int,
 ) -> None:
     """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
@@ -82,10 +80,9 @@ def remember(
             key = {decoding.columns[i].name: row[told.WIDTH + i] for i in decoding.key}
             time = None if row[told.TS] is None else row[told.TS] * 1000
             facts.append({**key, OP: row[told.OP], POSITION: plain(row[told.ORD]), TIME: time})
-    for buried in decided.buried if shape.keep else ():
-        gone = found.before.rows[buried]
-        facts.append({**gone.values, OP: "k", POSITION: plain(gone.order), HELD: _held(shape, gone)})
-    memory.write_facts(plan, facts, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
+    memory.write_facts(
+        plan, facts, looked, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last
+    )
 
 
 def apply(

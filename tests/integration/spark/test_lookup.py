@@ -74,7 +74,7 @@ def there(spark: SparkSession, tmp_path: Path) -> tuple[Lake, Table]:
 def look(lake: Lake, table: Table, key: tuple[int, ...], changed: DataFrame, few: bool) -> tuple[int, int]:
     """(rows found, data files read)"""
     columns = [Column(name, kind) for name, (kind, _, _) in COLUMNS.items()]
-    shape = Shape(columns, key, (), {}, (), keep=False)
+    shape = Shape(columns, key, (), {}, ())
     folded = changed.select(*(f.col(name).alias(f"c{i}") for i, name in enumerate(COLUMNS)))
     keys = lookup.keys_of(folded, table, shape, few=few)
     assert keys.count == folded.count()

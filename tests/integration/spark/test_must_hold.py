@@ -192,6 +192,40 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
     assert len(one.rows("lake.t")) == 3
 
 
+@pytest.mark.parametrize("driver", ["0", ""])
+@pytest.mark.parametrize("loaded", [False, True])
+def test_a_value_older_than_the_log_moves_with_its_row_though_the_halves_come_apart(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, driver: str, loaded: bool
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver)
+    one = lake(config())
+    create, delete, again = moved(100, 1)
+    one.land([event("c", 90, {"id": 5, "v": "other", "n": 5})] + ([] if loaded else [create]))
+    if loaded:  # by another tool: without an order
+        one.spark.sql("INSERT INTO firn.lake.t (id, v, n, _firn_pos, _firn_ts) VALUES (1, 'long', 1, null, null)")
+    one.now += timedelta(days=20)  # the log is read back for 15
+    one.land([delete])
+    assert sorted(one.by_key("lake.t", "id")) == [5]
+    # The row is in the snapshot before the delete: one that is older than others by now.
+    one.land([event("u", 150, {"id": 5, "v": "newer", "n": 6})])
+    one.land([again])
+    rows = {key: (row["v"], row["n"]) for key, row in one.by_key("lake.t", "id").items()}
+    assert rows == {2: ("long", 2), 5: ("newer", 6)}
+
+
+def test_once_the_snapshot_before_the_delete_expired_the_value_is_unknown(lake: Make) -> None:
+    one = lake(config())
+    create, delete, again = moved(100, 1)
+    one.land([create])
+    one.now += timedelta(days=20)
+    one.land([delete])
+    table = Tables(one.spark).load(TableName.parse("lake.t"))
+    assert table is not None
+    table.java.expireSnapshots().retainLast(1).expireOlderThan(int(time.time() * 1000)).commit()
+    one.land([again])
+    assert {key: (row["v"], row["n"]) for key, row in one.by_key("lake.t", "id").items()} == {2: (None, 2)}
+
+
 def test_a_first_epoch_of_only_deletes_is_remembered(lake: Make) -> None:
     one = lake(config())
     one.land([event("d", 20, None, {"id": 1, "v": None}), event("d", 21, None, {"id": 2, "v": None})])

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from firn.changes.types import INFERRED, Column, Type, promotable, storable, widen
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
-HELD, AT = "_firn_held", "_firn_at"
-METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT})
+HELD, AT, LOOKED = "_firn_held", "_firn_at", "_firn_looked"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED})
 
 
 @dataclass(frozen=True)
