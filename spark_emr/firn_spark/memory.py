@@ -163,8 +163,8 @@ class Memory:
         if table.state.progress(self._stream) >= last:
             return
         names = [column.name for column in plan.columns]
-        # Not current_timestamp(), nor a constant: Spark writes those into the code that it generates, which then would be
-        # compiled anew for each commit.
+        # Neither current_timestamp() nor a constant: Spark writes those into the code that it generates, which would
+        # then be compiled anew for each commit.
         text = datetime.now(UTC).isoformat(sep=" ")
         now = f.when(f.monotonically_increasing_id() >= 0, f.lit(text)).cast("timestamp")
         parts = []

@@ -1,9 +1,9 @@
 """Rows of a table as they are in one snapshot, found without Spark: Iceberg plans the files, pyarrow reads them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -14,15 +14,16 @@ from pyspark.sql import SparkSession
 from firn.changes.fold import Key
 from firn.changes.types import Column
 from firn.jobs.planning import POSITION
-from firn.staging.store import get, open_store
+from firn.staging.store import ObjectFile, open_store
 from firn_spark.driver import values
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Table
 from firn_spark.fence import LostRace
 from firn_spark.java import java_class
 
-MOST_BYTES = 64 * 1024 * 1024  # of all files that a look-up reads
+MOST_SCANNED = 20_000_000  # rows whose keys are looked at
 MOST_FILES = 400
+MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
 _AT_ONCE = 8
 _RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
@@ -39,11 +40,23 @@ class Wanted:
     high: bytes | None = None
     snapshot: int | None = None
 
+    def some(self, i: int) -> pa.Array:
+        """The values of the key's column `i`, of a type in _RANGED, each once."""
+        return self._values[i]
+
+    @cached_property
+    def _values(self) -> list[pa.Array]:
+        return [
+            pa.array({key[i] for key in self.keys or ()}, values.plain_type(column.type))
+            if column.type.name in _RANGED
+            else pa.nulls(0)
+            for i, column in enumerate(self.key)
+        ]
+
 
 @dataclass(frozen=True)
 class _File:
     path: str
-    bytes: int
     deletes: tuple[str, ...]
 
 
@@ -98,14 +111,15 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
             file = task.file()
             gone = task.deletes()
             deletes = [_delete_file(gone.get(i)) for i in range(gone.size())]
-            path, size = _parquet(file)
-            found[path] = _File(path, size, tuple(name for name, _ in deletes))
-            weights |= {path: size, **dict(deletes)}
+            path, _ = _parquet(file)
+            found[path] = _File(path, tuple(name for name, _ in deletes))
+            weights |= dict(deletes)
             rows += file.recordCount()
-            if sum(weights.values()) > MOST_BYTES or len(weights) > MOST_FILES:
-                raise Unfit(f"more than {MOST_FILES} files or {MOST_BYTES} bytes to look through")
-            if wanted.keys is None and rows > MOST_ROWS:
-                raise Unfit(f"more than {MOST_ROWS} rows to look at")
+            if sum(weights.values()) > MOST_BYTES or len(found) + len(weights) > MOST_FILES:
+                raise Unfit(f"more than {MOST_FILES} files or {MOST_BYTES} bytes of deletes to look through")
+            most = MOST_ROWS if wanted.keys is None else MOST_SCANNED
+            if rows > most:
+                raise Unfit(f"more than {most} rows to look at")
     finally:
         tasks.close()
     return Files(wanted, [found[path] for path in sorted(found)])
@@ -155,14 +169,12 @@ class _Opener:
 
     def open(self, location: str) -> pq.ParquetFile:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
-        if self._store is not None:
-            body = get(self._store, location.removeprefix(self._root))
-            if body is not None:
-                return pq.ParquetFile(pa.BufferReader(body))
-        else:
-            with suppress(FileNotFoundError):
-                return pq.ParquetFile(location.removeprefix("file:").removeprefix("//"))
-        raise LostRace(f"{location} was removed while it was looked up")
+        try:
+            if self._store is not None:
+                return pq.ParquetFile(ObjectFile(self._store, location.removeprefix(self._root)))
+            return pq.ParquetFile(location.removeprefix("file:").removeprefix("//"))
+        except FileNotFoundError as error:
+            raise LostRace(f"{location} was removed while it was looked up") from error
 
     def deletes(self, location: str) -> tuple[list[str], list[int]]:
         """(file, place) of each row that a position delete file removes."""
@@ -179,55 +191,70 @@ def _matching(
     ids: Mapping[str, int],
     gone: Collection[int],
 ) -> Rows:
+    """The wanted rows of one file, row group by row group: of most a look at the key is enough to pass them by."""
+    all_columns = {each.name: each for each in (*wanted.key, *columns)}
+    result = no_rows(list(all_columns.values()))
     with file:
         there = _by_id(file)
-        rows = file.metadata.num_rows
-        names = {column.name: there.get(ids.get(column.name, -1)) for column in (*wanted.key, *columns)}
-        known: dict[str, pa.ChunkedArray] = {}
-
-        def column(name: str) -> pa.ChunkedArray | None:
-            inside = names[name]
-            if inside is not None and name not in known:
-                known[name] = file.read(columns=[inside]).column(0)
-            return known.get(name)
-
-        places = _places(wanted, column, rows, gone)
-        result = Rows({}, [path] * len(places), places)
-        chosen = pa.array(places, pa.int64())
-        for one in {each.name: each for each in (*wanted.key, *columns)}.values():
-            data = column(one.name) if places else None
-            result.columns[one.name] = (
-                [None] * len(places) if data is None else values.read(data.take(chosen), one.type)
-            )
+        names = {name: there.get(ids.get(name, -1)) for name in all_columns}
+        first = 0
+        for group in range(file.num_row_groups):
+            held = _Group(file, group, names)
+            places = [place for place in _places(wanted, held) if first + place not in gone]
+            chosen = pa.array(places, pa.int64())
+            for name, one in all_columns.items() if places else ():
+                data = held.column(name)
+                result.columns[name] += (
+                    [None] * len(places) if data is None else values.read(data.take(chosen), one.type)
+                )
+            result.places += [first + place for place in places]
+            first += held.rows
+    result.paths = [path] * len(result.places)
     return result
 
 
-def _places(
-    wanted: Wanted, column: Callable[[str], pa.ChunkedArray | None], rows: int, gone: Collection[int]
-) -> list[int]:
-    """The rows of one file that are wanted and not deleted."""
-    places: Collection[int] = range(rows)
-    if wanted.keys is not None:
-        held = [column(one.name) for one in wanted.key]
-        # One column at a time, by Arrow; then the few that are left as whole keys.
-        mask = None
-        for i, (kind, data) in enumerate(zip(wanted.key, held, strict=True)):
-            if data is None or kind.type.name not in _RANGED:
-                continue
-            plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
-            some = pa.array({key[i] for key in wanted.keys}, plain.type)
-            told = pc.is_in(plain, value_set=some)
-            mask = told if mask is None else pc.and_(mask, told)
-        if mask is not None:
-            places = pc.indices_nonzero(mask).to_pylist()
-        some_places = pa.array(places, pa.int64())
-        keys = [
-            [None] * len(places) if data is None else values.read(data.take(some_places), kind.type)
-            for kind, data in zip(wanted.key, held, strict=True)
-        ]
-        matching = [key in wanted.keys for key in zip(*keys, strict=True)]
-        places = [place for place, fits in zip(places, matching, strict=True) if fits]
-    return [place for place in places if place not in gone]
+class _Group:
+    """One row group of a file, whose columns are read when they are asked for. `names`: column -> its name inside."""
+
+    def __init__(self, file: pq.ParquetFile, number: int, names: Mapping[str, str | None]) -> None:
+        self._file = file
+        self._number = number
+        self._names = names
+        self._known: dict[str, pa.ChunkedArray] = {}
+        self.rows = file.metadata.row_group(number).num_rows
+
+    def column(self, name: str) -> pa.ChunkedArray | None:
+        """Its values; None if the file has no such column."""
+        inside = self._names[name]
+        if inside is not None and name not in self._known:
+            self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
+        return self._known.get(name)
+
+
+def _places(wanted: Wanted, group: _Group) -> list[int]:
+    """The rows of one row group that are wanted, deleted or not."""
+    if wanted.keys is None:
+        return list(range(group.rows))
+    # One column at a time, by Arrow; then the few that are left as whole keys.
+    mask = None
+    for i, kind in enumerate(wanted.key):
+        if kind.type.name not in _RANGED or (data := group.column(kind.name)) is None:
+            continue
+        plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
+        told = pc.is_in(plain, value_set=wanted.some(i))
+        mask = told if mask is None else pc.and_(mask, told)
+        if not pc.any(mask).as_py():
+            return []
+    places = list(range(group.rows)) if mask is None else pc.indices_nonzero(mask).to_pylist()
+    if mask is not None and len(wanted.key) == 1:
+        return places
+    chosen = pa.array(places, pa.int64())
+    keys = [
+        [None] * len(places) if (data := group.column(kind.name)) is None else values.read(data.take(chosen), kind.type)
+        for kind in wanted.key
+    ]
+    matching = [key in wanted.keys for key in zip(*keys, strict=True)]
+    return [place for place, fits in zip(places, matching, strict=True) if fits]
 
 
 def _by_id(file: pq.ParquetFile) -> dict[int, str]:

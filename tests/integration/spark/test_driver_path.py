@@ -145,7 +145,7 @@ def test_what_does_not_fit_goes_to_spark_and_says_why(lake: Callable[[str], Lake
     assert one.line("lake.other")["way"] == {"lookup": "driver"}
 
 
-@pytest.mark.parametrize(("limit", "changes"), [("MOST_BYTES", [("u", 20)]), ("MOST_ROWS", [("t", 20)])])
+@pytest.mark.parametrize(("limit", "changes"), [("MOST_SCANNED", [("u", 20)]), ("MOST_ROWS", [("t", 20)])])
 def test_much_to_look_up_goes_to_spark(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, limit: str, changes: list[tuple[str, int]]
 ) -> None:

@@ -5,6 +5,7 @@ difficulty is settled here: an answer that got lost. `put_if_absent` repeats the
 the object is there already, reads it back: the same bytes mean that one of our own tries won.
 """
 
+import io
 import logging
 import os
 import time
@@ -141,6 +142,52 @@ def tail(store: Store, path: str, length: int, size: int | None = None) -> bytes
         if _absent(error):
             return None
         raise _unavailable("read", path, error) from error
+
+
+class ObjectFile(io.RawIOBase):
+    """An object as a file to read from, each read one request. For files of which little is wanted."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        """Raises FileNotFoundError if there is no object, StorageUnavailable; the reads raise the second too."""
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._at = 0
+        try:
+            self._size = int(store.head(path)["size"])
+        except (BaseError, OSError) as error:
+            if _absent(error):
+                raise FileNotFoundError(path) from error
+            raise _unavailable("look at", path, error) from error
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset` bytes from the start, from here, or from the end."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """`size` bytes from here on, fewer at the end; all that is left without a size."""
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        if end <= self._at:
+            return b""
+        try:
+            data = bytes(self._store.get_range(self._path, start=self._at, end=end))
+        except (BaseError, OSError) as error:
+            raise _unavailable("read", self._path, error) from error
+        self._at += len(data)
+        return data
 
 
 def exists(store: Store, path: str) -> bool:
