@@ -1,6 +1,7 @@
 """What raw changes say about their source's time, told on the executors by the rule of firn.jobs.quarantine."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,6 +22,15 @@ def span_in(raw: DataFrame, high: High | None) -> Span:
             yield span_row(changes, high)
 
     rows = map_in_arrow(packed_changes(raw), spans, _SPANS).collect()
+    return _together([row.asDict() for row in rows])
+
+
+def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
+    """The same for changes (packed.CHANGES) that are in this process."""
+    return _together([row for changes in batches for row in span_row(changes, high).to_pylist()])
+
+
+def _together(rows: Sequence[Mapping[str, Any]]) -> Span:
     lows = [(bytes(row["low"]), row["low_ts"]) for row in rows if row["low"] is not None]
     return Span(
         top=max((bytes(row["top"]) for row in rows if row["top"] is not None), default=None),

@@ -32,7 +32,7 @@ from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, progress_in
 from firn.jobs.quarantine import High, Span
 from firn.jobs.rejects import by_table, write_rejects
-from firn.jobs.staged import facts_of, span_in
+from firn.jobs.staged import counts_of, facts_of, span_in
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
@@ -299,7 +299,7 @@ class MemoryRange:
             rows = [one for one in self._changes if (one["epoch"], one["batch"]) == (epoch, batch)]
             facts = facts_in({name: [row[name] for row in rows] for name in SAID_BY})
             said += [fact | {"epoch": epoch, "batch": batch} for fact in facts]
-        return facts_of(self._changes, said)
+        return facts_of(counts_of(self._changes), said)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""

@@ -11,22 +11,41 @@ MUTANTS: Final = (
     Mutant(
         "the driver finds rows that are deleted",
         f"{_DRIVER}/lookup.py",
-        "return [place for place in places if place not in gone]",
-        "return list(places)",
+        "places = [place for place in _places(wanted, held) if first + place not in gone]",
+        "places = list(_places(wanted, held))",
+        (f"{_TESTS}/test_driver_path.py::test_random_changes_in_any_order_come_out_the_same",),
+    ),
+    Mutant(
+        "the driver finds rows that are deleted, by columns",
+        f"{_DRIVER}/lookup.py",
+        "places, rows = places.filter(left), rows.filter(left)",
+        "places, rows = places, rows",
         (f"{_TESTS}/test_commit.py::test_older_changes_and_deletes_lose_against_newer_rows",),
+    ),
+    Mutant(
+        "by columns a change counts that is older than its row",
+        f"{_DRIVER}/lookup.py",
+        "bytes(told.max) < low",
+        "True",
+        (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same",),
+    ),
+    Mutant(
+        "by columns a change counts that is older than a delete",
+        f"{_DRIVER}/plain.py",
+        "said.creates or said.newest > seen.low or",
+        "said.creates or",
+        (f"{_TESTS}/test_must_hold.py::test_a_first_epoch_of_only_deletes_is_remembered",),
     ),
     Mutant(
         "the driver remembers deletes after the commit that makes them",
         f"{_DRIVER}/job.py",
-        """        small.remember(memory, plan, decoded, decoding, shape, seen, found, decided, truncate, self._last)
-        times = {row[told.ORD]: row[told.TS] for row in good}
+        """        by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
+        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
 """,
-        """        times = {row[told.ORD]: row[told.TS] for row in good}
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
-        small.remember(memory, plan, decoded, decoding, shape, seen, found, decided, truncate, self._last)
+        """        summary = outcome.summary(self._stream, self._epochs, self._last)
+        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
+        by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),

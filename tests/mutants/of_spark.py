@@ -68,7 +68,9 @@ MUTANTS: Final = (
         "deletes are remembered after the commit that makes them",
         f"{_SPARK}/table_job.py",
         """        with outcome.stage("facts"):
-            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+            head = table.head()
+            looked = head.snapshotId() if head else None
+            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
         write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
@@ -77,7 +79,9 @@ MUTANTS: Final = (
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
         with outcome.stage("facts"):
-            mirror.remember(memory, plan, good, rows, shape, seen, truncate, self._last)
+            head = table.head()
+            looked = head.snapshotId() if head else None
+            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),

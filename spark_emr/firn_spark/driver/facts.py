@@ -1,8 +1,11 @@
 """What a mirror table remembers beside its rows (firn_spark.memory), read and written in this process."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
+
+import pyarrow as pa
 
 from firn.changes.fold import Key, RowChange
 from firn.changes.positions import WIDTH
@@ -11,7 +14,7 @@ from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
 from firn_spark.columns import HELD_TYPE
 from firn_spark.driver import lookup
 from firn_spark.driver.orders import total
-from firn_spark.driver.write import write_rows
+from firn_spark.driver.write import write_columns, write_rows
 from firn_spark.evolve import FACTS_METADATA, Table
 from firn_spark.folding import plain
 from firn_spark.memory import Memory
@@ -78,3 +81,15 @@ class DriverMemory(Memory):
         data = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
         files = write_rows(self._spark, table, columns, data)
         self._append(table, files, truncated, newest, creates, last)
+
+    def write_columns(
+        self, plan: ColumnPlan, facts: Mapping[str, Any], newest: bytes, last: int, now: datetime
+    ) -> None:
+        """The same of deletes alone, as Arrow arrays by name, without `_firn_at`."""
+        table = self._ready(plan)
+        if table.state.progress(self._stream) >= last:
+            return
+        count = len(facts[OP])
+        written = pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count)
+        files = write_columns(self._spark, table, plan.columns, {**facts, AT: written}, count)
+        self._append(table, files, b"", newest, False, last)

@@ -20,16 +20,18 @@ from firn.streams.config import StreamConfig
 from firn_spark import fence, mirror
 from firn_spark.driver import append
 from firn_spark.driver import mirror as small
+from firn_spark.driver import plain as by_columns
 from firn_spark.driver.before import look
 from firn_spark.driver.deciding import decide
 from firn_spark.driver.facts import DriverMemory
-from firn_spark.driver.staged import Change, Staged
+from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table
 from firn_spark.folding import plain
 from firn_spark.memory import name_in
 from firn_spark.table_job import TableJob, together, with_schemas
 
+MOST_ROWS = 20_000  # changes of a table, decided one by one
 _UNKEYED = frozenset({"float", "double", "list"})  # NaN is no key of a dict, a list none at all
 Why = Mapping[tuple[str, int], tuple[str, str]]
 
@@ -86,17 +88,19 @@ class DriverJob(TableJob):
         key = [decoding.columns[i] for i in decoding.key]
         if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
-        truncate = max((change.order for change in told.truncates(mine)), default=b"")
-        good, bad = told.decoded(mine, decoding, mirror=True)
+        if self._by_columns(target, table, plan, decoding, mine, outcome):
+            return
+        if len(mine.columns) > MOST_ROWS:
+            raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
+        truncate = max((change.order for change in told.truncates(mine.rows)), default=b"")
+        good, bad = told.decoded(mine.rows, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
-        facts = name_in(table.state.properties) if table else None
-        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
-        memory.look()
+        memory = self._memory(target, table)
         log = self._log_in(target, decoding)
         found = look(self._spark, table, memory, plan.columns, key, decoded.changes, seen, truncate, log)
 
-        outcome.way["lookup"] = "driver"
+        outcome.way |= {"lookup": "driver", "by": "rows"}
         outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
         outcome.ignored += 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
         self._bury_rows(target, mine, _why(bad), outcome)
@@ -122,6 +126,41 @@ class DriverJob(TableJob):
         small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
+    def _by_columns(
+        self, target: Target, table: Table | None, plan: ColumnPlan, decoding: Decoding, mine: Part, outcome: Outcome
+    ) -> bool:
+        """The same for plain changes; False if they are not, and nothing was done."""
+        good = by_columns.decode(mine.columns, decoding)
+        if good is None or not len(good):
+            return False
+        seen = by_columns.survey(good, decoding)
+        memory = self._memory(target, table)
+        if not by_columns.in_order(table, memory, seen):
+            return False
+        decided = by_columns.decide(self._spark, table, good, decoding, memory.said.floor)
+        if decided is None:
+            return False
+        outcome.way |= {"lookup": "driver", "by": "columns"}
+        outcome.ignored = 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
+        snapshot = table.state.snapshot_id if table else None
+        key = [decoding.columns[i].name for i in decoding.key]
+        table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
+        self._same(table, snapshot, outcome)
+        left = outcome.events - outcome.ignored
+        outcome.merged = min(decided.told, left)
+        outcome.superseded = left - outcome.merged
+        by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
+        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+        return True
+
+    def _memory(self, target: Target, table: Table | None) -> DriverMemory:
+        facts = name_in(table.state.properties) if table else None
+        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory.look()
+        return memory
+
     def _append(
         self,
         target: Target,
@@ -133,7 +172,9 @@ class DriverJob(TableJob):
         outcome: Outcome,
     ) -> None:
         _fits(target, table, plan)
-        good, bad = told.decoded(mine, decoding, mirror=False)
+        if len(mine.columns) > MOST_ROWS:
+            raise Unfit(f"more than {MOST_ROWS} changes to append")
+        good, bad = told.decoded(mine.rows, decoding, mirror=False)
         seen = small.survey(good, bad, decoding, mirror=False)
         new = append.new_rows(self._spark, table, good)
 
@@ -158,10 +199,10 @@ class DriverJob(TableJob):
         if table.state.snapshot_id != snapshot or table.state.progress(self._stream) != outcome.progress:
             raise fence.LostRace(f"{table.name} moved while its rows were looked up")
 
-    def _bury_rows(self, target: Target, mine: Sequence[Change], why: Why, outcome: Outcome) -> None:
+    def _bury_rows(self, target: Target, mine: Part, why: Why, outcome: Outcome) -> None:
         """Dead letters first: if the job dies after them, the rerun finds them written."""
         if why:
-            rows = rejected(mine, why, self._staged.schemas)
+            rows = rejected(mine.rows, why, self._staged.schemas)
             outcome.dead_by = together(outcome.dead_by, by_table(reasons(rows)))
             outcome.dead_new = together(outcome.dead_new, by_table(self._write_letters(target, rows)))
         outcome.dead += len(why)
@@ -172,7 +213,7 @@ class DriverJob(TableJob):
         def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
             staged = self._back(target.sources)
             every = with_schemas(decoding, target, staged.facts)
-            good, _ = told.decoded(staged.of(target.sources), every, mirror=True)
+            good, _ = told.decoded(staged.of(target.sources).rows, every, mirror=True)
             mine = [row for row in good if told.key_of(row, every) in keys]
             return [told.row_change(row, every) for row in mine], {row[told.ORD]: row[told.TS] for row in mine}
 

@@ -1,10 +1,10 @@
 """Rows of a table as they are in one snapshot, found without Spark: Iceberg plans the files, pyarrow reads them."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,29 +26,36 @@ MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
 _AT_ONCE = 8
-_RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
+T = TypeVar("T")
+RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
-    outside are left out. `snapshot`: as they were in it; None: in the newest."""
+    outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
+    each of their columns (types in RANGED, no nulls), of which each combination is looked for."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
     low: bytes | None = None
     high: bytes | None = None
     snapshot: int | None = None
+    some: Sequence[pa.Array] | None = None
 
-    def some(self, i: int) -> pa.Array:
-        """The values of the key's column `i`, of a type in _RANGED, each once."""
-        return self._values[i]
+    @property
+    def every(self) -> bool:
+        """Whether all rows are wanted."""
+        return self.keys is None and self.some is None
 
     @cached_property
-    def _values(self) -> list[pa.Array]:
+    def values(self) -> list[pa.Array]:
+        """The values of each of the key's columns of a type in RANGED, each once."""
+        if self.some is not None:
+            return [one.cast(values.plain_type(column.type)) for one, column in zip(self.some, self.key, strict=True)]
         return [
             pa.array({key[i] for key in self.keys or ()}, values.plain_type(column.type))
-            if column.type.name in _RANGED
+            if column.type.name in RANGED
             else pa.nulls(0)
             for i, column in enumerate(self.key)
         ]
@@ -117,7 +124,7 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
             rows += file.recordCount()
             if sum(weights.values()) > MOST_BYTES or len(found) + len(weights) > MOST_FILES:
                 raise Unfit(f"more than {MOST_FILES} files or {MOST_BYTES} bytes of deletes to look through")
-            most = MOST_ROWS if wanted.keys is None else MOST_SCANNED
+            most = MOST_ROWS if wanted.every else MOST_SCANNED
             if rows > most:
                 raise Unfit(f"more than {most} rows to look at")
     finally:
@@ -129,19 +136,40 @@ def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
     """The wanted rows with these columns (and those of the key); columns that the table lacks are null."""
     if not files.files:
         return no_rows([*files.wanted.key, *columns])
-    opener = _Opener(files.files[0].path)
     ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
+
+    def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> Rows:
+        return _matching(file, path, files.wanted, columns, ids, gone)
+
+    return _together(_each(files, one))
+
+
+def read_columns(table: Table, files: Files, column: str, low: bytes) -> list[pa.Table]:
+    """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file and row in it. Of
+    several key columns, rows of other combinations are among them. Where `column` is below `low` it may be null: a row
+    group that says so of itself is spared the reading of its widest column."""
+    ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
+
+    def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> list[pa.Table]:
+        with file:
+            return list(_found(file, path, files.wanted, column, low, ids, gone))
+
+    return [part for parts in _each(files, one) for part in parts]
+
+
+def _each(files: Files, one: Callable[[pq.ParquetFile, str, Collection[int]], T]) -> list[T]:
+    """What `one` makes of each file, its path and the rows of it that are deleted."""
+    if not files.files:
+        return []
+    opener = _Opener(files.files[0].path)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gone: dict[str, set[int]] = {}
         for paths, places in pool.map(opener.deletes, sorted({name for one in files.files for name in one.deletes})):
             for path, place in zip(paths, places, strict=True):
                 gone.setdefault(path, set()).add(place)
-
-        def one(file: _File) -> Rows:
-            return _matching(opener.open(file.path), file.path, files.wanted, columns, ids, gone.get(file.path, set()))
-
         try:
-            return _together(pool.map(one, files.files))
+            of = pool.map(lambda file: one(opener.open(file.path), file.path, gone.get(file.path, ())), files.files)
+            return list(of)
         except pa.ArrowException as error:
             raise Unfit(f"a file that can't be read as its table: {str(error).splitlines()[0]}") from error
 
@@ -223,6 +251,14 @@ class _Group:
         self._known: dict[str, pa.ChunkedArray] = {}
         self.rows = file.metadata.row_group(number).num_rows
 
+    def is_below(self, name: str, low: bytes) -> bool:
+        """Whether the file's statistics say so of all values of a column of bytes, but for nulls."""
+        group = self._file.metadata.row_group(self._number)
+        chunks = (group.column(i) for i in range(group.num_columns))
+        chunk = next((one for one in chunks if one.path_in_schema == self._names[name]), None)
+        told = chunk.statistics if chunk is not None else None
+        return told is not None and bool(told.has_min_max) and bytes(told.max) < low
+
     def column(self, name: str) -> pa.ChunkedArray | None:
         """Its values; None if the file has no such column."""
         inside = self._names[name]
@@ -236,15 +272,7 @@ def _places(wanted: Wanted, group: _Group) -> list[int]:
     if wanted.keys is None:
         return list(range(group.rows))
     # One column at a time, by Arrow; then the few that are left as whole keys.
-    mask = None
-    for i, kind in enumerate(wanted.key):
-        if kind.type.name not in _RANGED or (data := group.column(kind.name)) is None:
-            continue
-        plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
-        told = pc.is_in(plain, value_set=wanted.some(i))
-        mask = told if mask is None else pc.and_(mask, told)
-        if not pc.any(mask).as_py():
-            return []
+    mask = _mask(wanted, group)
     places = list(range(group.rows)) if mask is None else pc.indices_nonzero(mask).to_pylist()
     if mask is not None and len(wanted.key) == 1:
         return places
@@ -255,6 +283,61 @@ def _places(wanted: Wanted, group: _Group) -> list[int]:
     ]
     matching = [key in wanted.keys for key in zip(*keys, strict=True)]
     return [place for place, fits in zip(places, matching, strict=True) if fits]
+
+
+def _mask(wanted: Wanted, group: _Group) -> pa.ChunkedArray | None:
+    """Which rows have wanted values in each column of the key; None if no column can tell."""
+    mask = None
+    for some, kind in zip(wanted.values, wanted.key, strict=True):
+        if kind.type.name not in RANGED or (data := group.column(kind.name)) is None:
+            continue
+        plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
+        told = pc.is_in(plain, value_set=some)
+        mask = told if mask is None else pc.and_(mask, told)
+        if not pc.any(mask).as_py():
+            break
+    return mask
+
+
+def _found(
+    file: pq.ParquetFile,
+    path: str,
+    wanted: Wanted,
+    column: str,
+    low: bytes,
+    ids: Mapping[str, int],
+    gone: Collection[int],
+) -> Iterator[pa.Table]:
+    there = _by_id(file)
+    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column)}
+    deleted = pa.array(sorted(gone), pa.int64())
+    first = 0
+    for number in range(file.num_row_groups):
+        group = _Group(file, number, names)
+        mask = _mask(wanted, group)
+        if mask is None:
+            raise Unfit("files without the key's columns")
+        places = pc.indices_nonzero(mask).cast(pa.int64())
+        rows = pc.add(places, first)
+        if len(deleted) and len(rows):
+            left = pc.invert(pc.is_in(rows, value_set=deleted))
+            places, rows = places.filter(left), rows.filter(left)
+        first += group.rows
+        if len(rows):
+            arrays = [_plain(group, one, places) for one in wanted.key]
+            position = None if group.is_below(column, low) else group.column(column)
+            held = pa.nulls(len(rows), pa.binary()) if position is None else position.take(places).cast(pa.binary())
+            yield pa.table(
+                [*arrays, held, pa.repeat(pa.scalar(path), len(rows)), rows],
+                names=[str(n) for n in range(len(arrays) + 3)],
+            )
+
+
+def _plain(group: _Group, column: Column, places: pa.Array) -> Any:
+    data = group.column(column.name)
+    if data is None:
+        raise Unfit("files without the key's columns")
+    return data.take(places).cast(values.plain_type(column.type))
 
 
 def _by_id(file: pq.ParquetFile) -> dict[int, str]:
@@ -273,11 +356,11 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
-    for i, column in enumerate(wanted.key if wanted.keys is not None else ()):
-        some = {key[i] for key in wanted.keys or ()}
-        if column.name in there and column.type.name in _RANGED and None not in some:
-            yield expressions.greaterThanOrEqual(column.name, min(some))
-            yield expressions.lessThanOrEqual(column.name, max(some))
+    for some, column in zip(wanted.values, wanted.key, strict=True) if not wanted.every else ():
+        if column.name in there and column.type.name in RANGED and len(some) and not some.null_count:
+            ends = pc.min_max(some)
+            yield expressions.greaterThanOrEqual(column.name, ends["min"].as_py())
+            yield expressions.lessThanOrEqual(column.name, ends["max"].as_py())
     if wanted.low is not None:
         yield expressions.greaterThanOrEqual(POSITION, buffer.wrap(wanted.low))
     if wanted.high is not None:

@@ -6,7 +6,7 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.quarantine import High, Span
 from firn.jobs.rejects import by_table, write_rejects
-from firn.jobs.staged import rejected, span_in
+from firn.jobs.staged import rejected
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
@@ -15,7 +15,7 @@ from firn_spark.at_once import at_once
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.staged import Staged
 
-MOST_EVENTS = 20_000
+MOST_EVENTS = 200_000
 MOST_BYTES = 32 * 1024 * 1024  # staged
 
 
@@ -48,7 +48,7 @@ class DriverRange:
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
-        return span_in(self._staged.all(), high)
+        return self._staged.span(high)
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
@@ -60,7 +60,7 @@ class DriverRange:
 
     def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of a source table that can't be placed."""
-        mine = self._staged.of([table])
+        mine = self._staged.of([table]).rows
         why = {(one["batch"], one["index"]): (code, message) for one in mine}
         rows = rejected(mine, why, self._staged.schemas)
         return by_table(write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows))

@@ -29,7 +29,7 @@ def plain_type(kind: Type) -> pa.DataType:
 
 def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
     """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only."""
-    if _holds_uuids(kind):
+    if holds_uuids(kind):
         return [_texts(one) for one in column.to_pylist()]
     if kind.name == "held":
         return column.to_pylist()  # type: ignore[no-any-return]
@@ -39,7 +39,7 @@ def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
 
 def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
     """The values as the column `field` of a file."""
-    if _holds_uuids(kind):
+    if holds_uuids(kind):
         return pa.array([_bytes(one) for one in values], _bytes_type(kind)).cast(field.type)
     if kind.name == "held":
         return pa.array(values, field.type)
@@ -56,8 +56,9 @@ def _cast(column: Any, kind: pa.DataType) -> list[Any]:
     return (column if column.type == kind else column.cast(kind)).to_pylist()  # type: ignore[no-any-return]
 
 
-def _holds_uuids(kind: Type) -> bool:
-    return kind.name == "uuid" or (kind.element is not None and _holds_uuids(kind.element))
+def holds_uuids(kind: Type) -> bool:
+    """Whether the values are uuids, or lists of them: text here, 16 bytes in a file."""
+    return kind.name == "uuid" or (kind.element is not None and holds_uuids(kind.element))
 
 
 def _bytes_type(kind: Type) -> pa.DataType:

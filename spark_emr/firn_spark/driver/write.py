@@ -2,7 +2,7 @@
 
 import io
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -28,13 +28,32 @@ def write_rows(
     if not count:
         return []
     kinds = {column.name: column.type for column in columns}
+    return _written(spark, table, count, lambda field: values.written(rows[field.name], kinds[field.name], field), rows)
+
+
+def write_columns(
+    spark: SparkSession, table: Table, columns: Sequence[Column], arrays: Mapping[str, Any], count: int
+) -> list[Any]:
+    """The same of Arrow arrays by name, `count` rows of the types that decoding gives (columns.arrow_type)."""
+    if not count:
+        return []
+    kinds = {column.name: column.type for column in columns}
+
+    def array(field: pa.Field) -> Any:
+        kind = kinds.get(field.name)
+        if kind is not None and values.holds_uuids(kind):
+            return values.written(arrays[field.name].to_pylist(), kind, field)
+        return arrays[field.name].cast(field.type)
+
+    return _written(spark, table, count, array, arrays)
+
+
+def _written(
+    spark: SparkSession, table: Table, count: int, array: Callable[[pa.Field], Any], names: Collection[str]
+) -> list[Any]:
+    """One file of the arrays that `array` gives for the fields among `names`; the others are null."""
     fields = [values.file_field(field) for field in table.state.fields]
-    arrays = [
-        values.written(rows[field.name], kinds[field.name], field)
-        if field.name in rows
-        else pa.nulls(count, field.type)
-        for field in fields
-    ]
+    arrays = [array(field) if field.name in names else pa.nulls(count, field.type) for field in fields]
     file = io.BytesIO()
     pq.write_table(
         pa.table(arrays, schema=pa.schema(fields)),

@@ -15,9 +15,14 @@ Change = Mapping[str, Any]
 _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 
 
-def facts_of(changes: Iterable[Change], said: Iterable[Change]) -> dict[str, TableFacts]:
-    """Facts by source table. `said`: rows {epoch, batch, table, flat, schema_id, fact, value}."""
-    counts = Counter((one["table"], one["epoch"], one["op"]) for one in changes)
+def counts_of(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
+    """How many changes each table has of each op in each epoch."""
+    return Counter((one["table"], one["epoch"], one["op"]) for one in changes)
+
+
+def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change]) -> dict[str, TableFacts]:
+    """Facts by source table. `counts`: see `counts_of`; `said`: rows {epoch, batch, table, flat, schema_id, fact,
+    value}."""
     once: dict[tuple[Any, ...], Change] = {}
     for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
         once.setdefault(tuple(one.get(name) for name in _SAID), one)
