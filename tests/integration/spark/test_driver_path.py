@@ -133,7 +133,9 @@ def of_two_keys(seed: int, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "events", "keys", "count"), [(SEED + n, 120, 6, 5 if LONG else 3) for n in range(times(1, 20))]
+    ("seed", "events", "keys", "count"),
+    [(SEED + n, 120, 6, 5 if LONG else 3) for n in range(times(1, 20))],
+    ids=[str(n) for n in range(times(1, 20))],
 )
 def test_random_changes_in_any_order_come_out_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, events: int, keys: int, count: int
@@ -173,7 +175,7 @@ def of_all_types(seed: int, count: int) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.parametrize("seed", [SEED + n for n in range(times(1, 20))])
+@pytest.mark.parametrize("seed", [SEED + n for n in range(times(1, 20))], ids=[str(n) for n in range(times(1, 20))])
 def test_plain_changes_by_columns_come_out_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
