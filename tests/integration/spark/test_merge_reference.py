@@ -56,7 +56,7 @@ class Reference:
         same = " AND ".join(f"t.{names[i]} <=> s.c{i}" for i in shape.key)
         spark.sql(
             f"MERGE INTO firn.lake.reference t USING folded s ON {same} "
-            "WHEN MATCHED AND s._op = 'd' AND s._deleted >= t._firn_pos THEN DELETE "
+            "WHEN MATCHED AND s._op = 'd' AND s._gone >= t._firn_pos THEN DELETE "
             "WHEN MATCHED AND s._op <> 'd' AND s._order > t._firn_pos THEN UPDATE SET "
             + ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
             + f" WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
