@@ -12,7 +12,7 @@ from benchmarks.results import Case, Suite
 
 @dataclass(frozen=True)
 class Prices:
-    """Dollars an hour. `said`: when and where they were looked up."""
+    """Dollars an hour. `said`: whose, and when they were looked up (as others quote them: check your own bill)."""
 
     said: str
     vcpu: float

@@ -29,7 +29,7 @@ class Survey:
     changes, rejected    how many there are, and how many of them are dead letters; `truncates`: of these
     unavailable          ordinals that updates leave out; `creates_unavailable`: whether creates leave some out too
     nulls                required columns that hold a null
-    deletes              how many deletes; `newest_fact`: `_ord` of the newest change that is to be remembered
+    newest_fact          `_ord` of the newest change that is to be remembered, b"" if there is none
     low                  `_ord` of the oldest change, b"" if there is none
     """
 
@@ -39,7 +39,6 @@ class Survey:
     unavailable: tuple[int, ...]
     creates_unavailable: bool
     nulls: tuple[int, ...]
-    deletes: int
     newest_fact: bytes
     low: bytes
 
@@ -56,7 +55,6 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
             "gaps"
         ),
         f.count(f.when(gaps & (f.col("_op") == "c"), 1)).alias("creates"),
-        f.count(f.when(good & (f.col("_op") == "d"), 1)).alias("deletes"),
         f.max(f.when(good & _is_fact(), f.col("_ord"))).alias("fact"),
         f.min(f.when(good, f.col("_ord"))).alias("low"),
         *(f.max(good & (f.col("_op") != "d") & f.col(f"c{i}").isNull()).alias(f"n{i}") for i in required),
@@ -68,7 +66,6 @@ def survey(decoded: DataFrame, required: Sequence[int]) -> Survey:
         unavailable=tuple(sorted(row["gaps"] or ())),
         creates_unavailable=row["creates"] > 0,
         nulls=tuple(i for i in required if row[f"n{i}"]),
-        deletes=row["deletes"],
         newest_fact=bytes(row["fact"] or b""),
         low=bytes(row["low"] or b""),
     )

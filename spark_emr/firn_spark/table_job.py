@@ -244,10 +244,7 @@ class TableJob:
             self._bury(target, mine, late, late.select("_batch", "_index").distinct().count(), outcome)
             rows = rows.where(~mirror.below(floor))
             numbers = mirror.count(rows, floor, few=few)
-        # A key that changes is one change of two rows, and counts once: events = merged + superseded + ignored + dead.
-        left = outcome.events - outcome.ignored - outcome.dead
-        outcome.merged = min(numbers.told, left)
-        outcome.superseded = left - outcome.merged
+        outcome.decided(numbers.told)
         with outcome.stage("facts"):
             head = table.head()
             looked = head.snapshotId() if head else None

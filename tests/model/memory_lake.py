@@ -9,6 +9,7 @@ that gets the call and its effect, and may raise before it, after it (the answer
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -30,9 +31,9 @@ from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, progress_in
-from firn.jobs.quarantine import High, Span
+from firn.jobs.quarantine import IN_TIME, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
-from firn.jobs.staged import counts_of, facts_of, span_in
+from firn.jobs.staged import facts_of
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
@@ -299,11 +300,16 @@ class MemoryRange:
             rows = [one for one in self._changes if (one["epoch"], one["batch"]) == (epoch, batch)]
             facts = facts_in({name: [row[name] for row in rows] for name in SAID_BY})
             said += [fact | {"epoch": epoch, "batch": batch} for fact in facts]
-        return facts_of(counts_of(self._changes), said)
+        return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in self._changes), said)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
-        return span_in(self._changes, high)
+        told = [
+            one
+            for one in self._changes
+            if one["op"] != "r" and one["order"] is not None and one["connector"] in IN_TIME
+        ]
+        return span_of(((one["pos"], one["ts"]) for one in told if None not in (one["pos"], one["ts"])), high)
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         for target, above in targets:

@@ -88,7 +88,10 @@ class DriverJob(TableJob):
         key = [decoding.columns[i] for i in decoding.key]
         if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
-        if self._by_columns(target, table, plan, decoding, mine, outcome):
+        facts = name_in(table.state.properties) if table else None
+        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory.look()
+        if self._by_columns(target, table, plan, decoding, memory, mine, outcome):
             return
         if len(mine.columns) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
@@ -96,7 +99,6 @@ class DriverJob(TableJob):
         good, bad = told.decoded(mine.rows, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
-        memory = self._memory(target, table)
         log = self._log_in(target, decoding)
         found = look(self._spark, table, memory, plan.columns, key, decoded.changes, seen, truncate, log)
 
@@ -117,9 +119,7 @@ class DriverJob(TableJob):
         decided = decide(found.before, decoded.changes, truncate, memory.said.floor)
         if decided.too_old:
             self._bury_rows(target, mine, _late(good, decided.too_old, memory.said.floor, decoding), outcome)
-        left = outcome.events - outcome.ignored - outcome.dead
-        outcome.merged = min(decided.told, left)
-        outcome.superseded = left - outcome.merged
+        outcome.decided(decided.told)
         small.remember(memory, plan, decoded, decoding, seen, truncate, snapshot, self._last)
         times = {row[told.ORD]: row[told.TS] for row in good}
         summary = outcome.summary(self._stream, self._epochs, self._last)
@@ -127,14 +127,20 @@ class DriverJob(TableJob):
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def _by_columns(
-        self, target: Target, table: Table | None, plan: ColumnPlan, decoding: Decoding, mine: Part, outcome: Outcome
+        self,
+        target: Target,
+        table: Table | None,
+        plan: ColumnPlan,
+        decoding: Decoding,
+        memory: DriverMemory,
+        mine: Part,
+        outcome: Outcome,
     ) -> bool:
         """The same for plain changes; False if they are not, and nothing was done."""
         good = by_columns.decode(mine.columns, decoding)
         if good is None or not len(good):
             return False
         seen = by_columns.survey(good, decoding)
-        memory = self._memory(target, table)
         if not by_columns.in_order(table, memory, seen):
             return False
         decided = by_columns.decide(self._spark, table, good, decoding, memory.said.floor)
@@ -146,20 +152,12 @@ class DriverJob(TableJob):
         key = [decoding.columns[i].name for i in decoding.key]
         table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
         self._same(table, snapshot, outcome)
-        left = outcome.events - outcome.ignored
-        outcome.merged = min(decided.told, left)
-        outcome.superseded = left - outcome.merged
+        outcome.decided(decided.told)
         by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
         summary = outcome.summary(self._stream, self._epochs, self._last)
         by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
         return True
-
-    def _memory(self, target: Target, table: Table | None) -> DriverMemory:
-        facts = name_in(table.state.properties) if table else None
-        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
-        memory.look()
-        return memory
 
     def _append(
         self,

@@ -48,7 +48,6 @@ def survey(
         unavailable=tuple(sorted({i for row in gaps if row[told.OP] == "u" for i in row[told.UNAVAILABLE]})),
         creates_unavailable=any(row[told.OP] == "c" for row in gaps),
         nulls=tuple(i for i in required if any(row[told.WIDTH + i] is None for row in written)),
-        deletes=sum(row[told.OP] == "d" for row in good),
         newest_fact=max((row[told.ORD] for row in good if is_fact(row)), default=b""),
         low=min((row[told.ORD] for row in good), default=b""),
     )

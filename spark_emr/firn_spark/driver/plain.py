@@ -73,7 +73,6 @@ def survey(good: pa.Table, decoding: Decoding) -> Survey:
         unavailable=(),
         creates_unavailable=False,
         nulls=tuple(i for i in required if good[f"c{i}"].filter(pc.invert(gone)).null_count),
-        deletes=pc.sum(gone).as_py() or 0,
         newest_fact=newest,
         low=low,
     )
@@ -159,7 +158,7 @@ def remember(
     last: int,
 ) -> None:
     """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
-    if not seen.deletes:
+    if not seen.newest_fact:
         return
     gone = good.filter(pc.equal(good["_op"], "d"))
     columns = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}

@@ -1,10 +1,16 @@
+import io
 import threading
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from obstore.exceptions import GenericError
+from obstore.store import MemoryStore
 
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.staging.store import get, listing, open_store, paths, put, put_if_absent, tail
+from firn.staging.store import ObjectFile, Store, get, listing, open_store, paths, put, put_if_absent, tail
 from tests.unit.staging.storage_faults import FaultyStore
 
 
@@ -119,3 +125,63 @@ def test_an_s3_endpoint_that_nobody_listens_on_is_storage_unavailable(monkeypatc
         monkeypatch.setenv(name, value)
     with pytest.raises(StorageUnavailable):
         put_if_absent(open_store("s3://bucket/prefix"), "a", b"x", pause=still)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+def parquet(rows: int) -> bytes:
+    body = io.BytesIO()
+    pq.write_table(pa.table({"a": range(rows), "b": [f"{n:0>100}" for n in range(rows)]}), body, compression="none")
+    return body.getvalue()
+
+
+class Reads:
+    """A store that notes what is read of its objects, and fails from the read numbered `fails` on."""
+
+    def __init__(self, store: Store, fails: int | None = None) -> None:
+        self.store = store
+        self.ranges: list[int] = []
+        self._fails = fails
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def get_range(self, path: str, *, start: int, end: int) -> Any:
+        self.ranges.append(end - start)
+        if self._fails is not None and len(self.ranges) > self._fails:
+            raise GenericError("connection reset")
+        return self.store.get_range(path, start=start, end=end)
+
+
+def test_of_an_object_as_a_file_only_what_is_wanted_is_read(store: MemoryStore) -> None:
+    body = parquet(20_000)
+    put(store, "table/one.parquet", body)
+    reads = Reads(store)
+    with pq.ParquetFile(ObjectFile(reads, "table/one.parquet")) as file:
+        assert file.read_row_group(0, columns=["a"]).column(0).to_pylist() == list(range(20_000))
+    assert sum(reads.ranges) < len(body) / 4
+
+
+def test_an_object_as_a_file_reads_like_a_file(store: MemoryStore) -> None:
+    put(store, "x", b"0123456789")
+    file = ObjectFile(store, "x")
+    assert (file.read(3), file.tell(), file.read()) == (b"012", 3, b"3456789")
+    assert (file.seek(-2, io.SEEK_END), file.read(9), file.read(9)) == (8, b"89", b"")
+    assert (file.seek(4), file.seek(1, io.SEEK_CUR), file.read(1)) == (4, 5, b"5")
+
+
+def test_an_object_as_a_file_says_that_it_is_not_there_or_that_storage_is_away(store: MemoryStore) -> None:
+    with pytest.raises(FileNotFoundError):
+        ObjectFile(store, "nothing")
+    put(store, "table/one.parquet", parquet(20_000))
+    reads = Reads(store)
+    with pq.ParquetFile(ObjectFile(reads, "table/one.parquet")):
+        opened = len(reads.ranges)
+    with (
+        pq.ParquetFile(ObjectFile(Reads(store, fails=opened), "table/one.parquet")) as file,
+        pytest.raises(StorageUnavailable, match=r"table/one\.parquet"),
+    ):
+        file.read(columns=["b"])

@@ -50,6 +50,13 @@ class Outcome:
         finally:
             self.stages[name] = round(self.stages.get(name, 0.0) + time.monotonic() - started, 3)
 
+    def decided(self, told: int) -> None:
+        """Counts the changes of a mirror table, once what is ignored and dead is known. `told`: how many keys changes
+        decided. A key that changes is one change of two rows, and counts once."""
+        left = self.events - self.ignored - self.dead
+        self.merged = min(told, left)
+        self.superseded = left - self.merged
+
     def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
         """The snapshot properties: the progress, the nonce of its epoch, and the counts."""
         counts = {name: str(getattr(self, name)) for name in COUNTS}

@@ -1,38 +1,25 @@
-"""What raw changes that are in this process say: the facts about their tables, their span, and their dead letters.
+"""What raw changes that are in this process say: the facts about their tables, and their dead letters.
 
 The same questions that Spark answers with aggregates. Raw changes are dicts of the columns firn_spark.packed.CHANGES.
 Pure.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from firn.jobs.facts import TableFacts, collected
-from firn.jobs.quarantine import IN_TIME, High, Span, span_of
 
 Change = Mapping[str, Any]
 _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 
 
-def counts_of(changes: Iterable[Change]) -> Counter[tuple[str, int, str]]:
-    """How many changes each table has of each op in each epoch."""
-    return Counter((one["table"], one["epoch"], one["op"]) for one in changes)
-
-
 def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change]) -> dict[str, TableFacts]:
-    """Facts by source table. `counts`: see `counts_of`; `said`: rows {epoch, batch, table, flat, schema_id, fact,
-    value}."""
+    """Facts by source table. `counts`: changes by (table, epoch, op); `said`: rows {epoch, batch, table, flat,
+    schema_id, fact, value}."""
     once: dict[tuple[Any, ...], Change] = {}
     for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
         once.setdefault(tuple(one.get(name) for name in _SAID), one)
     return collected([*once.values()], [(*what, number) for what, number in counts.items()])
-
-
-def span_in(changes: Iterable[Change], high: High | None) -> Span:
-    """What the changes say about their source's time: quarantine.span_of."""
-    told = (one for one in changes if one["op"] != "r" and one["order"] is not None and one["connector"] in IN_TIME)
-    return span_of(((one["pos"], one["ts"]) for one in told if one["pos"] is not None and one["ts"] is not None), high)
 
 
 def rejected(
