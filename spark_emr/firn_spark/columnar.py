@@ -81,9 +81,10 @@ class Columnar:
     """Decodes record batches with the columns READ, for one table, as `decoder` decodes their rows."""
 
     def __init__(self, decoder: Decoder, schema: pa.Schema) -> None:
-        """`schema`: of the batches to give, META and c0, c1, …"""
+        """`schema`: of the batches to give, META or some of it, then c0, c1, …"""
         self._decoder = decoder
         self._schema = schema
+        self._meta = schema.names[: len(schema.names) - decoder.width]
         self._mirror = isinstance(decoder, MirrorDecoder)
         self._key = decoder.decoding.key
         self._keyless = self._mirror and (not self._key or decoder.decoding.no_key is not None)
@@ -105,7 +106,9 @@ class Columnar:
         changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
         rows = [row for change in changes for row in self._decoder.rows(change)]
         if rows:
-            arrays = zip(*rows, strict=True)
+            given = dict(zip(META, zip(*(row[: len(META)] for row in rows), strict=True), strict=True))
+            arrays = [given[name] for name in self._meta]
+            arrays += zip(*(row[len(META) :] for row in rows), strict=True)
             typed = [pa.array(v, field.type) for v, field in zip(arrays, self._schema, strict=True)]
             yield pa.RecordBatch.from_arrays(typed, schema=self._schema)
 
@@ -175,7 +178,7 @@ class Columnar:
         if not chosen:
             return
         passed = _PASSED if self._mirror else _PASSED | {"_before": "before"}
-        found = [_taken(part[passed[name]], chosen) if name in passed else None for name in META]
+        found = [_taken(part[passed[name]], chosen) if name in passed else None for name in self._meta]
         found += [arrays.get(ordinal) for ordinal in range(self._decoder.width)]
         filled = [
             pa.nulls(len(chosen), field.type) if array is None else array

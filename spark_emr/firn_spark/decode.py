@@ -3,7 +3,7 @@
 Names of source columns never enter a DataFrame: they may hold dots, quotes or differ only in case.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -23,10 +23,10 @@ _TYPES = {
 _ROWS_PER_BATCH = 8_192
 
 
-def decoded_schema(decoding: Decoding) -> pa.Schema:
-    """Columns of the decoded DataFrame: META, then c0, c1, …"""
+def decoded_schema(decoding: Decoding, meta: Sequence[str] = META) -> pa.Schema:
+    """Columns of the decoded rows: META or some of it, then c0, c1, …"""
     typed = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(decoding.columns)]
-    return pa.schema([(name, _TYPES[name]) for name in META] + typed)
+    return pa.schema([(name, _TYPES[name]) for name in meta] + typed)
 
 
 def mirror_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
@@ -48,10 +48,13 @@ def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], D
 
 
 def decoded(
-    batches: Iterable[pa.RecordBatch], decoding: Decoding, decoder: Callable[[Decoding], Decoder]
+    batches: Iterable[pa.RecordBatch],
+    decoding: Decoding,
+    decoder: Callable[[Decoding], Decoder],
+    meta: Sequence[str] = META,
 ) -> Iterator[pa.RecordBatch]:
     """Record batches of decoded rows from record batches with the columns READ."""
-    columnar = Columnar(decoder(decoding), decoded_schema(decoding))
+    columnar = Columnar(decoder(decoding), decoded_schema(decoding, meta))
     for batch in batches:
         for first in range(0, batch.num_rows, _ROWS_PER_BATCH):
             yield from columnar.batches(batch.slice(first, _ROWS_PER_BATCH))

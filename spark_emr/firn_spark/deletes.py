@@ -51,7 +51,8 @@ def by_file(files: pa.ChunkedArray, rows: pa.ChunkedArray) -> Places:
     """Two columns of one table as `Places`; nulls are left out."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for names, numbers in zip(files.chunks, rows.chunks, strict=True):
-        coded = names.dictionary_encode()  # one text for each file, not for each row
+        # One text for each file, not for each row.
+        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
         paths = coded.dictionary.to_pylist()
         for code, row in zip(coded.indices.to_pylist(), numbers.to_pylist(), strict=True):
             if code is not None:

@@ -26,8 +26,9 @@ from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
 from firn_spark.driver.job import DriverJob
-from firn_spark.driver.range import MOST_BYTES, MOST_EVENTS, DriverRange, small
-from firn_spark.driver.staged import Staged
+from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
+from firn_spark.driver.readers import Spread, cores, readers
+from firn_spark.driver.staged import Held, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
@@ -78,8 +79,9 @@ class SparkLake:
         """Read these epochs. Raises what Spark raises if a staged object is missing or broken."""
         if not small(epochs, self._driver_events):
             return self._by_spark(stream, settings, epochs, last)
-        order = Order(settings.generation, settings.order_by)
-        staged = Staged(self._store, self._staging, [(batches_of(epochs), order)], whole=True)
+        staged = self._read(epochs, Order(settings.generation, settings.order_by))
+        if staged is None:
+            return self._by_spark(stream, settings, epochs, last)
         opened: list[SparkRange] = []
         lock = Lock()
 
@@ -87,7 +89,7 @@ class SparkLake:
             parts = self._back(stream, settings, epochs, last, sources)
             if sum(batch.bytes for batches, _ in parts for batch in batches) > MOST_BYTES:
                 raise Unfit("much of the staged log to read again")
-            return Staged(self._store, self._staging, parts, whole=False)
+            return Held(self._store, self._staging, parts, whole=False)
 
         def other(target: Target, above: int) -> Outcome:
             with lock:
@@ -96,11 +98,22 @@ class SparkLake:
             return opened[0].once(target, above)
 
         def close() -> None:
+            if isinstance(staged, Spread):
+                staged.close()
             for one in opened:
                 one.close()
 
         job = DriverJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, staged, back, other)
         return DriverRange(self._store, stream, epochs, staged, job, close)
+
+    def _read(self, epochs: Mapping[int, Epoch], order: Order) -> Staged | None:
+        """The changes of a range that is for the driver, by the readers if they are many; None if it is not for it."""
+        if sum(epoch.events for epoch in epochs.values()) <= ALONE or cores() == 1:
+            return Held(self._store, self._staging, [(batches_of(epochs), order)], whole=True)
+        try:
+            return readers().read(self._staging, batches_of(epochs), order)
+        except Unfit:
+            return None
 
     def _by_spark(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
         order = Order(settings.generation, settings.order_by)

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from firn.jobs.quarantine import IN_TIME, High, Span, span_of
+from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit, span_of
 from firn_spark.arrow import map_in_arrow
 from firn_spark.packed import packed_changes, unpacked
 
 _SPANS = pa.schema({"top": pa.binary(), "newest": pa.int64(), "low": pa.binary(), "low_ts": pa.int64()})
-_TOLD_BY = ("op", "order", "connector", "pos", "ts")
 
 
 def span_in(raw: DataFrame, high: High | None) -> Span:
@@ -22,34 +22,45 @@ def span_in(raw: DataFrame, high: High | None) -> Span:
             yield span_row(changes, high)
 
     rows = map_in_arrow(packed_changes(raw), spans, _SPANS).collect()
-    return _together([row.asDict() for row in rows])
+    return together([_span(row.asDict()) for row in rows])
 
 
 def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
     """The same for changes (packed.CHANGES) that are in this process."""
-    return _together([row for changes in batches for row in span_row(changes, high).to_pylist()])
+    return together([_span(row) for changes in batches for row in span_row(changes, high).to_pylist()])
 
 
-def _together(rows: Sequence[Mapping[str, Any]]) -> Span:
-    lows = [(bytes(row["low"]), row["low_ts"]) for row in rows if row["low"] is not None]
+def together(spans: Sequence[Span]) -> Span:
+    """The span of changes whose parts have these."""
     return Span(
-        top=max((bytes(row["top"]) for row in rows if row["top"] is not None), default=None),
-        newest=max((row["newest"] for row in rows if row["newest"] is not None), default=None),
-        low=min(lows, default=None),
+        top=max((span.top for span in spans if span.top is not None), default=None),
+        newest=max((span.newest for span in spans if span.newest is not None), default=None),
+        low=min((span.low for span in spans if span.low is not None), default=None),
     )
+
+
+def _span(row: Mapping[str, Any]) -> Span:
+    top = None if row["top"] is None else bytes(row["top"])
+    return Span(top, row["newest"], None if row["low"] is None else (bytes(row["low"]), row["low_ts"]))
 
 
 def span_row(changes: pa.RecordBatch, high: High | None) -> pa.RecordBatch:
-    """The span of some changes as one row of _SPANS."""
-    told = zip(*(changes.column(name).to_pylist() for name in _TOLD_BY), strict=True)
-    found = span_of(
-        (
-            (pos, ts)
-            for op, order, connector, pos, ts in told
-            if op != "r" and order is not None and connector in IN_TIME and pos is not None and ts is not None
-        ),
-        high,
+    """The span of some changes as one row of _SPANS: quarantine.span_of by columns."""
+    pos, ts = changes["pos"], changes["ts"]
+    told = pc.and_(pc.is_valid(pos), pc.and_(pc.is_valid(ts), pc.is_valid(changes["order"])))
+    told = pc.and_(told, pc.is_in(changes["connector"], value_set=pa.array(IN_TIME)))
+    told = pc.and_(told, pc.not_equal(changes["op"], "r"))
+    told = pc.and_(
+        told, pc.not_equal(pc.binary_slice(pos, COMMIT.start, COMMIT.stop), bytes(COMMIT.stop - COMMIT.start))
     )
-    low, low_ts = found.low or (None, None)
-    row = {"top": found.top, "newest": found.newest, "low": low, "low_ts": low_ts}
+    there = pa.table([pos, ts], names=["pos", "ts"]).filter(told)
+    above, low = there, None
+    if high is not None:
+        top = bytes.fromhex(high[0])
+        above = there.filter(pc.greater(there["pos"], top))
+        late = there.filter(pc.greater(there["ts"], limit(high)))
+        found = span_of(zip(late["pos"].to_pylist(), late["ts"].to_pylist(), strict=True), high)  # few, if any
+        low = found.low
+    row = {"top": pc.max(there["pos"]).as_py(), "newest": pc.max(above["ts"]).as_py()}
+    row |= {"low": low[0] if low else None, "low_ts": low[1] if low else None}
     return pa.RecordBatch.from_pylist([row], _SPANS)

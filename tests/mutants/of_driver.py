@@ -39,12 +39,15 @@ MUTANTS: Final = (
     Mutant(
         "the driver remembers deletes after the commit that makes them",
         f"{_DRIVER}/job.py",
-        """        by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
+        """            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, snapshot, last)
+            written = by_columns.write(self._spark, table, decided, plan)
+            remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
+        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
 """,
-        """        summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
+        """            written = by_columns.write(self._spark, table, decided, plan)
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
         by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),

@@ -1,6 +1,7 @@
 """One table of a small range, without a Spark job: firn_spark.table_job with the changes in this process."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -93,7 +94,7 @@ class DriverJob(TableJob):
         memory.look()
         if self._by_columns(target, table, plan, decoding, memory, mine, outcome):
             return
-        if len(mine.columns) > MOST_ROWS:
+        if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
         truncate = max((change.order for change in told.truncates(mine.rows)), default=b"")
         good, bad = told.decoded(mine.rows, decoding, mirror=True)
@@ -137,7 +138,7 @@ class DriverJob(TableJob):
         outcome: Outcome,
     ) -> bool:
         """The same for plain changes; False if they are not, and nothing was done."""
-        good = by_columns.decode(mine.columns, decoding)
+        good = mine.plain(decoding)
         if good is None or not len(good):
             return False
         seen = by_columns.survey(good, decoding)
@@ -153,9 +154,13 @@ class DriverJob(TableJob):
         table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
         self._same(table, snapshot, outcome)
         outcome.decided(decided.told)
-        by_columns.remember(memory, plan, good, decoding, seen, snapshot, self._last)
+        with ThreadPoolExecutor(1) as pool:
+            last = self._last
+            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, snapshot, last)
+            written = by_columns.write(self._spark, table, decided, plan)
+            remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.apply(self._spark, table, decided, plan, snapshot, summary, self._stream)
+        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
         return True
 
@@ -170,7 +175,7 @@ class DriverJob(TableJob):
         outcome: Outcome,
     ) -> None:
         _fits(target, table, plan)
-        if len(mine.columns) > MOST_ROWS:
+        if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes to append")
         good, bad = told.decoded(mine.rows, decoding, mirror=False)
         seen = small.survey(good, bad, decoding, mirror=False)

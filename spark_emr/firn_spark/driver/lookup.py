@@ -14,14 +14,13 @@ from pyspark.sql import SparkSession
 from firn.changes.fold import Key
 from firn.changes.types import Column
 from firn.jobs.planning import POSITION
-from firn.staging.store import ObjectFile, open_store
 from firn_spark.driver import values
+from firn_spark.driver.objects import Objects
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Table
-from firn_spark.fence import LostRace
 from firn_spark.java import java_class
 
-MOST_SCANNED = 20_000_000  # rows whose keys are looked at
+MOST_SCANNED = 100_000_000  # rows whose keys are looked at
 MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
@@ -145,9 +144,9 @@ def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
 
 
 def read_columns(table: Table, files: Files, column: str, low: bytes) -> list[pa.Table]:
-    """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file and row in it. Of
-    several key columns, rows of other combinations are among them. Where `column` is below `low` it may be null: a row
-    group that says so of itself is spared the reading of its widest column."""
+    """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file (a dictionary)
+    and row in it. Of several key columns, rows of other combinations are among them. Where `column` is below `low` it
+    may be null: a row group that says so of itself is spared the reading of its widest column."""
     ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
 
     def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> list[pa.Table]:
@@ -161,14 +160,15 @@ def _each(files: Files, one: Callable[[pq.ParquetFile, str, Collection[int]], T]
     """What `one` makes of each file, its path and the rows of it that are deleted."""
     if not files.files:
         return []
-    opener = _Opener(files.files[0].path)
+    objects = Objects(files.files[0].path)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gone: dict[str, set[int]] = {}
-        for paths, places in pool.map(opener.deletes, sorted({name for one in files.files for name in one.deletes})):
+        names = sorted({name for one in files.files for name in one.deletes})
+        for paths, places in pool.map(lambda name: _deletes(objects, name), names):
             for path, place in zip(paths, places, strict=True):
                 gone.setdefault(path, set()).add(place)
         try:
-            of = pool.map(lambda file: one(opener.open(file.path), file.path, gone.get(file.path, ())), files.files)
+            of = pool.map(lambda file: one(objects.open(file.path), file.path, gone.get(file.path, ())), files.files)
             return list(of)
         except pa.ArrowException as error:
             raise Unfit(f"a file that can't be read as its table: {str(error).splitlines()[0]}") from error
@@ -187,28 +187,11 @@ def _together(parts: Any) -> Rows:
     return result or Rows()
 
 
-class _Opener:
-    """Opens the files of one table, whose location says the store."""
-
-    def __init__(self, location: str) -> None:
-        scheme, _, rest = location.partition("://")
-        self._root = f"{scheme}://{rest.partition('/')[0]}/"
-        self._store = None if location.startswith(("file:", "/")) else open_store(self._root)
-
-    def open(self, location: str) -> pq.ParquetFile:
-        """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
-        try:
-            if self._store is not None:
-                return pq.ParquetFile(ObjectFile(self._store, location.removeprefix(self._root)))
-            return pq.ParquetFile(location.removeprefix("file:").removeprefix("//"))
-        except FileNotFoundError as error:
-            raise LostRace(f"{location} was removed while it was looked up") from error
-
-    def deletes(self, location: str) -> tuple[list[str], list[int]]:
-        """(file, place) of each row that a position delete file removes."""
-        with self.open(location) as file:
-            found = file.read(columns=["file_path", "pos"])
-        return found.column(0).to_pylist(), found.column(1).to_pylist()
+def _deletes(objects: Objects, location: str) -> tuple[list[str], list[int]]:
+    """(file, place) of each row that a position delete file removes."""
+    with objects.open(location) as file:
+        found = file.read(columns=["file_path", "pos"])
+    return found.column(0).to_pylist(), found.column(1).to_pylist()
 
 
 def _matching(
@@ -272,9 +255,9 @@ def _places(wanted: Wanted, group: _Group) -> list[int]:
     if wanted.keys is None:
         return list(range(group.rows))
     # One column at a time, by Arrow; then the few that are left as whole keys.
-    mask = _mask(wanted, group)
-    places = list(range(group.rows)) if mask is None else pc.indices_nonzero(mask).to_pylist()
-    if mask is not None and len(wanted.key) == 1:
+    found = _candidates(wanted, group)
+    places = list(range(group.rows)) if found is None else found.to_pylist()
+    if found is not None and len(wanted.key) == 1:
         return places
     chosen = pa.array(places, pa.int64())
     keys = [
@@ -285,18 +268,42 @@ def _places(wanted: Wanted, group: _Group) -> list[int]:
     return [place for place, fits in zip(places, matching, strict=True) if fits]
 
 
-def _mask(wanted: Wanted, group: _Group) -> pa.ChunkedArray | None:
-    """Which rows have wanted values in each column of the key; None if no column can tell."""
+def _candidates(wanted: Wanted, group: _Group) -> pa.Array | None:
+    """The rows that have wanted values in each column of the key; None if no column can tell."""
     mask = None
     for some, kind in zip(wanted.values, wanted.key, strict=True):
         if kind.type.name not in RANGED or (data := group.column(kind.name)) is None:
             continue
-        plain = data.cast(values.plain_type(kind.type)) if data.type != values.plain_type(kind.type) else data
+        typed = values.plain_type(kind.type)
+        plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
+        some = _within(some, plain)
+        if len(wanted.key) == 1 and _rises(plain):
+            return _searched(some.drop_null(), plain)
         told = pc.is_in(plain, value_set=some)
         mask = told if mask is None else pc.and_(mask, told)
         if not pc.any(mask).as_py():
             break
-    return mask
+    return None if mask is None else pc.indices_nonzero(mask).cast(pa.int64())
+
+
+def _within(some: pa.Array, column: pa.Array) -> pa.Array:
+    """Those of the values that the column's range has: a small set is looked into faster than a large one."""
+    ends = pc.min_max(column)
+    inside = pc.and_(pc.greater_equal(some, ends["min"]), pc.less_equal(some, ends["max"]))
+    return some.filter(pc.fill_null(inside, True))  # a null may be wanted, and be there
+
+
+def _rises(column: pa.Array) -> bool:
+    """Whether each value is above the one before."""
+    if column.null_count or not len(column):
+        return False
+    return bool(pc.all(pc.less(column.slice(0, len(column) - 1), column.slice(1))).as_py())
+
+
+def _searched(some: pa.Array, column: pa.Array) -> pa.Array:
+    """Where some of the values of a rising column are, of which each is within its range."""
+    places = pc.search_sorted(column, some).cast(pa.int64())
+    return places.filter(pc.equal(column.take(places), some))
 
 
 def _found(
@@ -314,10 +321,9 @@ def _found(
     first = 0
     for number in range(file.num_row_groups):
         group = _Group(file, number, names)
-        mask = _mask(wanted, group)
-        if mask is None:
+        places = _candidates(wanted, group)
+        if places is None:
             raise Unfit("files without the key's columns")
-        places = pc.indices_nonzero(mask).cast(pa.int64())
         rows = pc.add(places, first)
         if len(deleted) and len(rows):
             left = pc.invert(pc.is_in(rows, value_set=deleted))
@@ -327,8 +333,10 @@ def _found(
             arrays = [_plain(group, one, places) for one in wanted.key]
             position = None if group.is_below(column, low) else group.column(column)
             held = pa.nulls(len(rows), pa.binary()) if position is None else position.take(places).cast(pa.binary())
+            # A text for each file, not for each row.
+            paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), pa.array([path]))
             yield pa.table(
-                [*arrays, held, pa.repeat(pa.scalar(path), len(rows)), rows],
+                [*arrays, held, paths, rows],
                 names=[str(n) for n in range(len(arrays) + 3)],
             )
 

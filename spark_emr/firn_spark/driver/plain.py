@@ -1,38 +1,46 @@
 """A mirror table's plain changes, by columns: whole rows in the order of their source, of which the newest of each key
-counts. It is what most ranges are, and takes a fifth of what changes take one by one (driver.deciding).
+counts. It is what most ranges are, and takes a fifth of what changes take one by one (driver.deciding). They come from
+columns.decoded.
 
 Plain is a range without truncates, dead letters, unavailable or held values, changes without a position, and null keys,
 of which the table remembers nothing newer. The rules are those of changes.incremental for such changes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from firn.changes.rows import READ, Decoding, MirrorDecoder
+from firn.changes.rows import Decoding
 from firn.jobs.planning import LOOKED, OP, POSITION, TIME, ColumnPlan
 from firn_spark import deletes, delta, fence
-from firn_spark.decode import decoded, decoded_schema
-from firn_spark.driver import lookup, values
+from firn_spark.driver import columns, lookup, values
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.unfit import Unfit
 from firn_spark.driver.write import write_columns
 from firn_spark.evolve import HELD_IDS, Table
 from firn_spark.mirror import Survey
 
-_PLACED = b"\1"  # how `_ord` begins for a change with a position
+_COLUMNS_AT_ONCE = 4
 _PATH, _PLACE, _THERE = "_path", "_place", "_there"
 
 
 @dataclass(frozen=True)
 class Decided:
-    """The newest change of each key (`rows`, decoded columns and `_order`), which of them are written (`write`), and
-    which remove a row of the table, that is at `_path` and `_place` (`remove`)."""
+    """What becomes of each key.
 
+    good    all decoded changes
+    rows    of the newest change of each key, by key: its number in `good`, its key, `_op`, `_order`, and `_path` and
+            `_place` of the table's row with that key
+    write   which of them are written; `remove`: which remove the table's row
+    """
+
+    good: pa.Table
     rows: pa.Table
     write: pa.ChunkedArray
     remove: pa.ChunkedArray
@@ -41,23 +49,6 @@ class Decided:
     def told(self) -> int:
         """How many keys a change decided."""
         return int(pc.sum(pc.or_(self.write, self.remove)).as_py() or 0)
-
-
-def decode(changes: pa.Table, decoding: Decoding) -> pa.Table | None:
-    """The decoded changes; None if one of them is not plain."""
-    if pc.any(pc.equal(changes["op"], "t")).as_py() or not _can_be_looked_up(decoding):
-        return None
-    batches = changes.select(READ).combine_chunks().to_batches()
-    found = pa.Table.from_batches(decoded(batches, decoding, MirrorDecoder), decoded_schema(decoding))
-    ordered = pc.equal(pc.binary_slice(found["_ord"], 0, 1), _PLACED)
-    odd = [found["_code"], found["_unavail"]]
-    whole = [found["_pos"], *(found[f"c{i}"] for i in decoding.key)]
-    plain = all(one.null_count == len(one) for one in odd) and all(one.null_count == 0 for one in whole)
-    return found if plain and pc.all(ordered).as_py() else None
-
-
-def _can_be_looked_up(decoding: Decoding) -> bool:
-    return bool(decoding.key) and all(decoding.columns[i].type.name in lookup.RANGED for i in decoding.key)
 
 
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
@@ -96,56 +87,67 @@ def decide(
     """What becomes of each key; None if a change may be one whose delete was forgotten. Raises Unfit."""
     last = _newest(good, decoding.key)
     found = _there(spark, table, last, decoding)
-    if found is None:
-        nothing = pa.chunked_array([pa.array([False] * len(last))])
-        last = last.append_column(_PATH, pa.nulls(len(last), pa.string()))
-        last = last.append_column(_PLACE, pa.nulls(len(last), pa.int64()))
-        write = pc.not_equal(last["_op"], "d")
-        exists, removes = nothing, nothing
-    else:
-        keys = [f"c{i}" for i in decoding.key]
-        rows = len(last)
-        # Apart from the columns, for join takes no lists; in the order of `_row` both stand side by side again.
-        last = last.append_column("_row", pa.array(range(rows)))
-        plain = [last[f"c{i}"].cast(values.plain_type(decoding.columns[i].type)) for i in decoding.key]
-        both = pa.table([*plain, last["_row"]], names=[*keys, "_row"]).join(found, keys, join_type="left outer")
-        if len(both) > rows:
-            raise Unfit("a key has several rows")
-        both = both.sort_by("_row")
-        for name in (_PATH, _PLACE, _THERE):
-            last = last.append_column(name, both[name])
-        exists, gone = pc.is_valid(last[_PATH]), pc.equal(last["_op"], "d")
-        # What is there without an order is older than all.
-        newer = pc.fill_null(pc.greater(last["_order"], last[_THERE]), True)
-        same = pc.fill_null(pc.equal(last["_order"], last[_THERE]), False)
-        write = pc.and_(newer, pc.invert(gone))
-        removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
+    beside = _beside(last, found, decoding)
+    for name in (_PATH, _PLACE, _THERE):
+        last = last.append_column(name, found[name].take(beside))
+    exists, gone = pc.is_valid(beside), pc.equal(last["_op"], "d")
+    # What is there without an order is older than all.
+    newer = pc.fill_null(pc.greater(last["_order"], last[_THERE]), True)
+    same = pc.fill_null(pc.equal(last["_order"], last[_THERE]), False)
+    write = pc.and_(newer, pc.invert(gone))
+    removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
     late = pc.and_(write, pc.invert(exists))
     if floor and pc.any(pc.and_(late, pc.less_equal(last["_order"], floor))).as_py():
         return None
-    return Decided(last, write, removes)
+    return Decided(good, last, write, removes)
 
 
 def _newest(good: pa.Table, key: Sequence[int]) -> pa.Table:
-    """The newest change of each key, with its order without the byte that says that it has one."""
-    good = good.append_column("_order", _order(good["_ord"]))
-    good = good.take(pc.sort_indices(good, [("_ord", "ascending")]))
-    numbered = good.select([f"c{i}" for i in key]).append_column("_n", pa.array(range(len(good))))
-    last = numbered.group_by([f"c{i}" for i in key]).aggregate([("_n", "max")])
-    return good.take(last["_n_max"])
+    """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, and `_order`: its order without
+    the byte that says that it has one. The other columns are by far the most, and stay where they are."""
+    names = [f"c{i}" for i in key]
+    orders, numbers = good["_ord"], pa.arange(0, len(good))
+    rising = pc.all(pc.less_equal(orders.slice(0, len(orders) - 1), orders.slice(1))).as_py()
+    oldest_first = numbers if rising else pc.sort_indices(orders)
+    keys = good.select(names) if rising else good.select(names).take(oldest_first)
+    last = keys.append_column("_at", numbers).group_by(names).aggregate([("_at", "max")])
+    last = last.take(pc.sort_indices(last, [(name, "ascending") for name in names]))["_at_max"]
+    chosen = last if rising else oldest_first.take(last)
+    rows = good.select([*names, "_op", "_ord"]).take(chosen)
+    return rows.append_column("_number", chosen).append_column("_order", columns.order(rows["_ord"]))
 
 
-def _there(spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding) -> pa.Table | None:
-    """c… of the key, `_there` (the order), `_path` and `_place` of the rows that have these keys; None without any."""
-    if table is None or not len(last):
-        return None
+def _there(spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding) -> pa.Table:
+    """c… of the key, `_there` (the order), `_path` and `_place` of the rows that have these keys."""
     key = [decoding.columns[i] for i in decoding.key]
-    some = [pc.unique(last[f"c{i}"]) for i in decoding.key]
-    files = lookup.plan(spark, table, lookup.Wanted(key, some=some))
-    low, _ = _ends(last["_order"])
-    parts = lookup.read_columns(table, files, POSITION, low)
     names = [*(f"c{i}" for i in decoding.key), _THERE, _PATH, _PLACE]
-    return pa.concat_tables(part.rename_columns(names) for part in parts) if parts else None
+    parts = []
+    if table is not None and len(last):
+        some = [pc.unique(last[f"c{i}"]) for i in decoding.key]
+        files = lookup.plan(spark, table, lookup.Wanted(key, some=some))
+        parts = lookup.read_columns(table, files, POSITION, _ends(last["_order"])[0])
+    if not parts:
+        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64()]
+        return pa.table([pa.array([], kind) for kind in kinds], names=names)
+    return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
+
+
+def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
+    """For each row of `last` the number of the found row that has its key, or null. Raises Unfit if there are two."""
+    names = [f"c{i}" for i in decoding.key]
+    keys = [last[f"c{i}"].cast(values.plain_type(decoding.columns[i].type)) for i in decoding.key]
+    if len(names) == 1:  # `last` is sorted by it, and nothing else was looked for
+        rows, numbers = pc.search_sorted(keys[0], found[names[0]]), pa.arange(0, len(found))
+    else:
+        mine = pa.table([*keys, pa.arange(0, len(last))], names=[*names, "_row"])
+        both = mine.join(
+            found.select(names).append_column("_number", pa.arange(0, len(found))), names, join_type="inner"
+        )
+        rows, numbers = both["_row"], both["_number"]
+    if len(pc.unique(rows)) < len(rows):
+        raise Unfit("a key has several rows")
+    places = pc.inverse_permutation(_whole(rows.cast(pa.int64())), max_index=len(last) - 1)
+    return _whole(numbers).take(places)
 
 
 def remember(
@@ -160,47 +162,58 @@ def remember(
     """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
     if not seen.newest_fact:
         return
-    gone = good.filter(pc.equal(good["_op"], "d"))
-    columns = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
-    columns |= {OP: gone["_op"], POSITION: _order(gone["_ord"]), TIME: _micros(gone["_ts"])}
+    read = good.select(["_op", "_ord", "_ts", *(f"c{i}" for i in decoding.key)])
+    gone = read.filter(pc.equal(read["_op"], "d"))
+    facts = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
+    facts |= {OP: gone["_op"], POSITION: columns.order(gone["_ord"]), TIME: _micros(gone["_ts"])}
     before = pa.scalar(None if looked is None else str(looked), pa.string())
-    columns[LOOKED] = pa.repeat(before, len(gone))
-    memory.write_columns(plan, columns, seen.newest_fact, last, datetime.now(UTC))
+    facts[LOOKED] = pa.repeat(before, len(gone))
+    memory.write_columns(plan, facts, seen.newest_fact, last, datetime.now(UTC))
 
 
-def apply(
+@dataclass(frozen=True)
+class Written:
+    """Files that are in no snapshot yet: of new rows, and of the places of those that go (`gone`, by data file)."""
+
+    files: Sequence[Any]
+    removed: Sequence[Any]
+    gone: deletes.Places
+
+
+def write(spark: SparkSession, table: Table, decided: Decided, plan: ColumnPlan) -> Written:
+    """Writes what was decided. Raises fence.LostRace, StorageUnavailable, UnknownOutcome."""
+    chosen = _whole(decided.rows["_number"].filter(decided.write))
+    with ThreadPoolExecutor(_COLUMNS_AT_ONCE) as pool:
+        taken = pool.map(lambda name: decided.good[name].take(chosen), decided.good.column_names)
+        rows = dict(zip(decided.good.column_names, taken, strict=True))
+    cells = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
+    cells |= {POSITION: columns.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
+    files = write_columns(spark, table, plan.columns, cells, len(chosen))
+    gone = decided.rows.select([_PATH, _PLACE]).filter(decided.remove).combine_chunks()
+    places = deletes.by_file(gone[_PATH], gone[_PLACE])
+    return Written(files, deletes.write_from_driver(spark, table, places) if places else [], places)
+
+
+def land(
     spark: SparkSession,
     table: Table,
-    decided: Decided,
-    plan: ColumnPlan,
+    written: Written,
     snapshot: int | None,
     properties: Mapping[str, str],
     stream: str,
 ) -> None:
-    """Commits what was decided in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
+    """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
     fence.LostRace, fence.CommitUnknown."""
-    rows = decided.rows.filter(decided.write)
-    columns = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
-    columns |= {POSITION: rows["_order"], TIME: _micros(rows["_ts"])}
-    files = write_columns(spark, table, plan.columns, columns, len(rows))
-    gone = decided.rows.filter(decided.remove)
-    places = deletes.by_file(*_aligned(gone[_PATH], gone[_PLACE]))
-    removed = deletes.write_from_driver(spark, table, places) if places else []
-    if not files and not removed:
+    if not written.files and not written.removed:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:
-        delta.land(spark, table, snapshot, files, removed, places, properties, stream)
-
-
-def _order(totals: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Without the byte that says that there is one. With an end: pyarrow 26 fails without."""
-    return pc.binary_slice(totals, 1, 1_000)
+        delta.land(spark, table, snapshot, written.files, written.removed, written.gone, properties, stream)
 
 
 def _micros(milliseconds: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.multiply(milliseconds, 1000)
 
 
-def _aligned(*columns: pa.ChunkedArray) -> Iterable[pa.ChunkedArray]:
-    return [pa.chunked_array([column.combine_chunks()], column.type) for column in columns]
+def _whole(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

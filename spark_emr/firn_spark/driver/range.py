@@ -15,8 +15,9 @@ from firn_spark.at_once import at_once
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.staged import Staged
 
-MOST_EVENTS = 200_000
-MOST_BYTES = 32 * 1024 * 1024  # staged
+MOST_EVENTS = 1_500_000
+MOST_BYTES = 128 * 1024 * 1024  # staged
+ALONE = 50_000  # events that this process reads itself; more are spread over readers
 
 
 def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS) -> bool:

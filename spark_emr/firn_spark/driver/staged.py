@@ -1,30 +1,43 @@
 """Raw changes of sealed batches in this process: read and placed by the code that the executors run."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.placing import Order
+from firn.changes.rows import Decoding
 from firn.jobs.facts import TableFacts
 from firn.jobs.quarantine import High, Span
 from firn.jobs.staged import facts_of, schema_texts
 from firn.staging.store import Store
+from firn_spark.driver import columns
+from firn_spark.driver.unfit import Unfit
 from firn_spark.packed import CHANGES
 from firn_spark.read import SealedBatch, bodies, rows_of
 from firn_spark.span import span_of_all
 
 Change = dict[str, Any]
+Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order
+_DECODED_AT_ONCE = 8_192  # changes, or those of one object
 
 
 class Part:
-    """Some changes of one table, as columns (packed.CHANGES) and as rows."""
+    """Some changes of one table: how many, as columns (packed.CHANGES), as rows, and decoded by columns."""
 
-    def __init__(self, columns: pa.Table) -> None:
-        self.columns = columns
+    def __init__(self, count: int, raw: Callable[[], pa.Table], plain: Callable[[Decoding], pa.Table | None]) -> None:
+        """`plain`: columns.decoded of them, None if they are not plain."""
+        self.count = count
+        self.plain = plain
+        self._raw = raw
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """All that was staged and told of them."""
+        return self._raw()
 
     @cached_property
     def rows(self) -> list[Change]:
@@ -33,49 +46,142 @@ class Part:
         return found
 
 
-class Staged:
+class Staged(Protocol):
     """The changes of some batches, by source table."""
 
-    def __init__(self, store: Store, staging: str, parts: Sequence[tuple[Sequence[SealedBatch], Order]], whole: bool):
-        """`parts`: batches and what the stream says about their order. Raises as read.raw_changes."""
-        self._tables: dict[str, list[pa.Table]] = {}
-        self._said: list[Change] = []
+    def of(self, sources: Sequence[str], above: int = 0) -> Part:
+        """The changes of some source tables, in epochs above `above`, epoch by epoch; those of one table in the order
+        in which they arrived."""
+
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time."""
+
+    @property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """What the changes say about their tables."""
+
+    @property
+    def schemas(self) -> Mapping[str, str]:
+        """The inline schemas by id."""
+
+
+class Said:
+    """What changes say about their tables. `counts`: changes by table, epoch and op; `said`: facts of objects."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, int, str]] = Counter()
+        self.said: list[Change] = []
+
+    @cached_property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """The facts, by source table."""
+        return facts_of(self.counts, self.said)
+
+    @cached_property
+    def schemas(self) -> Mapping[str, str]:
+        """The inline schemas by id."""
+        return schema_texts(self.said)
+
+    def count(self, sources: Sequence[str], above: int) -> int:
+        """How many changes there are of some source tables in epochs above `above`."""
+        return sum(n for (table, epoch, _), n in self.counts.items() if table in sources and epoch > above)
+
+
+class Held(Said):
+    """A Staged that this process holds."""
+
+    def __init__(self, store: Store, staging: str, parts: Parts, *, whole: bool, most: int | None = None) -> None:
+        """`whole`: as for read.bodies; `most`: bytes, None for no bound. Raises as read.raw_changes, and Unfit."""
+        super().__init__()
+        self._tables: dict[str, list[_Slim]] = {}
+        self.bytes = 0
         for batches, order in parts:
             for batch, body in bodies(store, staging, batches, whole=whole):
                 changes, said = rows_of(batch, body, order)
                 names = pc.unique(changes["table"]).to_pylist()
                 for name in names:
                     mine = changes if len(names) == 1 else changes.filter(pc.equal(changes["table"], name))
-                    self._tables.setdefault(name, []).append(mine)
-                self._said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in said]
+                    for op in pc.value_counts(mine["op"]).to_pylist():
+                        self.counts[name, batch.epoch, op["values"]] += op["counts"]
+                    slim = _Slim(mine, batch.epoch)
+                    self._tables.setdefault(name, []).append(slim)
+                    self.bytes += slim.bytes
+                self.said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in said]
+                if most is not None and self.bytes > most:
+                    raise Unfit(f"more than {most} bytes of changes in one process")
 
     def of(self, sources: Sequence[str], above: int = 0) -> Part:
-        """The changes of some source tables, in epochs above `above`, in the order in which they arrived."""
-        found = [one for source in sources for one in self._tables.get(source, ())]
-        # Of one batch, all are of its epoch.
-        found = [one for one in found if one.num_rows and one["epoch"][0].as_py() > above]
-        if len(sources) > 1:
-            found.sort(key=lambda one: one["epoch"][0].as_py())
-        return Part(pa.concat_tables(found) if found else CHANGES.empty_table())
+        """As Staged says."""
+
+        def raw() -> pa.Table:
+            found = [one.changes() for one in self._of(sources, above)]
+            return pa.concat_tables(found) if found else CHANGES.empty_table()
+
+        def plain(decoding: Decoding) -> pa.Table | None:
+            try:
+                found = list(self.decoded(sources, above, decoding))
+            except columns.NotPlain:
+                return None
+            return pa.Table.from_batches(found, columns.schema(decoding))
+
+        return Part(self.count(sources, above), raw, plain)
+
+    def decoded(self, sources: Sequence[str], above: int, decoding: Decoding) -> Iterator[pa.RecordBatch]:
+        """Those changes by columns. Raises columns.NotPlain."""
+        return columns.decoded(self._parts(sources, above), decoding)
+
+    def _of(self, sources: Sequence[str], above: int) -> list["_Slim"]:
+        found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]
+        return sorted(found, key=lambda one: one.epoch) if len(sources) > 1 else found
+
+    def _parts(self, sources: Sequence[str], above: int) -> Iterator[pa.Table]:
+        """The changes in parts of a size that is decoded at once: small objects together, large ones alone."""
+        parts: list[pa.Table] = []
+        for one in self._of(sources, above):
+            if parts and sum(map(len, parts)) + one.rows > _DECODED_AT_ONCE:
+                yield pa.concat_tables(parts)
+                parts = []
+            parts.append(one.changes())
+        if parts:
+            yield pa.concat_tables(parts)
 
     def span(self, high: High | None) -> Span:
-        """What the changes say about their source's time."""
-        return span_of_all((batch for table in self._all() for batch in table.to_batches()), high)
+        """As Staged says."""
+        slim = (one for tables in self._tables.values() for one in tables)
+        return span_of_all((batch for one in slim for batch in one.changes().to_batches()), high)
 
-    @cached_property
-    def facts(self) -> Mapping[str, TableFacts]:
-        """What the changes say about their tables."""
-        counts: Counter[tuple[str, int, str]] = Counter()
-        for table in self._all():
-            told = table.group_by(["table", "epoch", "op"]).aggregate([([], "count_all")])
-            for one in told.to_pylist():
-                counts[one["table"], one["epoch"], one["op"]] += one["count_all"]
-        return facts_of(counts, self._said)
 
-    @cached_property
-    def schemas(self) -> Mapping[str, str]:
-        """The inline schemas by id."""
-        return schema_texts(self._said)
+class _Slim:
+    """Changes of one table and epoch (packed.CHANGES) without what says nothing: of a column of one value that value,
+    and positions only in the orders that begin with them. To touch new memory costs as much as to decode."""
 
-    def _all(self) -> list[pa.Table]:
-        return [table for tables in self._tables.values() for table in tables]
+    def __init__(self, changes: pa.Table, epoch: int) -> None:
+        self.epoch = epoch
+        self.rows = len(changes)
+        placed = not changes["pos"].null_count
+        self._columns: dict[str, pa.ChunkedArray | pa.Scalar] = {}
+        for name in changes.column_names:
+            if not (name == "pos" and placed):
+                self._columns[name] = _one_value(changes[name])
+        self.bytes = sum(one.nbytes for one in self._columns.values() if isinstance(one, pa.ChunkedArray))
+
+    def changes(self) -> pa.Table:
+        """All columns again."""
+        found = [self._column(field) for field in CHANGES]
+        return pa.table(found, schema=CHANGES)
+
+    def _column(self, field: pa.Field) -> Any:
+        held = self._columns.get(field.name)
+        if held is None:
+            held = columns.position(self._columns["ord"])
+        return pa.repeat(held, self.rows) if isinstance(held, pa.Scalar) else held
+
+
+def _one_value(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Scalar:
+    """The value of a column that has only one, else the column."""
+    if column.null_count == len(column):
+        return pa.scalar(None, column.type)
+    if column.null_count or len(column) < 2 or column[0] != column[-1]:
+        return column
+    first = column[0]
+    return first if pc.all(pc.equal(column, first)).as_py() else column

@@ -1,8 +1,8 @@
 """New data files, written here: Parquet with the table's field ids, and Iceberg's own metrics of what was written."""
 
-import io
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -11,10 +11,13 @@ from pyspark.sql import SparkSession
 
 from firn.changes.types import Column
 from firn_spark.driver import values
+from firn_spark.driver.objects import Objects
 from firn_spark.evolve import Table
 from firn_spark.java import java_class
 
 _CODEC = "write.parquet.compression-codec"
+_ROWS = 400_000  # of a file, at most
+_AT_ONCE = 4  # files
 
 
 def write_rows(
@@ -51,29 +54,34 @@ def write_columns(
 def _written(
     spark: SparkSession, table: Table, count: int, array: Callable[[pa.Field], Any], names: Collection[str]
 ) -> list[Any]:
-    """One file of the arrays that `array` gives for the fields among `names`; the others are null."""
+    """Files of the arrays that `array` gives for the fields among `names`; the others are null."""
     fields = [values.file_field(field) for field in table.state.fields]
     arrays = [array(field) if field.name in names else pa.nulls(count, field.type) for field in fields]
-    file = io.BytesIO()
+    rows = pa.table(arrays, schema=pa.schema(fields))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        parts = [rows.slice(first, _ROWS) for first in range(0, count, _ROWS)]
+        return list(pool.map(lambda part: _file(spark, table, part), parts))
+
+
+def _file(spark: SparkSession, table: Table, rows: pa.Table) -> Any:
+    file = pa.BufferOutputStream()
     pq.write_table(
-        pa.table(arrays, schema=pa.schema(fields)),
+        rows,
         file,
         compression=table.state.properties.get(_CODEC, "zstd").replace("uncompressed", "none"),
         store_schema=False,
         store_decimal_as_integer=True,
     )
-    return [_data_file(spark, table, file.getvalue(), count)]
+    return _data_file(spark, table, file.getvalue(), len(rows))
 
 
-def _data_file(spark: SparkSession, table: Table, data: bytes, count: int) -> Any:
+def _data_file(spark: SparkSession, table: Table, data: pa.Buffer, count: int) -> Any:
     java = table.java
     path = java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}.parquet")
-    out = java.io().newOutputFile(path).create()
-    out.write(data)
-    out.close()
+    Objects(path).write(path, data)
     config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(java)
     parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
     metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
     builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(java.spec())
     builder = builder.withPath(path).withFormat("parquet")
-    return builder.withFileSizeInBytes(len(data)).withRecordCount(count).withMetrics(metrics).build()
+    return builder.withFileSizeInBytes(data.size).withRecordCount(count).withMetrics(metrics).build()

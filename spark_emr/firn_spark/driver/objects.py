@@ -1,0 +1,41 @@
+"""Files of a table, where its snapshots say they are: opened and written without the JVM."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from firn.staging.store import ObjectFile, open_store, put
+from firn_spark.fence import LostRace
+
+
+class Objects:
+    """The files of one table, all in the store of this location."""
+
+    def __init__(self, location: str) -> None:
+        scheme, _, rest = location.partition("://")
+        self._root = f"{scheme}://{rest.partition('/')[0]}/"
+        self._store = None if location.startswith(("file:", "/")) else open_store(self._root)
+
+    def open(self, location: str) -> pq.ParquetFile:
+        """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""
+        try:
+            if self._store is not None:
+                return pq.ParquetFile(ObjectFile(self._store, location.removeprefix(self._root)))
+            return pq.ParquetFile(_path(location))
+        except FileNotFoundError as error:
+            raise LostRace(f"{location} was removed while it was looked up") from error
+
+    def write(self, location: str, data: pa.Buffer) -> None:
+        """A new file, whose name nobody else has. Through the JVM its bytes would travel as text. Raises
+        StorageUnavailable, UnknownOutcome, OSError."""
+        if self._store is not None:
+            put(self._store, location.removeprefix(self._root), data.to_pybytes())
+            return
+        path = Path(_path(location))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _path(location: str) -> str:
+    return location.removeprefix("file:").removeprefix("//")
