@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
 _AT_ONCE = 8
+_MOST_RUNS = 16  # of a row group that is searched rather than looked through
 T = TypeVar("T")
 RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
 
@@ -276,10 +278,9 @@ def _candidates(wanted: Wanted, group: _Group) -> pa.Array | None:
             continue
         typed = values.plain_type(kind.type)
         plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
-        some = _within(some, plain)
-        if len(wanted.key) == 1 and _rises(plain):
-            return _searched(some.drop_null(), plain)
-        told = pc.is_in(plain, value_set=some)
+        if len(wanted.key) == 1 and (runs := _runs(plain)) is not None:
+            return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])
+        told = pc.is_in(plain, value_set=_within(some, plain))
         mask = told if mask is None else pc.and_(mask, told)
         if not pc.any(mask).as_py():
             break
@@ -293,17 +294,23 @@ def _within(some: pa.Array, column: pa.Array) -> pa.Array:
     return some.filter(pc.fill_null(inside, True))  # a null may be wanted, and be there
 
 
-def _rises(column: pa.Array) -> bool:
-    """Whether each value is above the one before."""
+def _runs(column: pa.Array) -> list[tuple[int, int]] | None:
+    """The runs (first place, length) in which each value is above the one before; None if they are many or hold nulls.
+    Rows that were written in the order of their key are a run: to find values in it costs no look at each row."""
     if column.null_count or not len(column):
-        return False
-    return bool(pc.all(pc.less(column.slice(0, len(column) - 1), column.slice(1))).as_py())
+        return None
+    falls = pc.indices_nonzero(pc.greater_equal(column.slice(0, len(column) - 1), column.slice(1)))
+    if len(falls) >= _MOST_RUNS:
+        return None
+    firsts = [0, *(place + 1 for place in falls.to_pylist()), len(column)]
+    return [(first, end - first) for first, end in pairwise(firsts)]
 
 
-def _searched(some: pa.Array, column: pa.Array) -> pa.Array:
-    """Where some of the values of a rising column are, of which each is within its range."""
-    places = pc.search_sorted(column, some).cast(pa.int64())
-    return places.filter(pc.equal(column.take(places), some))
+def _searched(some: pa.Array, run: pa.Array, first: int) -> pa.Array:
+    """Where some of the values are, of a run that begins at the place `first`."""
+    inside = some.filter(pc.and_(pc.greater_equal(some, run[0]), pc.less_equal(some, run[-1])))
+    places = pc.search_sorted(run, inside).cast(pa.int64())
+    return pc.add(places.filter(pc.equal(run.take(places), inside)), first)
 
 
 def _found(

@@ -22,7 +22,7 @@ from firn_spark.span import span_of_all
 
 Change = dict[str, Any]
 Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order
-_DECODED_AT_ONCE = 8_192  # changes, or those of one object
+_DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones together costs more than it saves
 
 
 class Part:
