@@ -15,6 +15,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
+from firn.security.senders import Request, Senders, Unauthorized
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, accepted_before, stream_config
@@ -26,22 +27,26 @@ from firn.staging.wiring import staging
 logger = Logger(service="ingest_http")
 metrics = Metrics(namespace="Firn", service="ingest_http")
 RETRY = {"Retry-After": "1"}
+senders = Senders()
 
 
 def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     """Stage the body's events."""
     settings, store, config, gate = staging()
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    request = _request(event)
+    raw, headers = request.body, request.headers
     current, now = config(), datetime.now(UTC)
-    stream_config(current, stream)  # an unknown stream is a 404 whatever the body is
+    senders.check(current, stream, request, now)
+    auth = stream_config(current, stream).auth  # an unknown stream is a 404 whatever the body is
     content = content_of(headers.get("content-type"))
     # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
-    header: Header = "webhook-id" if "idempotency-key" not in headers and "webhook-id" in headers else "Idempotency-Key"
+    # Where requests are signed only it counts: another key beside it would make a replayed request a new one.
+    signed = auth is not None and auth.by == "signature"
+    header: Header = "webhook-id" if signed or "idempotency-key" not in headers else "Idempotency-Key"
     key = headers.get(header.lower())
     shut = gate.shut(stream, now)
     if shut is not None and not key:
         raise _throttled(refusal(shut, now), stream)
-    raw = _raw_body(event)
     body = read_body(raw, headers.get("content-encoding"), settings.limits)
     if shut is not None and key:
         # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
@@ -70,23 +75,27 @@ def _throttled(refused: RequestError, stream: str) -> RequestError:
     return refused
 
 
-def get_batch(_event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
+def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
     """What became of a batch."""
-    status = batch_status(staging().store, batch)
+    _, store, config, _ = staging()
+    senders.check(config(), batch.partition(".")[0], _request(event), datetime.now(UTC))
+    status = batch_status(store, batch)
     if status is None:
         raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; an id stands in the answer to a POST")
     return 200, status
 
 
-def get_streams(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
-    """The streams and the rules of their tables."""
+def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
+    """The streams that the sender may post to, and the rules of their tables."""
+    config, request, now = staging().config(), _request(event), datetime.now(UTC)
     streams = [
         {
             "name": stream.name,
             "envelope": stream.envelope,
             "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
         }
-        for stream in staging().config().streams.values()
+        for stream in config.streams.values()
+        if senders.may(config, stream.name, request, now)
     ]
     return 200, {"streams": streams}
 
@@ -128,7 +137,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         if error.retry_after is not None:
             headers = {"Retry-After": str(error.retry_after)}
             answer["retry_after"] = error.retry_after
-        logger.warning("refused", extra={"status": status, "code": error.code})
+        reason = {"reason": error.reason} if isinstance(error, Unauthorized) else {}
+        logger.warning("refused", extra={"status": status, "code": error.code, **reason})
     except (TransientError, UnknownOutcome) as error:
         status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY
         logger.error("storage is away", extra={"reason": str(error)})
@@ -141,6 +151,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         "body": msgspec.json.encode(answer).decode(),
         "isBase64Encoded": False,
     }
+
+
+def _request(event: Mapping[str, Any]) -> Request:
+    """Who sent it says the gateway: nothing in a request's own bytes can."""
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    context = event.get("requestContext") or {}
+    by_iam = bool((context.get("identity") or {}).get("userArn") or (context.get("authorizer") or {}).get("iam"))
+    return Request(headers, _raw_body(event), by_iam)
 
 
 def _raw_body(event: Mapping[str, Any]) -> bytes:

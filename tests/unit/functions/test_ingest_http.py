@@ -3,6 +3,7 @@ import gzip
 import json
 import subprocess
 import sys
+import time
 import zlib
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from firn.security import signatures
 from firn.staging import cuts, epochs, layout, state
 from firn.staging.bodies import Limits
+from firn.staging.configs import publish
 from firn.staging.store import paths, put
 from firn.streams.config import BacklogLimit
 from tests.unit.functions.conftest import FUNCTIONS
@@ -300,3 +303,71 @@ def test_what_is_throttled_is_a_metric(app: ModuleType, store: FaultyStore, caps
     post(app, EVENT)
     [line] = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "throttled" in line]
     assert (line["stream"], line["throttled"]) == ("shop", [1.0])
+
+
+SECRET = "whsec_" + base64.b64encode(bytes(24)).decode()
+
+
+@pytest.fixture
+def guarded(load: Load, store: FaultyStore, tmp_path: Path) -> ModuleType:
+    """Streams of which one asks for signatures and one for API keys."""
+    (tmp_path / "secret").write_text(SECRET)
+    (tmp_path / "key").write_text("k" * 20)
+    rules = "envelope: auto, tables: {'*': {to: 'shop.{table}'}}"
+    publish(
+        store,
+        f"streams: {{shop: {{auth: {{by: signature, secret: 'file:{tmp_path}/secret'}}, {rules}}}, "
+        f"keyed: {{auth: {{by: api_key, secret: 'file:{tmp_path}/key'}}, {rules.replace('shop', 'keyed')}}}}}",
+    )
+    return load("ingest_http")
+
+
+def signed(body: bytes, id: str = "msg_1", at: float | None = None) -> dict[str, str]:
+    now = int(time.time() if at is None else at)
+    sign = signatures.sign(signatures.secret_of(SECRET), id, now, body)
+    return {"Webhook-Id": id, "webhook-timestamp": str(now), "webhook-signature": sign}
+
+
+def test_a_signed_request_is_taken_once(guarded: ModuleType, store: FaultyStore) -> None:
+    status, first = post(guarded, EVENT, **signed(EVENT))
+    assert (status, first["accepted"], first["duplicate"]) == (202, 1, False)
+    # Sent again, as it is and with another key beside it: whoever listened can't make a new request of it.
+    for more in ({}, {"Idempotency-Key": "another"}):
+        status, again = post(guarded, EVENT, **signed(EVENT), **more)
+        assert (status, again["duplicate"], again["batch_id"]) == (202, True, first["batch_id"])
+    other = EVENT.replace(b'"id":1', b'"id":2')
+    assert post(guarded, other, **signed(other))[0] == 409
+    assert len(paths(store, "staged")) == 1
+
+
+def test_without_the_right_signature_nothing_is_read_or_told(guarded: ModuleType, store: FaultyStore) -> None:
+    answers = [
+        post(guarded, EVENT),
+        post(guarded, EVENT + b" ", **signed(EVENT)),
+        post(guarded, EVENT, **signed(EVENT, at=time.time() - 301)),
+        post(guarded, EVENT, path="/v1/streams/nosuch", **signed(EVENT)),
+        post(guarded, EVENT, path="/v1/streams/keyed", x_api_key="x" * 20),
+        post(guarded, b"\xff", content_encoding="gzip"),
+        get(guarded, "/v1/batches/shop.01a1fb671864cce42c477bc25635"),
+    ]
+    assert {status for status, _ in answers} == {401}
+    assert len({json.dumps(body) for _, body in answers}) == 1
+    assert not paths(store, "staged")
+    assert get(guarded, "/v1/streams") == (200, {"streams": []})
+
+
+def test_an_api_key_opens_its_stream_and_shows_no_other(guarded: ModuleType) -> None:
+    key = {"x_api_key": "k" * 20}
+    status, done = post(guarded, EVENT, path="/v1/streams/keyed", **key)
+    assert (status, done["accepted"]) == (202, 1)
+    asked = {"httpMethod": "GET", "headers": {"X-Api-Key": "k" * 20}, "body": None}
+    status, streams = answer(guarded.handler({**asked, "path": "/v1/streams"}, Context()))
+    assert (status, [one["name"] for one in streams["streams"]]) == (200, ["keyed"])
+    assert answer(guarded.handler({**asked, "path": f"/v1/batches/{done['batch_id']}"}, Context()))[0] == 200
+
+
+def test_a_secret_that_is_not_there_is_no_open_door(guarded: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "secret").unlink()
+    status, told = post(guarded, EVENT, **signed(EVENT))
+    assert (status, told["error"]) == (503, "not_configured")
+    assert SECRET not in str(told)

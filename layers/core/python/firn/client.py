@@ -4,19 +4,23 @@ A batch keeps one Idempotency-Key over all its tries, so a try whose answer was 
 """
 
 import gzip
+import hashlib
 import http.client
 import json
 import logging
+import os
 import random
 import socket
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
-from firn.errors import RequestError, TransientError
+from firn.errors import ConfigError, RequestError, TransientError
+from firn.security import signatures
 
 _log = logging.getLogger(__name__)
 # Not the module's own generator: forked senders would share its seed, and a background thread its state.
@@ -79,8 +83,11 @@ class StreamClient:
         timeout: float = 60.0,
         retry: Retry | None = None,
         headers: Mapping[str, str] | None = None,
+        secret: str | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`secret`: the sender's, if the streams ask for one: a `whsec_…` signs each request, any other is an API key.
+        None: what the file holds that FIRN_SECRET_FILE names. Raises ConfigError if it is none."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise ValueError(f"{url!r} is no URL of a stack: write http://127.0.0.1:8080 or https://…")
@@ -89,6 +96,8 @@ class StreamClient:
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
         self._timeout, self._retry, self._sleep = timeout, retry or Retry(), sleep
         self._headers = dict(headers or {})
+        self._secret = _from_file() if secret is None else secret
+        self._signing = _signing_key(self._secret)
         self._connection: http.client.HTTPConnection | None = None
 
     def post(self, stream: str, body: bytes, *, key: str, content_type: str = NDJSON) -> Receipt:
@@ -166,9 +175,18 @@ class StreamClient:
     ) -> tuple[int, bytes, float | None]:
         connection = self._connection or self._open()
         self._connection = connection
-        connection.request(method, self._base + path, body=body, headers=dict(headers))
+        connection.request(method, self._base + path, body=body, headers={**headers, **self._signed(body, headers)})
         response = connection.getresponse()
         return response.status, response.read(), _seconds(response.getheader("Retry-After"))
+
+    def _signed(self, body: bytes | None, headers: Mapping[str, str]) -> dict[str, str]:
+        """What tells who sends: anew for each try, since a signature holds for five minutes."""
+        if self._signing is None:
+            return {"X-Api-Key": self._secret} if self._secret else {}
+        key, now = headers.get("Idempotency-Key", ""), int(time.time())
+        id = f"msg_{hashlib.sha256(key.encode()).hexdigest()[:32]}"  # the same at each try of a batch
+        signature = signatures.sign(self._signing, id, now, body or b"")
+        return {signatures.ID: id, signatures.TIMESTAMP: str(now), signatures.SIGNATURE: signature}
 
     def _open(self) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
@@ -177,6 +195,22 @@ class StreamClient:
         # Header and body are two writes: without this the second waits for the server's delayed ACK (40 ms a batch).
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
+
+
+def _from_file() -> str:
+    file = os.environ.get("FIRN_SECRET_FILE", "")
+    try:
+        # While it is rotated it holds two: the first is the newest.
+        return (Path(file).read_text().split() or [""])[0] if file else ""
+    except OSError as error:
+        raise ConfigError(f"FIRN_SECRET_FILE is {file!r}, which can't be read: {error.strerror}") from error
+
+
+def _signing_key(secret: str) -> bytes | None:
+    try:
+        return signatures.secret_of(secret) if secret.startswith("whsec_") else None
+    except signatures.BadSecret as error:
+        raise ConfigError(f"the sender's secret is none: {error}") from error
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

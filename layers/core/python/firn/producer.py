@@ -84,6 +84,8 @@ class Producer:
     Changes are Debezium envelopes of connector `firn`; their position is [ms at the producer's start, counter], so of
     two producers that write the same rows the one started later wins. Run one at a time.
 
+    `secret` is the sender's, where the stream asks for one (firn.client.StreamClient).
+
     Values: Decimal, datetime, date, time and UUID are sent as text, bytes as base64, NaN and infinities as text. Where
     firn.yaml declares such columns, give the stream `debezium: {decimal.handling.mode: string,
     time.precision.mode: isostring}`.
@@ -98,12 +100,13 @@ class Producer:
         *,
         retry: Retry | None = None,
         headers: Mapping[str, str] | None = None,
+        secret: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         if batch_size < 1 or flush_interval <= 0:
             raise ValueError("batch_size must be at least 1, flush_interval more than 0 seconds")
         self._stream, self._batch_size, self._flush_interval = stream, batch_size, flush_interval
-        self._client = StreamClient(url, retry=retry, headers=headers)
+        self._client = StreamClient(url, retry=retry, headers=headers, secret=secret)
         self._clock = clock
         self._start = int(clock() * 1000)
         self._run = uuid.uuid4().hex  # makes the batches' idempotency keys this producer's own

@@ -23,6 +23,7 @@ Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
 Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
+AuthBy = Literal["iam", "api_key", "signature"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -59,6 +60,15 @@ class BacklogLimit:
     bytes: int = 10_000_000_000
     events: int | None = None
     age_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Auth:
+    """Who may post to a stream: whoever AWS IAM lets through, or who has a key. `secret`: the place of the keys
+    (firn.security.secrets), "" for iam."""
+
+    by: AuthBy
+    secret: str = ""
 
 
 @dataclass(frozen=True)
@@ -124,6 +134,7 @@ class StreamConfig:
     generation: int = 0
     order_by: str | None = None
     job: str = "shared"
+    auth: Auth | None = None
 
     @property
     def settings(self) -> "DecodeSettings":

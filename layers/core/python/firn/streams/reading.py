@@ -11,6 +11,8 @@ from firn.streams import partitions, quantities
 from firn.streams.caps import Caps
 from firn.streams.config import (
     UNAVAILABLE,
+    Auth,
+    AuthBy,
     BacklogLimit,
     CatalogConfig,
     CatalogType,
@@ -26,6 +28,7 @@ from firn.streams.config import (
 )
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
+from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
 from firn.streams.yaml_lines import YamlProblem, read
@@ -39,7 +42,7 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by", "job",
-    "tables",
+    "auth", "tables",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -142,7 +145,28 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=section.text("order_by", "the name of the field that orders the changes"),
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
+        auth=_auth(section.section("auth")),
     )
+
+
+def _auth(section: Section) -> Auth | None:
+    section.allow_only(("by", "secret"))
+    if section.is_missing:
+        return None
+    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", "signature")
+    if not section.has("by"):
+        section.note("by", "is missing; write by: signature, by: api_key or by: iam")
+    place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
+    if by == "iam" and section.has("secret"):
+        section.note("secret", "is not used by iam; leave the line out")
+    elif by != "iam" and not section.has("secret"):
+        section.note("secret", "is missing; write where it is, such as secret: secretsmanager:firn/shop")
+    return Auth(by, place)
+
+
+def _secret(text: str) -> str:
+    place_of(text)
+    return text.strip()
 
 
 def _commit(section: Section) -> CommitPolicy:
