@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
-
-from firn_spark.columns import spark_schema
 
 Batches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -17,3 +17,8 @@ def map_in_arrow(rows: DataFrame, function: Batches, schema: pa.Schema) -> DataF
     udf = UserDefinedFunction(function, spark_schema(schema), evalType=PythonEvalType.SQL_MAP_ARROW_ITER_UDF)
     column = udf(*(rows[name] for name in rows.columns))
     return DataFrame(rows._jdf.mapInArrow(column._jc, False, None), rows.sparkSession)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of an Arrow schema; timestamps without a zone stay without."""
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from firn.changes.types import Column, Type, decimal, list_of
 from firn.changes.types import parse as parse_type
@@ -35,11 +33,6 @@ def arrow_type(kind: Type) -> pa.DataType:
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
     return _ARROW[kind.name]
-
-
-def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow schema; timestamps without a zone stay without."""
-    return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
 
 def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:

@@ -6,13 +6,10 @@ Names of source columns never enter a DataFrame: they may hold dots, quotes or d
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from firn.changes.rows import META, AppendDecoder, Decoder, Decoding, MirrorDecoder
-from firn_spark.arrow import map_in_arrow
+from firn.changes.rows import META, Decoder, Decoding
 from firn_spark.columnar import Columnar
 from firn_spark.columns import arrow_type
-from firn_spark.packed import packed_changes, unpacked
 
 _TYPES = {
     "_epoch": pa.int64(), "_batch": pa.string(), "_index": pa.int32(), "_op": pa.string(), "_ts": pa.int64(),
@@ -27,24 +24,6 @@ def decoded_schema(decoding: Decoding, meta: Sequence[str] = META) -> pa.Schema:
     """Columns of the decoded rows: META or some of it, then c0, c1, …"""
     typed = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(decoding.columns)]
     return pa.schema([(name, _TYPES[name]) for name in meta] + typed)
-
-
-def mirror_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """Row changes for a mirror table. Truncates are left out; an update that changes the key becomes a delete of the
-    old key and a create of the new one, at the same position."""
-    return _decoded(raw, decoding, MirrorDecoder)
-
-
-def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """One row for each change, truncates too: the columns from after, or from before for a delete."""
-    return _decoded(raw, decoding, AppendDecoder)
-
-
-def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return decoded(unpacked(batches), decoding, decoder)
-
-    return map_in_arrow(packed_changes(raw), decode, decoded_schema(decoding))
 
 
 def decoded(

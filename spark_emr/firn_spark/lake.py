@@ -33,10 +33,10 @@ from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
+from firn_spark.frames import raw_changes, span_in
 from firn_spark.memory import KEEP
-from firn_spark.read import SealedBatch, raw_changes
+from firn_spark.read import SealedBatch
 from firn_spark.rejects import refused
-from firn_spark.span import span_in
 from firn_spark.table_job import TableJob
 
 

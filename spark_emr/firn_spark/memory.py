@@ -21,7 +21,8 @@ from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan,
 from firn.jobs.progress import EPOCH
 from firn.streams.names import TableName, quoted
 from firn_spark import fence
-from firn_spark.columns import arrow_type, spark_schema
+from firn_spark.arrow import spark_schema
+from firn_spark.columns import arrow_type
 from firn_spark.evolve import FACTS_METADATA, Table, Tables
 from firn_spark.folding import order_of, plain, same_key
 from firn_spark.retype import finish, retype

@@ -13,8 +13,8 @@ from firn_spark.deciding import Shape
 from firn_spark.deletes import Places, by_file
 from firn_spark.evolve import HELD_IDS, HELD_METADATA, Table, Tables
 from firn_spark.folding import fold_changes, plain, same_key
+from firn_spark.frames import changes_in
 from firn_spark.memory import Memory
-from firn_spark.packed import changes_in
 
 TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "

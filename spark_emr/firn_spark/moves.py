@@ -21,7 +21,8 @@ from firn.changes.positions import WIDTH
 from firn.changes.types import Column as TableColumn
 from firn.jobs.planning import HELD, POSITION, TIME
 from firn.streams.names import quoted
-from firn_spark.columns import arrow_type, spark_schema
+from firn_spark.arrow import spark_schema
+from firn_spark.columns import arrow_type
 from firn_spark.deciding import Shape, folded_schema
 from firn_spark.evolve import Table
 from firn_spark.folding import plain, same_key

@@ -4,15 +4,11 @@ Spark moves, keeps and counts rows one by one, which costs it more than decoding
 some thousand changes as one Arrow record batch, in the bytes that Arrow reads without a copy.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
-
-from firn_spark.arrow import map_in_arrow
 
 # Staged columns as they are, in the batch's order (docs/architecture.md, "The staged batch").
 STAGED = {
@@ -95,19 +91,3 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.column(0):
             yield pa.ipc.read_record_batch(row.as_buffer(), CHANGES)
-
-
-def packed_changes(raw: DataFrame) -> DataFrame:
-    """The column `changes` of the rows of `raw` (PACKED) that have one."""
-    return raw.where(f.col("changes").isNotNull()).select("changes")
-
-
-def changes_in(raw: DataFrame, names: Sequence[str] = tuple(CHANGES.names)) -> DataFrame:
-    """The changes of `raw` (PACKED) as rows, with these columns of CHANGES."""
-    wanted = list(names)
-
-    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for changes in unpacked(batches):
-            yield changes.select(wanted)
-
-    return map_in_arrow(packed_changes(raw), unpack, pa.schema([CHANGES.field(name) for name in wanted]))

@@ -1,25 +1,20 @@
-"""Sealed staged batches as one DataFrame of raw changes (packed.py), with what they say about their tables.
+"""Staged objects as raw changes (packed.py), with what they say about their tables: fetched, read and placed, by
+executors, readers and the job's own process alike."""
 
-Executors fetch the objects themselves with obstore, so that file://, s3:// and gs:// need no Hadoop file system.
-"""
-
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
 from firn.changes.placing import PLACED_BY, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
-from firn.staging.store import Store, get, open_store
-from firn_spark.arrow import map_in_arrow
-from firn_spark.packed import CHANGES, PACKED, STAGED, Packer
+from firn.staging.store import Store, get
+from firn_spark.packed import CHANGES, STAGED
 
 _FETCHES_AT_ONCE = 8
-_BYTES_PER_TASK = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -31,29 +26,6 @@ class SealedBatch:
     batch: str
     path: str
     bytes: int
-
-
-def raw_changes(
-    spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order, *, whole: bool = True
-) -> DataFrame:
-    """All changes of the batches and what they say, columns packed.PACKED. Fails if an object is missing or broken:
-    acknowledged data is never skipped. `whole` False: objects that have expired are left out, of what is long
-    committed."""
-    cores = spark.sparkContext.defaultParallelism
-    size = sum(batch.bytes for batch in batches)
-    tasks = max(1, min(len(batches), max(cores, size // _BYTES_PER_TASK)))
-    sealed = tuple(batches)
-
-    def read(places: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
-        packer = Packer()
-        for batch, body in bodies(open_store(staging), staging, mine, whole=whole):
-            packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
-            if packer.full:
-                yield packer.packed()
-        yield packer.packed()
-
-    return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, PACKED)
 
 
 def bodies(

@@ -32,9 +32,9 @@ from firn_spark.commit import print_line
 from firn_spark.evolve import INFERRED_AS, Table
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
+from firn_spark.frames import raw_changes
 from firn_spark.lake import batches_of
 from firn_spark.memory import SUFFIX, spark_type
-from firn_spark.read import raw_changes
 from firn_spark.table_job import TableJob
 
 CHECK: Final = "__check"

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from firn.jobs.rejects import KEPT
-from firn_spark.packed import changes_in
+from firn_spark.frames import changes_in
 
 _STAGED = ("epoch", "batch", "index", "generation", "pos", *KEPT, "schema_id")
 

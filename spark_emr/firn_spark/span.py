@@ -1,33 +1,19 @@
 """What raw changes say about their source's time, told on the executors by the rule of firn.jobs.quarantine."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit, span_of
-from firn_spark.arrow import map_in_arrow
-from firn_spark.packed import packed_changes, unpacked
 
-_SPANS = pa.schema({"top": pa.binary(), "newest": pa.int64(), "low": pa.binary(), "low_ts": pa.int64()})
-
-
-def span_in(raw: DataFrame, high: High | None) -> Span:
-    """The span of all changes of `raw` (columns packed.PACKED). One Spark job, of which a few rows come back."""
-
-    def spans(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for changes in unpacked(batches):
-            yield span_row(changes, high)
-
-    rows = map_in_arrow(packed_changes(raw), spans, _SPANS).collect()
-    return together([_span(row.asDict()) for row in rows])
+SPANS = pa.schema({"top": pa.binary(), "newest": pa.int64(), "low": pa.binary(), "low_ts": pa.int64()})
 
 
 def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
     """The same for changes (packed.CHANGES) that are in this process."""
-    return together([_span(row) for changes in batches for row in span_row(changes, high).to_pylist()])
+    return together([of_row(row) for changes in batches for row in span_row(changes, high).to_pylist()])
 
 
 def together(spans: Sequence[Span]) -> Span:
@@ -39,13 +25,14 @@ def together(spans: Sequence[Span]) -> Span:
     )
 
 
-def _span(row: Mapping[str, Any]) -> Span:
+def of_row(row: Mapping[str, Any]) -> Span:
+    """A row of SPANS as a Span."""
     top = None if row["top"] is None else bytes(row["top"])
     return Span(top, row["newest"], None if row["low"] is None else (bytes(row["low"]), row["low_ts"]))
 
 
 def span_row(changes: pa.RecordBatch, high: High | None) -> pa.RecordBatch:
-    """The span of some changes as one row of _SPANS: quarantine.span_of by columns."""
+    """The span of some changes as one row of SPANS: quarantine.span_of by columns."""
     pos, ts = changes["pos"], changes["ts"]
     told = pc.and_(pc.is_valid(pos), pc.and_(pc.is_valid(ts), pc.is_valid(changes["order"])))
     told = pc.and_(told, pc.is_in(changes["connector"], value_set=pa.array(IN_TIME)))
@@ -63,4 +50,4 @@ def span_row(changes: pa.RecordBatch, high: High | None) -> pa.RecordBatch:
         low = found.low
     row = {"top": pc.max(there["pos"]).as_py(), "newest": pc.max(above["ts"]).as_py()}
     row |= {"low": low[0] if low else None, "low_ts": low[1] if low else None}
-    return pa.RecordBatch.from_pylist([row], _SPANS)
+    return pa.RecordBatch.from_pylist([row], SPANS)

@@ -24,12 +24,12 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, delta, lookup, mirror, moves
 from firn_spark.deciding import Shape, decide, there
-from firn_spark.decode import append_changes, mirror_changes
 from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
+from firn_spark.frames import append_changes, mirror_changes
 from firn_spark.memory import Memory, name_in
 from firn_spark.rejects import rejected
 from firn_spark.retype import finish, retype

@@ -10,7 +10,7 @@ from firn.changes.positions import WIDTH
 from firn.changes.rows import READ, Decoding, MirrorDecoder
 from firn_spark.decode import decoded as decoded_batches
 from firn_spark.decode import decoded_schema
-from firn_spark.driver import lookup
+from firn_spark.driver import values
 
 META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
 _TOLD = (*META, "_unavail", "_code")
@@ -47,7 +47,7 @@ def decoded(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[pa.Record
 
 
 def _can_be_looked_up(decoding: Decoding) -> bool:
-    return bool(decoding.key) and all(decoding.columns[i].type.name in lookup.RANGED for i in decoding.key)
+    return bool(decoding.key) and all(decoding.columns[i].type.name in values.RANGED for i in decoding.key)
 
 
 def _is_plain(batch: pa.RecordBatch, decoding: Decoding) -> bool:

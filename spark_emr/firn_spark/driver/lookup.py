@@ -28,14 +28,13 @@ MOST_ROWS = 500_000  # of a look-up without keys
 _AT_ONCE = 8
 _MOST_RUNS = 16  # of a row group that is searched rather than looked through
 T = TypeVar("T")
-RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
     outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
-    each of their columns (types in RANGED, no nulls), of which each combination is looked for."""
+    each of their columns (types in values.RANGED, no nulls), of which each combination is looked for."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
@@ -51,29 +50,25 @@ class Wanted:
 
     @cached_property
     def values(self) -> list[pa.Array]:
-        """The values of each of the key's columns of a type in RANGED, each once."""
+        """The values of each of the key's columns of a type in values.RANGED, each once."""
         if self.some is not None:
             return [one.cast(values.plain_type(column.type)) for one, column in zip(self.some, self.key, strict=True)]
         return [
             pa.array({key[i] for key in self.keys or ()}, values.plain_type(column.type))
-            if column.type.name in RANGED
+            if column.type.name in values.RANGED
             else pa.nulls(0)
             for i, column in enumerate(self.key)
         ]
 
 
 @dataclass(frozen=True)
-class _File:
-    path: str
-    deletes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Files:
-    """The files of one snapshot that may hold the wanted rows, and what they weigh."""
+    """The data files of one snapshot that may hold the wanted rows, and the delete files that may name rows of them. A
+    position delete names its data file, so that which belong together need not be asked."""
 
     wanted: Wanted
-    files: Sequence[_File] = ()
+    files: Sequence[str] = ()
+    deletes: Sequence[str] = ()
 
 
 @dataclass
@@ -109,28 +104,30 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
     for condition in _conditions(spark, table, wanted):
         scan = scan.filter(condition)
     tasks = scan.planFiles()
-    found: dict[str, _File] = {}
-    weights: dict[str, int] = {}
+    found: list[str] = []
+    gone = java_class(spark, "java.util.HashSet")()  # every task names all its delete files: too many to ask for each
     rows = 0
+    most = MOST_ROWS if wanted.every else MOST_SCANNED
     try:
         iterator = tasks.iterator()
         while iterator.hasNext():
             task = iterator.next()
             file = task.file()
-            gone = task.deletes()
-            deletes = [_delete_file(gone.get(i)) for i in range(gone.size())]
-            path, _ = _parquet(file)
-            found[path] = _File(path, tuple(name for name, _ in deletes))
-            weights |= dict(deletes)
+            gone.addAll(task.deletes())
+            found.append(_parquet(file)[0])
             rows += file.recordCount()
-            if sum(weights.values()) > MOST_BYTES or len(found) + len(weights) > MOST_FILES:
-                raise Unfit(f"more than {MOST_FILES} files or {MOST_BYTES} bytes of deletes to look through")
-            most = MOST_ROWS if wanted.every else MOST_SCANNED
+            if len(found) > MOST_FILES:
+                raise Unfit(f"more than {MOST_FILES} files to look through")
             if rows > most:
                 raise Unfit(f"more than {most} rows to look at")
     finally:
         tasks.close()
-    return Files(wanted, [found[path] for path in sorted(found)])
+    if gone.size() > MOST_FILES:
+        raise Unfit(f"more than {MOST_FILES} files of deletes to look through")
+    weights = dict(map(_delete_file, gone))
+    if sum(weights.values()) > MOST_BYTES:
+        raise Unfit(f"more than {MOST_BYTES} bytes of deletes to look through")
+    return Files(wanted, sorted(set(found)), sorted(weights))
 
 
 def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
@@ -162,16 +159,14 @@ def _each(files: Files, one: Callable[[pq.ParquetFile, str, Collection[int]], T]
     """What `one` makes of each file, its path and the rows of it that are deleted."""
     if not files.files:
         return []
-    objects = Objects(files.files[0].path)
+    objects = Objects(files.files[0])
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         gone: dict[str, set[int]] = {}
-        names = sorted({name for one in files.files for name in one.deletes})
-        for paths, places in pool.map(lambda name: _deletes(objects, name), names):
+        for paths, places in pool.map(lambda name: _deletes(objects, name), files.deletes):
             for path, place in zip(paths, places, strict=True):
                 gone.setdefault(path, set()).add(place)
         try:
-            of = pool.map(lambda file: one(objects.open(file.path), file.path, gone.get(file.path, ())), files.files)
-            return list(of)
+            return list(pool.map(lambda path: one(objects.open(path), path, gone.get(path, ())), files.files))
         except pa.ArrowException as error:
             raise Unfit(f"a file that can't be read as its table: {str(error).splitlines()[0]}") from error
 
@@ -274,7 +269,7 @@ def _candidates(wanted: Wanted, group: _Group) -> pa.Array | None:
     """The rows that have wanted values in each column of the key; None if no column can tell."""
     mask = None
     for some, kind in zip(wanted.values, wanted.key, strict=True):
-        if kind.type.name not in RANGED or (data := group.column(kind.name)) is None:
+        if kind.type.name not in values.RANGED or (data := group.column(kind.name)) is None:
             continue
         typed = values.plain_type(kind.type)
         plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
@@ -372,7 +367,7 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
     for some, column in zip(wanted.values, wanted.key, strict=True) if not wanted.every else ():
-        if column.name in there and column.type.name in RANGED and len(some) and not some.null_count:
+        if column.name in there and column.type.name in values.RANGED and len(some) and not some.null_count:
             ends = pc.min_max(some)
             yield expressions.greaterThanOrEqual(column.name, ends["min"].as_py())
             yield expressions.lessThanOrEqual(column.name, ends["max"].as_py())

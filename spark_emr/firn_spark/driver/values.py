@@ -13,6 +13,7 @@ import pyarrow as pa
 from firn.changes.types import Type
 from firn_spark.columns import arrow_type
 
+RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
 _PLAIN = {
     "timestamp": pa.int64(),
     "timestamptz": pa.int64(),
