@@ -32,12 +32,13 @@ class Data:
 
 
 class Bench:
-    """One suite's run. `quick`: a hundredth of the sizes and one run, to see that everything works."""
+    """One suite's run. `quick`: a hundredth of the sizes and one run, to see that everything works. `runs`: how often
+    each case is run, 3 as a rule."""
 
-    def __init__(self, suite: Suite, quick: bool) -> None:
+    def __init__(self, suite: Suite, quick: bool, runs: int | None = None) -> None:
         self.suite = suite
         self.quick = quick
-        self.runs = 1 if quick else 3
+        self.runs = runs or (1 if quick else 3)
         suite.quick = quick
 
     def size(self, number: int) -> int:
@@ -68,12 +69,12 @@ class Bench:
         shutil.rmtree(work, ignore_errors=True)
         return found
 
-    def cold(self, group: str, who: str, data: Data, *more: object) -> Case:
+    def cold(self, group: str, who: str, data: Data, runs: int | None = None) -> Case:
         """A case of benchmarks.cold: a process a run, from the start of Spark on."""
         sized = (*data.arguments, "--rows", data.rows)
         prepared = measuring.run("firn", "benchmarks.cold", "prepare", *sized)
         assert prepared.code == 0, prepared.text
-        ran = [self._looked("benchmarks.cold", who, *sized, "--run", n, *more) for n in range(self.runs)]
+        ran = [self._looked("benchmarks.cold", who, *sized, "--run", n) for n in range(runs or self.runs)]
         return self._case(group, who, ran, data, True)
 
     def many(self, group: str, who: str, events: Path, tables: int) -> Case:
@@ -119,6 +120,8 @@ class Bench:
             right = bool(runs) and all(
                 (line.get("digest") or reference.digest_of(line["table"])) == wanted for line in runs
             )
+        if len(runs) == 1:
+            note = f"{note}; one run" if note else "one run"
         return self.add(Case(group, who, [_kept(line) for line in runs], right, note, data.count), ran)
 
     def add(self, case: Case, ran: Sequence[measuring.Ran]) -> Case:

@@ -19,9 +19,9 @@ HEAD = """\
 
     Made by `make bench` (`make bench SUITE=commit` for one suite, `make bench QUICK=1` to see that it works). Events
     are Debezium's, 70 % updates, 20 % creates, 10 % deletes; the table has six columns and about 110 bytes a row
-    (`benchmarks/workload.py`). Times are medians of three runs; CPU seconds and peak memory are those of all processes
-    of a case, peak memory the greatest sum of their resident sets. Every table is read back by another engine and
-    compared, row for row by a hash, with what DuckDB says it must be (`benchmarks/reference.py`).
+    (`benchmarks/workload.py`). Times are medians of three runs where nothing else is said; CPU seconds and peak memory
+    are those of all processes of a case, peak memory the greatest sum of their resident sets. Every table is read back
+    by another engine and compared, row for row by a hash, with what DuckDB says it must be (`benchmarks/reference.py`).
 
     A warm session has run the same once before. Firn reads staged batches, which ingest wrote as Parquet, decodes the
     row images, folds, looks up, remembers deletes and commits; MERGE reads the same events as NDJSON files with their
