@@ -22,6 +22,7 @@ def main() -> int:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("suites", nargs="*", metavar="SUITE", help=f"of: {', '.join(SUITES)}")
     arguments.add_argument("--runs", type=int, help="instead of 3, of which the medians are told")
+    arguments.add_argument("--own", action="store_true", help="Firn and the floors alone, without the others")
     arguments.add_argument("--quick", action="store_true", help="small sizes, one run: does everything work?")
     arguments.add_argument("--render", action="store_true", help="only write the page again")
     given = arguments.parse_args()
@@ -34,7 +35,7 @@ def main() -> int:
     for name in [] if given.render else given.suites or SUITES:
         suite = Suite(name, (SUITES[name].__doc__ or "").strip())
         print(f"{name}: {suite.about}", flush=True)
-        SUITES[name](Bench(suite, given.quick, given.runs))
+        SUITES[name](Bench(suite, given.quick, given.runs, own=given.own))
         (results / f"{name}.json").write_text(json.dumps(suite.json(), indent=1) + "\n")
         failed += [must.text for must in suite.musts if not must.held]
         # A peer that is wrong is wrong in the page; only Firn's own mistakes and the reference's fail the run.

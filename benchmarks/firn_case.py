@@ -17,6 +17,7 @@ from firn.changes.types import Column, Type
 from firn.jobs.planning import POSITION, TIME
 from firn.staging import configs, cuts, epochs, ingest
 from firn.staging.store import open_store
+from firn.streams.caps import Caps
 from firn.streams.names import TableName
 from firn_spark import commit
 from firn_spark.evolve import MIRROR_METADATA, Tables
@@ -36,6 +37,7 @@ streams:
 """
 LOADED = datetime(2026, 1, 1, tzinfo=UTC)
 STAGED = datetime(2026, 11, 21, tzinfo=UTC)
+_NO_CAPS = Caps(10**12, 10**12)  # all in one epoch, however much it is
 EVENTS_A_REQUEST = 2_500  # 10 M events are 4,000 batches; an epoch holds 5,000
 
 
@@ -54,7 +56,7 @@ def stage(name: str, bodies: Iterator[Iterator[bytes]], config: str = CONFIG) ->
                 answer = ingest.accept(store, known, STREAM, body, now=now)
                 assert not answer.rejected, answer
             now += timedelta(seconds=1)
-            found = epochs.candidates(store, STREAM, now, above=cuts.newest(store, STREAM))
+            found = epochs.candidates(store, STREAM, now, above=cuts.newest(store, STREAM), caps=_NO_CAPS)
             assert epochs.seal(store, STREAM, found, now=now, config=known.sha, nonce=str(found.next_n))
         making.rename(folder)
     return folder

@@ -14,6 +14,7 @@ COLOURS = ("#0b7285", "#e8590c", "#5f3dc4", "#2b8a3e", "#c2255c", "#868e96")
 def line_plot(plot: Plot) -> str:
     """The plot as one SVG document."""
     lines = {name: [(x, y) for x, y in line if y == y] for name, line in plot.lines.items()}  # NaN: not measured
+    lines = {name: line for name, line in lines.items() if line}
     points = [point for line in lines.values() for point in line]
     if not points:
         return ""

@@ -27,7 +27,7 @@ from firn_spark import session as sessions
 from firn_spark.at_once import at_once
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
-from firn_spark.driver.readers import Spread, cores, readers
+from firn_spark.driver.readers import Reading, Spread, cores, readers
 from firn_spark.driver.staged import Held, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Tables
@@ -61,6 +61,7 @@ class SparkLake:
         self._warehouse = warehouse
         self._catalog_uri = catalog_uri
         self._given = spark
+        self._early: tuple[list[SealedBatch], Order, Reading] | None = None
 
     @cached_property
     def _spark(self) -> SparkSession:
@@ -69,6 +70,11 @@ class SparkLake:
     @cached_property
     def _tables(self) -> Tables:
         return Tables(self._spark)
+
+    def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
+        """Readers read while Spark starts."""
+        if small(epochs, self._driver_events) and _for_readers(epochs):
+            self._reading(epochs, Order(settings.generation, settings.order_by))
 
     def state(self, table: TableName) -> TableState | None:
         """The table as the catalog has it now; None if there is none."""
@@ -108,12 +114,26 @@ class SparkLake:
 
     def _read(self, epochs: Mapping[int, Epoch], order: Order) -> Staged | None:
         """The changes of a range that is for the driver, by the readers if they are many; None if it is not for it."""
-        if sum(epoch.events for epoch in epochs.values()) <= ALONE or cores() == 1:
+        if not _for_readers(epochs):
             return Held(self._store, self._staging, [(batches_of(epochs), order)], whole=True)
         try:
-            return readers().read(self._staging, batches_of(epochs), order)
+            return self._reading(epochs, order).held()
         except Unfit:
             return None
+        finally:
+            self._early = None
+
+    def _reading(self, epochs: Mapping[int, Epoch], order: Order) -> Reading:
+        """What reads these epochs: begun before, if they are those that were expected."""
+        batches = batches_of(epochs)
+        if self._early is not None:
+            expected, by, reading = self._early
+            if expected == batches and by == order:
+                return reading
+            reading.drop()
+        reading = readers().begin(self._staging, batches, order)
+        self._early = batches, order, reading
+        return reading
 
     def _by_spark(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
         order = Order(settings.generation, settings.order_by)
@@ -196,6 +216,10 @@ class SparkRange:
     def close(self) -> None:
         """Let go of the persisted rows."""
         self._raw.unpersist()
+
+
+def _for_readers(epochs: Mapping[int, Epoch]) -> bool:
+    return cores() > 1 and sum(epoch.events for epoch in epochs.values()) > ALONE
 
 
 def batches_of(sealed: Mapping[int, Epoch]) -> list[SealedBatch]:

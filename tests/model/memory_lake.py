@@ -264,6 +264,9 @@ class MemoryLake:
         self.store = store
         self.catalog = catalog
 
+    def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
+        """Nothing here takes long."""
+
     def state(self, table: TableName) -> TableState | None:
         """The table as the catalog has it now; None if there is none."""
         found = self.catalog.load(table)

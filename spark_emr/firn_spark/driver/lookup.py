@@ -25,7 +25,6 @@ MOST_SCANNED = 100_000_000  # rows whose keys are looked at
 MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
-_AT_ONCE = 8
 _MOST_RUNS = 16  # of a row group that is searched rather than looked through
 T = TypeVar("T")
 
@@ -160,7 +159,7 @@ def _each(files: Files, one: Callable[[pq.ParquetFile, str, Collection[int]], T]
     if not files.files:
         return []
     objects = Objects(files.files[0])
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(objects.at_once) as pool:
         gone: dict[str, set[int]] = {}
         for paths, places in pool.map(lambda name: _deletes(objects, name), files.deletes):
             for path, place in zip(paths, places, strict=True):
@@ -233,11 +232,21 @@ class _Group:
 
     def is_below(self, name: str, low: bytes) -> bool:
         """Whether the file's statistics say so of all values of a column of bytes, but for nulls."""
+        told = self._statistics(name)
+        return told is not None and bytes(told.max) < low
+
+    def ends(self, name: str) -> tuple[int, int] | None:
+        """The least and the greatest value of a column of whole numbers; None if the file doesn't tell, or of others:
+        texts may be cut short there."""
+        told = self._statistics(name)
+        return (told.min, told.max) if told is not None and isinstance(told.min, int) else None
+
+    def _statistics(self, name: str) -> Any:
         group = self._file.metadata.row_group(self._number)
         chunks = (group.column(i) for i in range(group.num_columns))
         chunk = next((one for one in chunks if one.path_in_schema == self._names[name]), None)
         told = chunk.statistics if chunk is not None else None
-        return told is not None and bool(told.has_min_max) and bytes(told.max) < low
+        return told if told is not None and told.has_min_max else None
 
     def column(self, name: str) -> pa.ChunkedArray | None:
         """Its values; None if the file has no such column."""
@@ -269,23 +278,28 @@ def _candidates(wanted: Wanted, group: _Group) -> pa.Array | None:
     """The rows that have wanted values in each column of the key; None if no column can tell."""
     mask = None
     for some, kind in zip(wanted.values, wanted.key, strict=True):
-        if kind.type.name not in values.RANGED or (data := group.column(kind.name)) is None:
+        if kind.type.name not in values.RANGED:
+            continue
+        if (ends := group.ends(kind.name)) is not None:
+            some = _within(some, *ends)
+            if not len(some):  # the column need not be read
+                return pa.array([], pa.int64())
+        if (data := group.column(kind.name)) is None:
             continue
         typed = values.plain_type(kind.type)
         plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
         if len(wanted.key) == 1 and (runs := _runs(plain)) is not None:
             return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])
-        told = pc.is_in(plain, value_set=_within(some, plain))
+        told = pc.is_in(plain, value_set=some)
         mask = told if mask is None else pc.and_(mask, told)
         if not pc.any(mask).as_py():
             break
     return None if mask is None else pc.indices_nonzero(mask).cast(pa.int64())
 
 
-def _within(some: pa.Array, column: pa.Array) -> pa.Array:
-    """Those of the values that the column's range has: a small set is looked into faster than a large one."""
-    ends = pc.min_max(column)
-    inside = pc.and_(pc.greater_equal(some, ends["min"]), pc.less_equal(some, ends["max"]))
+def _within(some: pa.Array, low: Any, high: Any) -> pa.Array:
+    """Those of the values that are in a range: a small set is looked into faster than a large one."""
+    inside = pc.and_(pc.greater_equal(some, low), pc.less_equal(some, high))
     return some.filter(pc.fill_null(inside, True))  # a null may be wanted, and be there
 
 
@@ -303,7 +317,7 @@ def _runs(column: pa.Array) -> list[tuple[int, int]] | None:
 
 def _searched(some: pa.Array, run: pa.Array, first: int) -> pa.Array:
     """Where some of the values are, of a run that begins at the place `first`."""
-    inside = some.filter(pc.and_(pc.greater_equal(some, run[0]), pc.less_equal(some, run[-1])))
+    inside = _within(some, run[0], run[-1])
     places = pc.search_sorted(run, inside).cast(pa.int64())
     return pc.add(places.filter(pc.equal(run.take(places), inside)), first)
 

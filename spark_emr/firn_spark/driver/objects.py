@@ -1,5 +1,6 @@
 """Files of a table, where its snapshots say they are: opened and written without the JVM."""
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -7,6 +8,8 @@ import pyarrow.parquet as pq
 
 from firn.staging.store import ObjectFile, open_store, put
 from firn_spark.fence import LostRace
+
+_REQUESTS_AT_ONCE = 8
 
 
 class Objects:
@@ -16,6 +19,11 @@ class Objects:
         scheme, _, rest = location.partition("://")
         self._root = f"{scheme}://{rest.partition('/')[0]}/"
         self._store = None if location.startswith(("file:", "/")) else open_store(self._root)
+
+    @property
+    def at_once(self) -> int:
+        """How many files are best read at once: what is far away is waited for, what is here is computed."""
+        return _REQUESTS_AT_ONCE if self._store is not None else os.cpu_count() or 1
 
     def open(self, location: str) -> pq.ParquetFile:
         """Raises LostRace if maintenance removed the file since its snapshot was read, StorageUnavailable."""

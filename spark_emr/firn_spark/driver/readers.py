@@ -7,8 +7,8 @@ They start with the first range that needs them and stay until the job ends; the
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from functools import lru_cache, partial
 from itertools import count
 from tempfile import TemporaryDirectory
@@ -48,22 +48,24 @@ class Readers:
         self._numbers = count(1)
         self._lock = threading.Lock()
 
-    def read(self, staging: str, batches: Sequence[SealedBatch], order: Order) -> "Spread":
-        """The changes of some batches. Raises as read.raw_changes, and Unfit if there is too much of them or a process
-        died of them."""
+    def begin(self, staging: str, batches: Sequence[SealedBatch], order: Order) -> "Reading":
+        """Begin to read some batches, and don't wait for it. Never raises."""
         with self._lock:
-            number = next(self._numbers)
             self._pools = self._pools or [_process() for _ in range(self._processes)]
-            pools = self._pools
+            pools, number = self._pools, next(self._numbers)
+        shares = _shares(batches, len(pools))
         try:
-            said = _asked(
-                (pool, partial(_read, number, staging, share, order, self._most_held))
-                for pool, share in zip(pools, _shares(batches, len(pools)), strict=True)
-            )
-        except BrokenExecutor:
-            self.stop()
-            raise Unfit("a process that reads died") from None
-        return Spread(self, pools, number, said)
+            begun = [
+                pool.submit(partial(_read, number, staging, share, order, self._most_held))
+                for pool, share in zip(pools, shares, strict=True)
+            ]
+        except BrokenExecutor:  # one died since it was last asked
+            begun = []
+        return Reading(self, pools, number, begun)
+
+    def read(self, staging: str, batches: Sequence[SealedBatch], order: Order) -> "Spread":
+        """The changes of some batches. Raises as Reading.held."""
+        return self.begin(staging, batches, order).held()
 
     def stop(self) -> None:
         """End the processes; the next range starts new ones."""
@@ -77,6 +79,33 @@ class Readers:
 def readers() -> Readers:
     """Those of this process: one for each core."""
     return Readers(min(cores(), _MOST))
+
+
+class Reading:
+    """A range that is being read."""
+
+    def __init__(
+        self, owner: Readers, pools: Sequence[ProcessPoolExecutor], number: int, begun: Sequence[Future[Said]]
+    ) -> None:
+        self._owner = owner
+        self._pools = pools
+        self._number = number
+        self._begun = begun
+
+    def held(self) -> "Spread":
+        """Its changes. Raises as read.raw_changes, and Unfit if there is too much of them or a process died."""
+        try:
+            said = [one.result() for one in self._begun]
+        except BrokenExecutor:
+            said = []
+        if not said:
+            self._owner.stop()
+            raise Unfit("a process that reads died")
+        return Spread(self._owner, self._pools, self._number, said)
+
+    def drop(self) -> None:
+        """It is not wanted."""
+        _forgotten(self._pools, self._number)
 
 
 class Spread(Said):
@@ -117,15 +146,12 @@ class Spread(Said):
 
     def close(self) -> None:
         """Let go of the changes."""
-        for pool in self._pools:
-            try:
-                pool.submit(_forget, self._number)
-            except RuntimeError:  # it was stopped, or died
-                continue
+        _forgotten(self._pools, self._number)
 
     def _each(self, ask: Callable[..., T], *arguments: Any) -> list[T]:
         try:
-            return _asked((pool, partial(ask, self._number, *arguments)) for pool in self._pools)
+            begun = [pool.submit(partial(ask, self._number, *arguments)) for pool in self._pools]
+            return [one.result() for one in begun]
         except (BrokenExecutor, RuntimeError) as error:
             if not isinstance(error, BrokenExecutor) and "shutdown" not in str(error):
                 raise
@@ -133,9 +159,12 @@ class Spread(Said):
             raise Unfit("a process that reads died") from None
 
 
-def _asked(questions: Iterator[tuple[ProcessPoolExecutor, Callable[[], T]]]) -> list[T]:
-    begun = [pool.submit(question) for pool, question in questions]
-    return [one.result() for one in begun]
+def _forgotten(pools: Sequence[ProcessPoolExecutor], number: int) -> None:
+    for pool in pools:
+        try:
+            pool.submit(_forget, number)
+        except RuntimeError:  # it was stopped, or died
+            continue
 
 
 def _shares(batches: Sequence[SealedBatch], number: int) -> list[list[SealedBatch]]:

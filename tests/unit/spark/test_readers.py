@@ -7,8 +7,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,8 +20,12 @@ from firn.changes.placing import Order
 from firn.changes.rows import Decoding
 from firn.changes.types import parse_declared
 from firn.errors import TransientError
-from firn.staging.batch import BatchMeta, write_batch
+from firn.staging.batch import FORMAT, BatchMeta, write_batch
+from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.store import open_store, put_if_absent
+from firn.streams.config import StreamConfig
+from firn_spark import lake
+from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.readers import Readers
 from firn_spark.driver.staged import Held
 from firn_spark.driver.unfit import Unfit
@@ -153,6 +158,9 @@ JOB = """
 import sys, time
 from tests.unit.spark.test_readers import pids, stage
 from firn.changes.placing import Order
+from firn.streams.config import StreamConfig
+from firn_spark import lake
+from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.readers import Readers
 from pathlib import Path
 if __name__ == "__main__":
@@ -203,3 +211,47 @@ def test_what_is_alike_in_all_changes_comes_back_as_it_was(tmp_path: Path, count
     batch = SealedBatch(1, 0, "bank.0", "staged/0", len(body))
     held = Held(open_store(url), url, [([batch], Order())], whole=True)
     assert held.of(["s.same"]).columns.equals(rows_of(batch, body, Order())[0])
+
+
+def test_one_that_died_while_nothing_was_asked_is_noticed(tmp_path: Path, readers: Readers) -> None:
+    url, batches = stage(tmp_path)
+    readers.read(url, batches, Order()).close()
+    begun = pids(readers)
+    os.kill(begun[0], signal.SIGKILL)
+    while alive(begun[0]):
+        time.sleep(0.01)
+    time.sleep(0.2)
+    with pytest.raises(Unfit, match="died"):
+        readers.begin(url, batches, Order()).held()
+    assert readers.begin(url, batches, Order()).held().of(["s.plain"]).count == 60
+
+
+@pytest.mark.parametrize(
+    ("events", "most", "begins"),
+    [(ALONE, None, 0), (ALONE + 1, None, 1), (MOST_EVENTS + 1, None, 0), (ALONE + 1, 0, 0)],
+)
+def test_a_large_range_is_read_as_soon_as_it_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, events: int, most: int | None, begins: int
+) -> None:
+    begun: list[str] = []
+
+    def begin(staging: str, batches: Sequence[SealedBatch], order: Order) -> Any:
+        begun.append(f"{len(batches)} of {order.generation}")
+        return SimpleNamespace(held=lambda: "held", drop=lambda: begun.append("dropped"))
+
+    monkeypatch.setattr(lake, "readers", lambda: SimpleNamespace(begin=begin))
+    monkeypatch.setattr(lake, "cores", lambda: 2)
+    url = f"file://{tmp_path}"
+    one = lake.SparkLake(open_store(url), url, "file:///nowhere", "sqlite:////nowhere", driver_events=most)
+    batch = EpochBatch("bank.0", "staged/0", 1_000, events)
+    epoch = Epoch(FORMAT, "bank", 1, "n", "2026-03-01T12:30:00.000Z", "sha", [batch], {"s.plain": events})
+    settings = StreamConfig("bank", ())
+    one.expect(settings, {1: epoch})
+    assert begun == ["1 of 0"] * begins
+    if begins:
+        assert one._read({1: epoch}, Order()) == "held"
+        assert begun == ["1 of 0"]
+        # Another range than the one that was expected.
+        one.expect(settings, {1: epoch})
+        assert one._read({2: epoch}, Order(3)) == "held"
+        assert begun == ["1 of 0", "1 of 0", "dropped", "1 of 3"]

@@ -46,6 +46,9 @@ class Range(Protocol):
 class Lake(Protocol):
     """The tables, and a way to bring changes into them."""
 
+    def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
+        """These epochs are going to be opened, most likely: what takes long may begin before anything else is asked."""
+
     def state(self, table: TableName) -> TableState | None:
         """The table as the catalog has it now; None if there is none. Raises what the catalog raises."""
 

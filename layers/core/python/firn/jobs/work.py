@@ -101,6 +101,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     if settings is None:
         raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
+    lake.expect(settings, mine)
     touched = _touched(settings, mine)
     known_to = (*before.tables, *before.quarantined, *before.progress) if before else ()
     names = {*touched, *map(TableName.parse, known_to)}
