@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from functools import lru_cache, partial
 from itertools import count
 from tempfile import TemporaryDirectory
@@ -20,15 +20,18 @@ from firn.changes.placing import Order
 from firn.changes.rows import Decoding
 from firn.errors import TransientError
 from firn.jobs.quarantine import High, Span
+from firn.jobs.staged import once
 from firn.staging.store import open_store
 from firn_spark.driver import columns
-from firn_spark.driver.staged import Change, Held, Part, Said
+from firn_spark.driver.staged import Held, Part, Said
 from firn_spark.driver.unfit import Unfit
 from firn_spark.read import SealedBatch
 from firn_spark.span import together
 
 MOST_HELD = 512 * 1024 * 1024  # bytes of changes that a process holds
 _MOST = 8  # processes
+_GONE = RuntimeError  # what a pool says to a question if its process died, or it was stopped
+_DIED = (BrokenExecutor, CancelledError)  # what becomes of the answers then
 T = TypeVar("T")
 
 
@@ -49,7 +52,7 @@ class Readers:
         self._lock = threading.Lock()
 
     def begin(self, staging: str, batches: Sequence[SealedBatch], order: Order) -> "Reading":
-        """Begin to read some batches, and don't wait for it. Never raises."""
+        """Begin to read some batches, and don't wait for it."""
         with self._lock:
             self._pools = self._pools or [_process() for _ in range(self._processes)]
             pools, number = self._pools, next(self._numbers)
@@ -59,7 +62,7 @@ class Readers:
                 pool.submit(partial(_read, number, staging, share, order, self._most_held))
                 for pool, share in zip(pools, shares, strict=True)
             ]
-        except BrokenExecutor:  # one died since it was last asked
+        except _GONE:  # one died since it was last asked
             begun = []
         return Reading(self, pools, number, begun)
 
@@ -96,8 +99,11 @@ class Reading:
         """Its changes. Raises as read.raw_changes, and Unfit if there is too much of them or a process died."""
         try:
             said = [one.result() for one in self._begun]
-        except BrokenExecutor:
+        except _DIED:
             said = []
+        except Exception:
+            self.drop()  # the other processes hold their shares
+            raise
         if not said:
             self._owner.stop()
             raise Unfit("a process that reads died")
@@ -151,19 +157,23 @@ class Spread(Said):
     def _each(self, ask: Callable[..., T], *arguments: Any) -> list[T]:
         try:
             begun = [pool.submit(partial(ask, self._number, *arguments)) for pool in self._pools]
-            return [one.result() for one in begun]
-        except (BrokenExecutor, RuntimeError) as error:
-            if not isinstance(error, BrokenExecutor) and "shutdown" not in str(error):
-                raise
+        except _GONE:
+            begun = []
+        try:
+            found = [one.result() for one in begun]
+        except _DIED:
+            found = []
+        if not found:
             self._owner.stop()
-            raise Unfit("a process that reads died") from None
+            raise Unfit("a process that reads died")
+        return found
 
 
 def _forgotten(pools: Sequence[ProcessPoolExecutor], number: int) -> None:
     for pool in pools:
         try:
             pool.submit(_forget, number)
-        except RuntimeError:  # it was stopped, or died
+        except _GONE:
             continue
 
 
@@ -204,16 +214,8 @@ def _read(number: int, staging: str, batches: Sequence[SealedBatch], order: Orde
     held = Held(open_store(staging), staging, [(batches, order)], whole=True, most=most)
     _held[number] = held
     said = Said()
-    said.counts, said.said = held.counts, _once(held.said)
+    said.counts, said.said = held.counts, once(held.said)
     return said
-
-
-def _once(said: Sequence[Change]) -> list[Change]:
-    """Each fact of an epoch as its first object tells it: most objects say the same."""
-    first: dict[Any, Change] = {}
-    for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
-        first.setdefault(tuple(value for name, value in sorted(one.items()) if name != "batch"), one)
-    return list(first.values())
 
 
 def _raw(number: int, sources: Sequence[str], above: int) -> pa.Table:

@@ -70,7 +70,7 @@ class Said:
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, int, str]] = Counter()
-        self.said: list[Change] = []
+        self.said: list[Mapping[str, Any]] = []
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:

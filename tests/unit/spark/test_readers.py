@@ -25,6 +25,7 @@ from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.store import open_store, put_if_absent
 from firn.streams.config import StreamConfig
 from firn_spark import lake
+from firn_spark.driver import readers as processes
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.readers import Readers
 from firn_spark.driver.staged import Held
@@ -129,6 +130,20 @@ def test_an_object_that_is_missing_is_said_as_one_process_says_it(tmp_path: Path
     (tmp_path / batches[5].path).unlink()
     with pytest.raises(FileNotFoundError, match="restore it"):
         readers.read(url, batches, Order())
+    # And what the other process read is let go.
+    assert [pool.submit(held_ranges).result() for pool in readers._pools] == [0, 0]
+
+
+def held_ranges() -> int:
+    return len(processes._held)
+
+
+def test_answers_that_are_called_off_leave_the_range_to_spark(tmp_path: Path, readers: Readers) -> None:
+    url, batches = stage(tmp_path)
+    held = readers.read(url, batches, Order())
+    readers.stop()  # as another table's thread does that noticed a death first
+    with pytest.raises(Unfit, match="died"):
+        held.of(["s.plain"]).plain(DECODING)
 
 
 def pids(readers: Readers) -> list[int]:
@@ -160,6 +175,7 @@ from tests.unit.spark.test_readers import pids, stage
 from firn.changes.placing import Order
 from firn.streams.config import StreamConfig
 from firn_spark import lake
+from firn_spark.driver import readers as processes
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.readers import Readers
 from pathlib import Path

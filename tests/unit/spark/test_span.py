@@ -6,8 +6,9 @@ import pyarrow as pa
 import pytest
 
 from firn.changes.positions import position
+from firn.jobs.quarantine import Span
 from firn_spark.packed import CHANGES
-from firn_spark.span import span_row
+from firn_spark.span import span_of_batch
 
 HIGH = position("postgresql", "u", '["5","5"]', 1)
 
@@ -24,19 +25,18 @@ def change(lsn: int, ts: int | None, **other: Any) -> dict[str, Any]:
     return dict.fromkeys(CHANGES.names) | told | other
 
 
-def span(*changes: dict[str, Any]) -> dict[str, Any]:
+def span(*changes: dict[str, Any]) -> Span:
     assert HIGH is not None
-    (row,) = span_row(pa.RecordBatch.from_pylist(list(changes), CHANGES), (HIGH.hex(), 1_000)).to_pylist()
-    return row
+    return span_of_batch(pa.RecordBatch.from_pylist(list(changes), CHANGES), (HIGH.hex(), 1_000))
 
 
 def test_the_top_the_newest_above_the_high_and_the_lowest_that_is_late() -> None:
     late = 1_000 + 86_400_000
     found = span(change(9, 50), change(7, 60), change(3, late), change(2, late + 1), change(1, 10))
-    assert (found["top"], found["newest"]) == (change(9, 0)["pos"], 60)
-    assert (found["low"], found["low_ts"]) == (change(2, 0)["pos"], late + 1)
+    assert (found.top, found.newest) == (change(9, 0)["pos"], 60)
+    assert found.low == (change(2, 0)["pos"], late + 1)
 
 
 @pytest.mark.parametrize("other", [{"op": "r"}, {"order": None}, {"pos": None}, {"ts": None}, {"connector": "firn"}])
 def test_what_has_no_place_in_time_says_nothing(other: dict[str, Any]) -> None:
-    assert set(span(change(9, 50) | other).values()) == {None}
+    assert span(change(9, 50) | other) == Span()

@@ -16,10 +16,15 @@ _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change]) -> dict[str, TableFacts]:
     """Facts by source table. `counts`: changes by (table, epoch, op); `said`: rows {epoch, batch, table, flat,
     schema_id, fact, value}."""
-    once: dict[tuple[Any, ...], Change] = {}
+    return collected(once(said), [(*what, number) for what, number in counts.items()])
+
+
+def once(said: Iterable[Change]) -> list[Change]:
+    """Each fact as the first batch tells it, in the order of those."""
+    first: dict[tuple[Any, ...], Change] = {}
     for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
-        once.setdefault(tuple(one.get(name) for name in _SAID), one)
-    return collected([*once.values()], [(*what, number) for what, number in counts.items()])
+        first.setdefault(tuple(one.get(name) for name in _SAID), one)
+    return [*first.values()]
 
 
 def rejected(
