@@ -89,7 +89,7 @@ def _by_batch(bench: Bench) -> None:
 
 
 def small(bench: Bench) -> None:
-    """Fifty commits of a thousand events, one after the other, without maintenance in between."""
+    """Fifty commits of a thousand events, one after the other, small files merged in between as the job does it."""
     commits = 10 if bench.quick else 50
     rows, events = 10_000_000, 1_000 * commits
     data = bench.data(rows, events if not bench.quick else events * 100, files=commits)

@@ -7,7 +7,7 @@ executors, so that the driver holds only those: about two bytes a row.
 import io
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -70,13 +70,22 @@ def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list
 
     Raises LostRace if one of the data files is no longer in the table.
     """
-    written = []
-    for group in _groups(table, {file: len(rows) for file, rows in places.items()}, None):
-        numbers = [number for number, file in enumerate(group.files) for _ in places[file]]
-        rows = [row for file in group.files for row in sorted(places[file])]
-        body = _body(group.files, [(pa.array(numbers, pa.int32()), pa.array(rows, pa.int64()))])
-        written.append(_write(spark, table, group, body))
-    return written
+    groups = _groups(table, {file: len(rows) for file, rows in places.items()}, None)
+    return [_write_group(spark, table, group, places) for group in groups]
+
+
+def write_one(
+    spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Mapping[str, Collection[int]]
+) -> Any:
+    """One delete file for data files of one partition (None in an unpartitioned spec), whether they are still there."""
+    return _write_group(spark, table, _Group(spec_id, partition, tuple(sorted(places))), places)
+
+
+def _write_group(spark: SparkSession, table: Table, group: _Group, places: Mapping[str, Collection[int]]) -> Any:
+    numbers = [number for number, file in enumerate(group.files) for _ in places[file]]
+    rows = [row for file in group.files for row in sorted(places[file])]
+    body = _body(group.files, [(pa.array(numbers, pa.int32()), pa.array(rows, pa.int64()))])
+    return _write(spark, table, group, body)
 
 
 def write_from_executors(spark: SparkSession, table: Table, decided: DataFrame, counts: Mapping[str, int]) -> list[Any]:

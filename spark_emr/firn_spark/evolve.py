@@ -35,6 +35,9 @@ APPEND_METADATA = (
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
+    # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
+    # files, and a file that was made of others has their bounds and all that lies between.
+    "write.parquet.row-group-size-bytes": str(32 * 1024 * 1024),
     # Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
     f"write.metadata.metrics.column.{POSITION}": "full",
     "firn.format": "1",

@@ -1,9 +1,11 @@
 """The commit job's port over Spark and Iceberg."""
 
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from threading import Lock
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -25,16 +27,18 @@ from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
+from firn_spark.driver.compact import merge
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
 from firn_spark.driver.readers import Reading, Spread, cores, readers
 from firn_spark.driver.staged import Held, Staged
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Tables
+from firn_spark.evolve import Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
+from firn_spark.fence import LostRace
 from firn_spark.frames import raw_changes, span_in
-from firn_spark.memory import KEEP
+from firn_spark.memory import KEEP, facts_beside
 from firn_spark.read import SealedBatch
 from firn_spark.rejects import refused
 from firn_spark.table_job import TableJob
@@ -164,6 +168,29 @@ class SparkLake:
             )
             for generation in sorted({known[n] for n in touched})
         ]
+
+    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
+        """Merges the small files of a table and of its facts."""
+        try:
+            found = self._tables.load(table)
+            if found is None or found.key() is None:
+                return  # a table that Firn did not make is its owner's to care for
+            facts = facts_beside(self._tables, found)
+            for one in (found, facts) if facts else (found,):
+                yield from self._merged(stream, one)
+        except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)
+            yield {"status": "not compacted", "error": failure_of(error).text}
+
+    def _merged(self, stream: str, table: Table) -> Iterator[dict[str, Any]]:
+        began = time.monotonic()
+        try:
+            done = merge(self._spark, table, stream)
+        except (Unfit, LostRace) as why:
+            yield {"status": "not compacted", "table": str(table.name), "error": str(why)}
+            return
+        if done is not None:
+            seconds = round(time.monotonic() - began, 2)
+            yield {"status": "compacted", "table": str(table.name), "seconds": seconds} | done.line()
 
     def failure(self, error: Exception) -> Failure:
         """What an exception of Spark, of Iceberg or of ours means."""

@@ -53,6 +53,13 @@ def name_in(properties: Mapping[str, str]) -> TableName | None:
     return TableName.parse(properties[FACTS]) if FACTS in properties else None
 
 
+def facts_beside(tables: Tables, table: Table) -> Table | None:
+    """What is remembered beside this table; None if nothing is."""
+    default = TableName(table.name.namespace, table.name.table + SUFFIX)
+    found = tables.load(name_in(table.state.properties) or default)
+    return found if found is not None and found.state.properties.get("firn.mode") == _MODE else None
+
+
 class Memory:
     """The facts of one mirror table."""
 

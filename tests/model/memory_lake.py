@@ -276,6 +276,10 @@ class MemoryLake:
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
 
+    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
+        """Tables in memory have no files."""
+        return iter(())
+
     def failure(self, error: Exception) -> Failure:
         """What an exception means."""
         return failure_of(error)

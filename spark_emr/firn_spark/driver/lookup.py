@@ -202,7 +202,7 @@ def _matching(
     all_columns = {each.name: each for each in (*wanted.key, *columns)}
     result = no_rows(list(all_columns.values()))
     with file:
-        there = _by_id(file)
+        there = by_id(file)
         names = {name: there.get(ids.get(name, -1)) for name in all_columns}
         first = 0
         for group in range(file.num_row_groups):
@@ -331,7 +331,7 @@ def _found(
     ids: Mapping[str, int],
     gone: Collection[int],
 ) -> Iterator[pa.Table]:
-    there = _by_id(file)
+    there = by_id(file)
     names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column)}
     deleted = pa.array(sorted(gone), pa.int64())
     first = 0
@@ -364,7 +364,7 @@ def _plain(group: _Group, column: Column, places: pa.Array) -> Any:
     return data.take(places).cast(values.plain_type(column.type))
 
 
-def _by_id(file: pq.ParquetFile) -> dict[int, str]:
+def by_id(file: pq.ParquetFile) -> dict[int, str]:
     """Field id -> name in the file."""
     found = {}
     for one in file.schema_arrow:

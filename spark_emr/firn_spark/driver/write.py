@@ -56,14 +56,23 @@ def _written(
 ) -> list[Any]:
     """Files of the arrays that `array` gives for the fields among `names`; the others are null."""
     fields = [values.file_field(field) for field in table.state.fields]
-    arrays = [array(field) if field.name in names else pa.nulls(count, field.type) for field in fields]
-    rows = pa.table(arrays, schema=pa.schema(fields))
+    arrays = {field.name: array(field) if field.name in names else pa.nulls(count, field.type) for field in fields}
+    return write_arrays(spark, table, count, arrays)
+
+
+def write_arrays(
+    spark: SparkSession, table: Table, count: int, arrays: Mapping[str, Any], partition: Any = None
+) -> list[Any]:
+    """The same of the files' own Arrow arrays (values.file_field), one for each of the table's fields. `partition`:
+    what the files' rows have in common, an org.apache.iceberg.StructLike; None for an unpartitioned table."""
+    fields = [values.file_field(field) for field in table.state.fields]
+    rows = pa.table([arrays[field.name] for field in fields], schema=pa.schema(fields))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         parts = [rows.slice(first, _ROWS) for first in range(0, count, _ROWS)]
-        return list(pool.map(lambda part: _file(spark, table, part), parts))
+        return list(pool.map(lambda part: _file(spark, table, part, partition), parts))
 
 
-def _file(spark: SparkSession, table: Table, rows: pa.Table) -> Any:
+def _file(spark: SparkSession, table: Table, rows: pa.Table, partition: Any) -> Any:
     file = pa.BufferOutputStream()
     pq.write_table(
         rows,
@@ -72,16 +81,19 @@ def _file(spark: SparkSession, table: Table, rows: pa.Table) -> Any:
         store_schema=False,
         store_decimal_as_integer=True,
     )
-    return _data_file(spark, table, file.getvalue(), len(rows))
+    return _data_file(spark, table, file.getvalue(), len(rows), partition)
 
 
-def _data_file(spark: SparkSession, table: Table, data: pa.Buffer, count: int) -> Any:
+def _data_file(spark: SparkSession, table: Table, data: pa.Buffer, count: int, partition: Any) -> Any:
     java = table.java
-    path = java.locationProvider().newDataLocation(f"{uuid.uuid4().hex}.parquet")
+    name, locations = f"{uuid.uuid4().hex}.parquet", java.locationProvider()
+    inside = partition is not None
+    path = locations.newDataLocation(java.spec(), partition, name) if inside else locations.newDataLocation(name)
     Objects(path).write(path, data)
     config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(java)
     parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
     metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
     builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(java.spec())
     builder = builder.withPath(path).withFormat("parquet")
-    return builder.withFileSizeInBytes(data.size).withRecordCount(count).withMetrics(metrics).build()
+    builder = builder.withFileSizeInBytes(data.size).withRecordCount(count).withMetrics(metrics)
+    return (builder.withPartition(partition) if inside else builder).build()

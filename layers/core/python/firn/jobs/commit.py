@@ -14,6 +14,7 @@ from typing import Any, Literal
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs import measuring
 from firn.jobs import quarantine as rules
+from firn.jobs.care import is_due
 from firn.jobs.cutting import write_cut
 from firn.jobs.failures import Failure
 from firn.jobs.lake import Lake
@@ -76,7 +77,13 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         passing = any(outcome.failure == "transient" for outcome in failed)
         text = "; ".join(f"{outcome.table}: {outcome.error}" for outcome in failed)
         _tell(store, head, attempt, "transient" if passing else "terminal", text)
-    return 1 if failed else 0
+        return 1
+    # Only now: what was committed is told of, and a table that can't be cared for is none that failed.
+    for table in work.touched if held is None else ():
+        if is_due(work.states.get(table)):
+            for line in lake.care(stream, table):
+                log({"stream": stream, "table": str(table)} | line)
+    return 0
 
 
 def _tell(

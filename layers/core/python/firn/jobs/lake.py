@@ -1,7 +1,7 @@
 """The commit job's port: where tables are. Spark and Iceberg (firn_spark.lake), or tables in memory (tests/model)."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure
@@ -54,6 +54,11 @@ class Lake(Protocol):
 
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. A snapshot made of them carries `last` as its progress."""
+
+    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
+        """Make few of a table's many small files (and of those of what it remembers), where that can be done at once.
+        Rows and progress stay as they are. -> what was done, a log line each. Never raises an Exception: a table that
+        is not cared for is only slower."""
 
     def failure(self, error: Exception) -> Failure:
         """What an exception of this lake means."""
