@@ -247,3 +247,33 @@ def test_a_small_commit_runs_no_spark_job(spark: SparkSession, tmp_path: Path) -
     assert lake.commit(n) == 0
     assert lake.line("lake.t")["way"] == {"lookup": "driver", "by": "columns"}
     assert lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs() == before
+
+
+def test_a_key_that_another_writer_doubled_goes_to_spark_and_no_old_row_is_left(lake: Callable[[str], Lake]) -> None:
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
+    one.spark.sql("INSERT INTO firn.lake.t SELECT * FROM firn.lake.t WHERE id = 1")
+    one.land([event("u", 20, {"id": 1, "v": "c"})])
+    assert one.line("lake.t")["way"]["driver"] == "a key has several rows"
+    assert {(row["id"], row["v"]) for row in one.rows("lake.t")} == {(1, "c"), (2, "b")}
+
+
+def test_a_file_that_is_gone_before_it_is_looked_into_is_looked_for_again(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when expiry removes it: the next look is at the newest snapshot."""
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    real, gone = lookup.plan, ["once"]
+
+    def plan(spark: Any, table: Any, wanted: Any) -> lookup.Files:
+        found = real(spark, table, wanted)
+        if gone and found.files:
+            gone.pop()
+            return lookup.Files(wanted, [path + ".gone" for path in found.files])
+        return found
+
+    monkeypatch.setattr(lookup, "plan", plan)
+    one.land([event("u", 20, {"id": 1, "v": "b"})])
+    assert not gone
+    assert [row["v"] for row in one.rows("lake.t")] == ["b"]
