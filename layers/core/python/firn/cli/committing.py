@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firn.cli.stack import Stack
-from firn.client import Retry, StreamClient
 from firn.errors import FirnError
 
 if TYPE_CHECKING:
@@ -126,17 +125,7 @@ def _end_of(file: Path, size: int = 32_768) -> str:
 
 
 def _dispatch(stack: Stack, stream: str | None) -> Sequence[Mapping[str, Any]]:
-    import json
-
-    event = {"force": True, **({"stream": stream} if stream else {})}
-    # A dispatch that was answered by nobody may have happened; it is idempotent, so it may be asked for again.
-    with StreamClient(stack.url, timeout=300, retry=Retry(tries=3)) as client:
-        answer = client.request(
-            "POST",
-            "/_firn/invoke/dispatch",
-            json.dumps(event).encode(),
-            {"Content-Type": "application/json"},
-        )
+    answer = stack.invoke_dispatch({"force": True, **({"stream": stream} if stream else {})})
     streams = answer.get("streams", [])
     for one in streams:
         if one.get("error"):

@@ -24,6 +24,7 @@ from firn.cli import (
     tables,
     up,
 )
+from firn.cli.stack import use_target
 from firn.errors import FirnError
 
 app = typer.Typer(
@@ -66,8 +67,13 @@ def _options(
     _version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", metavar="NAME", help="Talk to the deployment NAME under targets: in firn.yaml."),
+    ] = None,
 ) -> None:
     """Serverless change data capture into Apache Iceberg."""
+    use_target(target)
 
 
 def main(arguments: list[str] | None = None) -> int:

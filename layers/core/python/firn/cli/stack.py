@@ -33,6 +33,7 @@ class Stack:
     queues: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
+    dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
 
     def store(self) -> "Store":
         """The staging store. Raises StorageUnavailable."""
@@ -56,6 +57,22 @@ class Stack:
         self.use_environment()
         return EmrJobs(Settings.from_environment({**os.environ, **self.env}))
 
+    def invoke_dispatch(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the dispatch function answers. Asked again if nobody answers: it is idempotent.
+
+        Raises TransientError, RequestError, FirnError (the function failed).
+        """
+        body = json.dumps(event).encode()
+        if self.dispatch is None:
+            from firn.client import Retry, StreamClient
+
+            with StreamClient(self.url, timeout=300, retry=Retry(tries=3)) as client:
+                return client.request("POST", "/_firn/invoke/dispatch", body, {"Content-Type": "application/json"})
+        from firn.cli.deployed import invoke
+
+        self.use_environment()
+        return invoke(self.dispatch, body)
+
     def sqs(self) -> Any:
         """A boto3 SQS client."""
         import boto3
@@ -77,12 +94,25 @@ class Stack:
         return address
 
 
+_target: str | None = None
+
+
+def use_target(name: str | None) -> None:
+    """From here on `find_stack` finds the deployment of that name in firn.yaml (`firn --target NAME`)."""
+    global _target
+    _target = name
+
+
 def find_stack(folder: Path, url: str | None = None, *, running: bool = True) -> Stack:
     """The stack of `folder`; `url` replaces its HTTP address, and is enough by itself for commands that only send.
 
     `running` False also takes a stack that has stopped, if its data are files: tables can be read all the same.
-    Raises NoStack.
+    After `use_target` it is the deployment of that name, whatever runs in `folder`. Raises NoStack, ConfigError.
     """
+    if _target is not None:
+        from firn.cli.deployed import find_deployed
+
+        return find_deployed(_target, folder, url)
     described = _described(folder)
     if described is None:
         if url is not None:

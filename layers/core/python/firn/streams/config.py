@@ -227,6 +227,17 @@ class CatalogConfig:
 
 
 @dataclass(frozen=True)
+class TargetConfig:
+    """A deployment that `firn --target NAME` talks to. `stack`: its CloudFormation stack; `region`, `profile`: where
+    and as whom, None for what the AWS environment says; `endpoint`: another address of AWS, such as LocalStack's."""
+
+    stack: str
+    region: str | None = None
+    profile: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True)
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
     SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries.
@@ -237,6 +248,7 @@ class Config:
     streams: Mapping[str, StreamConfig]
     sha: str
     text: str
+    targets: Mapping[str, TargetConfig] = field(default_factory=dict)
 
     def sharing(self, stream: str) -> tuple[str, ...]:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""

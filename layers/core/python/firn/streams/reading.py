@@ -26,6 +26,7 @@ from firn.streams.config import (
     TableRule,
     Write,
 )
+from firn.streams.deployments import read_targets
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
 from firn.streams.secrets import place_of
@@ -73,13 +74,14 @@ def read_config(text: str, filename: str) -> Config:
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "streams"))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
+    targets = read_targets(top.section("targets"))
     streams = _streams(top)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text)
+    return Config(catalog, warehouse, streams, sha, text, targets)
 
 
 def _catalog(section: Section) -> CatalogConfig:

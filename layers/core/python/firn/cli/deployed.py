@@ -1,0 +1,134 @@
+"""Deployments on AWS or LocalStack: `targets` of firn.yaml, and what their CloudFormation stacks say of themselves."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from firn.cli.stack import NoStack, Stack
+from firn.errors import ConfigError, FirnError, TransientError
+from firn.streams import config
+from firn.streams.config import TargetConfig
+
+FILE: Final = Path("firn.yaml")
+_READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+_UPDATING: Final = "UPDATE_"
+_TOLD: Final = {
+    "EmrApplicationId": "FIRN_EMR_APPLICATION_ID",
+    "EmrEndpointUrl": "AWS_ENDPOINT_URL_EMR_SERVERLESS",
+}
+
+
+def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = FILE) -> Stack:
+    """The deployment `name` of `file`, by the outputs of its stack. `url` replaces its HTTP address; `folder` takes
+    what a command writes. Raises NoStack, ConfigError, TransientError."""
+    target = _target(name, file)
+    outputs = _outputs(name, target)
+    missing = [one for one in ("Url", "Staging", "Warehouse", "DispatchFunction") if one not in outputs]
+    if missing:
+        raise NoStack(
+            f"target {name}: the stack {target.stack} has no output {missing[0]}: it is not one of Firn's, or of an "
+            "older template; deploy it again (docs/deploy-aws.md)"
+        )
+    queues = {key.removesuffix("Url"): url for key, url in outputs.items() if key.endswith("QueueUrl")}
+    return Stack(
+        dir=folder,
+        url=(url or _address(outputs["Url"], target)).rstrip("/"),
+        staging=outputs["Staging"],
+        warehouse=outputs["Warehouse"],
+        catalog_uri=outputs.get("CatalogUri", ""),
+        queues=queues,
+        env=_environment(target) | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
+        dispatch=outputs["DispatchFunction"],
+    )
+
+
+def invoke(function: str, body: bytes) -> Mapping[str, Any]:
+    """What a deployed function answers to an event. Raises TransientError, FirnError (it failed)."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        client = boto3.client("lambda", config=Config(read_timeout=300, retries={"max_attempts": 2}))
+        answer = client.invoke(FunctionName=function, Payload=body)
+        said = json.loads(answer["Payload"].read())
+    except (BotoCoreError, ClientError) as error:
+        raise TransientError(f"the function {function} can't be invoked: {error}") from error
+    if answer.get("FunctionError"):
+        raise FirnError(f"the function {function} failed: {said.get('errorMessage', said)}; its log group tells more")
+    found: Mapping[str, Any] = said
+    return found
+
+
+def _target(name: str, file: Path) -> TargetConfig:
+    try:
+        known = config.parse(file.read_text("utf-8"), str(file)).targets
+    except OSError as error:
+        raise NoStack(f"--target {name}: {file} can't be read ({error.strerror}), which names the targets") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is no UTF-8 text") from error
+    if name not in known:
+        has = f"it has {', '.join(known)}" if known else f"write targets: {{{name}: {{stack: firn-{name}}}}}"
+        raise NoStack(f"--target {name}: {file} has no such target; {has}")
+    return known[name]
+
+
+def _address(url: str, target: TargetConfig) -> str:
+    """Where the API is: LocalStack answers for https://API.execute-api.REGION…/STAGE at an address of its own."""
+    if target.endpoint is None:
+        return url
+    parts = urlsplit(url)
+    return f"{target.endpoint}/_aws/execute-api/{(parts.hostname or '').partition('.')[0]}{parts.path}"
+
+
+def _session(target: TargetConfig) -> Any:
+    import boto3
+    from botocore.exceptions import ProfileNotFound
+
+    try:
+        return boto3.Session(profile_name=target.profile, region_name=target.region)
+    except ProfileNotFound as error:
+        raise NoStack(f"{error}; see aws configure list-profiles") from error
+
+
+def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        client = _session(target).client(
+            "cloudformation",
+            endpoint_url=target.endpoint,
+            config=Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": 3}),
+        )
+        (stack,) = client.describe_stacks(StackName=target.stack)["Stacks"]
+    except ClientError as error:
+        where = f"{target.stack} in {client.meta.region_name}"
+        if error.response["Error"]["Code"] == "ValidationError":
+            raise NoStack(f"target {name}: there is no stack {where}: deploy it (docs/deploy-aws.md)") from error
+        raise NoStack(f"target {name}: the stack {where} can't be looked at: {error}") from error
+    except BotoCoreError as error:
+        raise TransientError(f"target {name}: {error}") from error
+    state = str(stack["StackStatus"])
+    if state not in _READY and not state.startswith(_UPDATING):
+        raise NoStack(f"target {name}: the stack {target.stack} is {state}; see its events in CloudFormation")
+    return {str(one["OutputKey"]): str(one["OutputValue"]) for one in stack.get("Outputs") or ()}
+
+
+def _environment(target: TargetConfig) -> dict[str, str]:
+    """The AWS_* settings. obstore and PyIceberg read no profiles: boto3 finds the credentials for them."""
+    session = _session(target)
+    found = {"AWS_REGION": session.region_name or "us-east-1"}
+    found["AWS_DEFAULT_REGION"] = found["AWS_REGION"]
+    if target.endpoint:
+        found["AWS_ENDPOINT_URL"] = target.endpoint
+    credentials = session.get_credentials()
+    if credentials is None and target.endpoint:
+        return found | {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # LocalStack's own words
+    if credentials is None:
+        raise NoStack("no AWS credentials were found: set AWS_PROFILE, or profile: of the target in firn.yaml")
+    frozen = credentials.get_frozen_credentials()
+    found |= {"AWS_ACCESS_KEY_ID": frozen.access_key, "AWS_SECRET_ACCESS_KEY": frozen.secret_key}
+    return found | ({"AWS_SESSION_TOKEN": frozen.token} if frozen.token else {})

@@ -1,0 +1,117 @@
+"""`firn --target NAME`: a deployment, known by what its CloudFormation stack says of itself."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from firn.cli import deployed
+from firn.cli import stack as stacks
+from firn.cli.deployed import find_deployed
+from firn.cli.main import main
+from firn.cli.stack import NoStack
+from firn.errors import TransientError
+from firn.staging import configs
+from firn.staging.store import open_store
+
+FIRN = """
+targets:
+  dev: {region: eu-central-1}
+  local: {stack: firn-dev, region: eu-central-1, endpoint: 'http://127.0.0.1:1'}
+  gone: {region: eu-central-1}
+  other: {stack: other, region: eu-central-1}
+  odd: {stack: firn-dev, region: eu-central-1, profile: nobody}
+streams: {shop: {tables: {'*': {to: 'shop.{table}'}}}}
+"""
+OUTPUTS = {
+    "Url": "https://abc123.execute-api.eu-central-1.amazonaws.com/dev",
+    "QueueUrl": "https://sqs.eu-central-1.amazonaws.com/1/firn-dev-changes",
+    "DeadLetterQueueUrl": "https://sqs.eu-central-1.amazonaws.com/1/firn-dev-changes-dead",
+    "Warehouse": "s3://lake/warehouse",
+    "DispatchFunction": "firn-dev-dispatch",
+    "EmrApplicationId": "00f1",
+}
+
+
+@pytest.fixture(autouse=True)
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An account with the stacks `firn-dev` and `other`, and a folder with firn.yaml. -> the staging folder."""
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "firn.yaml").write_text(FIRN)
+    staging = tmp_path / "staging"
+    with mock_aws():
+        client = boto3.client("cloudformation", region_name="eu-central-1")
+        told = OUTPUTS | {"Staging": f"file://{staging}", "CatalogUri": f"sqlite:///{tmp_path}/catalog.db"}
+        _deploy(client, "firn-dev", told)
+        _deploy(client, "other", {"Website": "https://example.org"})
+        yield staging
+    stacks.use_target(None)
+
+
+def _deploy(client: Any, name: str, outputs: dict[str, str]) -> None:
+    template = {
+        "Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": name}}},
+        "Outputs": {key: {"Value": value} for key, value in outputs.items()},
+    }
+    client.create_stack(StackName=name, TemplateBody=json.dumps(template))
+
+
+def test_a_deployment_is_known_by_its_outputs(tmp_path: Path) -> None:
+    found = find_deployed("dev", tmp_path)
+    assert found.url == OUTPUTS["Url"]
+    assert found.staging == f"file://{tmp_path}/staging"
+    assert found.ingress_queues() == {"Queue": OUTPUTS["QueueUrl"]}
+    assert found.dispatch == "firn-dev-dispatch"
+    assert found.env["FIRN_EMR_APPLICATION_ID"] == "00f1"
+    assert (found.env["AWS_REGION"], found.env["AWS_SESSION_TOKEN"]) == ("eu-central-1", "testing")
+    assert find_deployed("dev", tmp_path, "https://firn.acme.example/").url == "https://firn.acme.example"
+
+
+def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Path) -> None:
+    configs.publish(open_store(f"file://{account}"), FIRN)
+    assert main(["--target", "dev", "status", "--json"]) == 0
+    assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nowhere", "firn.yaml has no such target; it has dev, local, gone, other, odd"),
+        ("gone", "there is no stack firn-gone in eu-central-1: deploy it"),
+        ("other", "the stack other has no output Url: it is not one of Firn's"),
+        ("odd", "The config profile (nobody) could not be found"),
+    ],
+)
+def test_what_is_no_deployment_is_told_with_what_to_do(
+    capsys: pytest.CaptureFixture[str], target: str, said: str
+) -> None:
+    assert main(["--target", target, "status"]) == 1
+    assert said in capsys.readouterr().err
+
+
+def test_an_aws_that_does_not_answer_is_no_missing_stack(tmp_path: Path) -> None:
+    with pytest.raises(TransientError, match="target local: Could not connect"):
+        find_deployed("local", tmp_path)
+
+
+def test_without_firn_yaml_there_is_no_target(tmp_path: Path) -> None:
+    with pytest.raises(NoStack, match="can't be read"):
+        find_deployed("dev", tmp_path, file=tmp_path / "none.yaml")
+
+
+def test_localstack_has_the_api_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deployed, "_outputs", lambda *_: OUTPUTS | {"Staging": "s3://staging"})
+    found = find_deployed("local", tmp_path)
+    assert found.url == "http://127.0.0.1:1/_aws/execute-api/abc123/dev"
+    assert found.env["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"
