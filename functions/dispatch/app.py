@@ -33,7 +33,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     settings = replace(
         settings,
         warehouse=settings.warehouse or config.warehouse,
-        catalog_uri=settings.catalog_uri or config.catalog.uri or "",
+        catalog_uri=settings.catalog_uri or config.catalog.address,
     )
     jobs = EmrJobs(settings) if settings.emr_application else None
     names = [event["stream"]] if event.get("stream") else list(config.streams)

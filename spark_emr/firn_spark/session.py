@@ -9,12 +9,14 @@ from pyspark.sql import SparkSession
 CATALOG = "firn"
 _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
 _SQLITE = "sqlite:///"
+_GLUE = "glue://"
 
 
 def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Starts the session (or returns the one that runs, with the catalog's settings applied).
 
-    `catalog_uri` is spelled as SQLAlchemy spells it (`sqlite:///PATH`), `warehouse` is a `file://` or `s3://` URL.
+    `catalog_uri` is spelled as SQLAlchemy spells it (`sqlite:///PATH`), or is `glue://` or `glue://ACCOUNT`;
+    `warehouse` is a `file://` or `s3://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
     ValueError for a catalog or warehouse that the job can't use.
     """
@@ -77,14 +79,12 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     settings = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         _CATALOG_CONF: "org.apache.iceberg.spark.SparkCatalog",
-        f"{_CATALOG_CONF}.catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        f"{_CATALOG_CONF}.uri": jdbc_uri(catalog_uri),
-        # V1 and the catalog's name make the rows of PyIceberg's SqlCatalog("firn") and of Spark's the same rows.
-        f"{_CATALOG_CONF}.jdbc.schema-version": "V1",
         f"{_CATALOG_CONF}.warehouse": warehouse.rstrip("/"),
         # A twin job may commit between two of our looks at a table: always look at the catalog.
         f"{_CATALOG_CONF}.cache-enabled": "false",
     }
+    of_kind = _glue(catalog_uri, environment) if catalog_uri.startswith(_GLUE) else _sql(catalog_uri)
+    settings |= {f"{_CATALOG_CONF}.{name}": value for name, value in of_kind.items()}
     scheme = warehouse.partition("://")[0]
     if scheme == "s3":
         settings[f"{_CATALOG_CONF}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
@@ -98,9 +98,31 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     return settings
 
 
+def _sql(catalog_uri: str) -> dict[str, str]:
+    return {
+        "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
+        "uri": jdbc_uri(catalog_uri),
+        # V1 and the catalog's name make the rows of PyIceberg's SqlCatalog("firn") and of Spark's the same rows.
+        "jdbc.schema-version": "V1",
+    }
+
+
+def _glue(catalog_uri: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """AWS Glue; commits are optimistic, by the version of Glue's table."""
+    settings = {
+        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
+        "client.region": environment.get("AWS_REGION") or "us-east-1",
+    }
+    account = catalog_uri.removeprefix(_GLUE)
+    if account:
+        settings["glue.id"] = account
+    endpoint = environment.get("AWS_ENDPOINT_URL_GLUE") or environment.get("AWS_ENDPOINT_URL")
+    return settings | ({"glue.endpoint": endpoint} if endpoint else {})
+
+
 def jdbc_uri(catalog_uri: str) -> str:
     """`sqlite:///PATH`, SQLAlchemy's spelling, as JDBC's, with the time-out and journal that both engines share."""
     if not catalog_uri.startswith(_SQLITE) or len(catalog_uri) == len(_SQLITE):
-        raise ValueError(f"catalog-uri {catalog_uri!r}: write sqlite:///path/to/catalog.db")
+        raise ValueError(f"catalog-uri {catalog_uri!r}: write sqlite:///path/to/catalog.db, or glue://")
     path = catalog_uri.removeprefix(_SQLITE)
     return f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"

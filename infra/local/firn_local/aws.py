@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
+from firn_local import glue
 from firn_local.serving import Server, read_body
 
 ACCOUNT = "123456789012"  # moto's default account
@@ -54,6 +55,9 @@ class AwsApplication:
         if service == "sqs" and (poll := _long_poll(environ)) is not None:
             return self._receive(environ, start_response, *poll)
         with self._lock:
+            if service == "glue" and glue.is_stale(environ, ACCOUNT, REGION):
+                start_response("400 Bad Request", [("Content-Type", "application/x-amz-json-1.1")])
+                return [glue.REFUSED]
             return _whole(self._moto(environ, start_response))
 
     def _receive(

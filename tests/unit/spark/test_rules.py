@@ -123,6 +123,18 @@ def test_the_catalog_is_spelled_for_jdbc_as_pyiceberg_spells_it_for_sqlalchemy()
         jdbc_uri("postgresql://db")
 
 
+def test_glue_is_found_where_the_environment_says() -> None:
+    environment = {"AWS_REGION": "eu-central-1", "AWS_ENDPOINT_URL": "http://127.0.0.1:5000"}
+    prefix = "spark.sql.catalog.firn."
+    settings = catalog_settings("glue://123456789012", "s3://bucket/lake", environment)
+    found = {name.removeprefix(prefix): value for name, value in settings.items() if name.startswith(prefix)}
+    assert found["catalog-impl"] == "org.apache.iceberg.aws.glue.GlueCatalog"
+    assert (found["glue.id"], found["glue.endpoint"]) == ("123456789012", "http://127.0.0.1:5000")
+    assert found["client.region"] == "eu-central-1"
+    assert "uri" not in found
+    assert f"{prefix}glue.id" not in catalog_settings("glue://", "s3://bucket/lake", {})
+
+
 def test_s3_settings_take_the_endpoint_from_the_environment_and_no_secret() -> None:
     environment = {"AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "AWS_SECRET_ACCESS_KEY": "hidden"}
     settings = catalog_settings("sqlite:////c.db", "s3://bucket/warehouse/", environment)

@@ -13,23 +13,30 @@ if TYPE_CHECKING:
 CATALOG_NAME = "firn"
 """Spark and PyIceberg store the catalog's name in every row of a SQL catalog: both must use this one."""
 
+GLUE = "glue://"
+
 BUSY_TIMEOUT_SECONDS = 30
 """How long a reader waits for a writer of the same SQLite file; the commit job waits as long."""
 
 
 def open_catalog(catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None) -> "Catalog":
-    """The Iceberg catalog at `catalog_uri` (`sqlite:///PATH` or another SQLAlchemy URL), warehouse at `warehouse`.
+    """The Iceberg catalog at `catalog_uri` (`sqlite:///PATH` or another SQLAlchemy URL; `glue://`, or `glue://ACCOUNT`
+    for the one of another account), warehouse at `warehouse`.
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION. Raises ConfigError for a URL that names no known kind.
     """
-    from pyiceberg.catalog.sql import SqlCatalog
-
     environment = os.environ if env is None else env
     if "://" not in catalog_uri:
-        raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db")
-    properties = {"uri": _with_busy_timeout(catalog_uri), "warehouse": warehouse, **storage_properties(environment)}
-    return SqlCatalog(CATALOG_NAME, **properties)
+        raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db or glue://")
+    properties = {"warehouse": warehouse, **storage_properties(environment)}
+    if catalog_uri.startswith(GLUE):
+        from pyiceberg.catalog.glue import GlueCatalog
+
+        return GlueCatalog(CATALOG_NAME, **properties, **_glue(catalog_uri, environment))
+    from pyiceberg.catalog.sql import SqlCatalog
+
+    return SqlCatalog(CATALOG_NAME, **properties, uri=_with_busy_timeout(catalog_uri))
 
 
 def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
@@ -49,6 +56,18 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
         properties["s3.force-virtual-addressing"] = "false"
         properties["s3.path-style-access"] = "true"
     return properties
+
+
+def _glue(catalog_uri: str, env: Mapping[str, str]) -> dict[str, str]:
+    names = {
+        "glue.endpoint": "AWS_ENDPOINT_URL_GLUE" if env.get("AWS_ENDPOINT_URL_GLUE") else "AWS_ENDPOINT_URL",
+        "glue.region": "AWS_REGION" if env.get("AWS_REGION") else "AWS_DEFAULT_REGION",
+        "glue.access-key-id": "AWS_ACCESS_KEY_ID",
+        "glue.secret-access-key": "AWS_SECRET_ACCESS_KEY",
+        "glue.session-token": "AWS_SESSION_TOKEN",
+    }
+    account = catalog_uri.removeprefix(GLUE)
+    return {key: env[name] for key, name in names.items() if env.get(name)} | ({"glue.id": account} if account else {})
 
 
 def _with_busy_timeout(catalog_uri: str) -> str:

@@ -225,6 +225,11 @@ class CatalogConfig:
     uri: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def address(self) -> str:
+        """The catalog as jobs and commands are told of it; "" for the deployment's own."""
+        return self.uri or ("glue://" if self.type == "glue" else "")
+
 
 @dataclass(frozen=True)
 class TargetConfig:
