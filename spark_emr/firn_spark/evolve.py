@@ -35,6 +35,9 @@ APPEND_METADATA = (
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
+    # Each commit writes the metadata anew, some kilobyte for each snapshot in it. Of the versions before, the last
+    # hundred stay (Iceberg's default), for readers that have just asked where it is.
+    "write.metadata.delete-after-commit.enabled": "true",
     # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
     # files, and a file that was made of others has their bounds and all that lies between.
     "write.parquet.row-group-size-bytes": str(32 * 1024 * 1024),
