@@ -1,15 +1,17 @@
 """`make deploy-local`, as a user runs it: SAM, LocalStack, deployed Lambdas, the deployed schedule, real Spark.
 
 All of the demo's 55,462 events, not a sample. One deployment serves all tests, in a folder and on ports of its own, so
-that a developer's own one may be up beside it; about two and a half minutes on two cores. It needs Python 3.13
+that a developer's own one may be up beside it; three minutes on two cores, five on busy ones. It needs Python 3.13
 (LocalStack's own requirement) and is skipped without; `make test` installs the rest.
 """
 
 import importlib.util
+import io
 import json
 import os
 import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,56 @@ def test_the_firn_command_reads_the_deployment(deployment: Deployment, first: di
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "12500" in done.stdout
+
+
+FUNCTION = """
+import os, time
+if os.environ.get("BROKEN"):
+    raise RuntimeError("broken at its start")
+def handler(event, context):
+    print("did", event["do"])
+    if event["do"] == "raise":
+        raise ValueError("as asked")
+    if event["do"] == "sleep":
+        time.sleep(30)
+    if event["do"] == "exit":
+        os._exit(3)
+    return {"pid": os.getpid(), "left": context.get_remaining_time_in_millis()}
+"""
+
+
+def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict[str, Any]) -> None:
+    code = io.BytesIO()
+    with zipfile.ZipFile(code, "w") as archive:
+        archive.writestr("app.py", FUNCTION)
+    client = deployment.client("lambda")
+    common = {
+        "Runtime": "python3.11",
+        "Handler": "app.handler",
+        "Role": "arn:aws:iam::000000000000:role/any",
+        "Code": {"ZipFile": code.getvalue()},
+        "Timeout": 2,
+    }
+    client.create_function(FunctionName="odd", **common)
+    client.create_function(FunctionName="broken", Environment={"Variables": {"BROKEN": "1"}}, **common)
+
+    def invoke(name: str, do: str) -> tuple[str | None, dict[str, Any]]:
+        client.get_waiter("function_active_v2").wait(FunctionName=name)
+        answer = client.invoke(FunctionName=name, Payload=json.dumps({"do": do}).encode())
+        return answer.get("FunctionError"), json.load(answer["Payload"])
+
+    error, before = invoke("odd", "nothing")
+    assert error is None
+    assert 0 < before["left"] <= 2000
+    assert invoke("odd", "raise")[1]["errorType"] == "ValueError"
+    assert invoke("odd", "nothing")[1]["pid"] == before["pid"], "an exception does not end the process"
+    assert "timed out after 2.00 seconds" in invoke("odd", "sleep")[1]["errorMessage"]
+    after = invoke("odd", "nothing")[1]
+    assert after["pid"] != before["pid"]
+    assert "exit status 3" in invoke("odd", "exit")[1]["errorMessage"]
+    assert invoke("odd", "nothing")[0] is None
+    assert "broken at its start" in invoke("broken", "nothing")[1]["errorMessage"]
+    assert "did sleep" in (deployment.folder / "functions" / "odd.log").read_text()
 
 
 def test_a_second_deploy_changes_nothing(deployment: Deployment, first: dict[str, Any]) -> None:
