@@ -12,7 +12,7 @@ from firn_deploy.errors import DeployError
 from firn_local.environment import REPOSITORY
 
 DEFAULT_PORT = 4566
-STOP_SECONDS = 30.0
+STOP_SECONDS = 15.0
 _START_SECONDS = 60.0
 _HERE = Path(__file__).parent
 
