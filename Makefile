@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-bench demo up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
+.PHONY: help setup setup-sam setup-localstack setup-tests setup-bench demo up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -20,10 +20,16 @@ setup-sam:
 demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep,)
 
+deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, the demo's events through it (PORT=4566)
+	@$(BIN)/python -m examples.deployed $(if $(PORT),--port $(PORT),) $(if $(UPDATE),--update-while-posting,)
+
+undeploy-local: setup  ## stop that deployment and remove what it made
+	@$(BIN)/python -m firn_deploy down
+
 up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)
 	@$(BIN)/firn up
 
-test: setup  ## all tests
+test: setup-tests  ## all tests
 	@$(BIN)/python -m pytest tests/unit tests/property tests/model tests/faults tests/mutants tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
@@ -41,7 +47,7 @@ test-stack: setup  ## the embedded stack over real HTTP
 test-spark: setup  ## the commit job with real Spark and Iceberg
 	@$(BIN)/python -m pytest tests/integration/spark
 
-test-e2e: setup  ## through every part: HTTP and SQS in, tables out
+test-e2e: setup-tests  ## through every part: HTTP and SQS in, tables out
 	@$(BIN)/python -m pytest tests/e2e
 
 mutants: setup  ## seeded mistakes: each must be found by the test that names it, with Spark and Iceberg too
@@ -65,6 +71,12 @@ check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build
 sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
+
+setup-localstack:
+	@$(PYTHON) infra/setup/setup.py --sam --localstack
+
+setup-tests:
+	@$(PYTHON) infra/setup/setup.py --tests
 
 setup-bench:
 	@$(PYTHON) infra/setup/setup.py --bench

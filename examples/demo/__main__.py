@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from examples.demo.comparing import Comparison, compare
+from examples.demo.corpus import EXAMPLES, PGBENCH, PGBENCH_EVENTS, SHOP, compare_all
 from examples.demo.embedded import running_stack
 from firn.cli.committing import flush
 from firn.cli.output import print_table, size
@@ -28,19 +28,7 @@ from firn.errors import FirnError
 from firn_lake.query import query
 from firn_lake.tables import find_table, history, list_tables
 
-EXAMPLES = Path(__file__).resolve().parents[1]
-PGBENCH = EXAMPLES / "pgbench" / "pgbench_plain.ndjson.gz"
-SHOP = EXAMPLES / "shop" / "events.ndjson"
-PGBENCH_EVENTS, FIRST_PART = 55_462, 30_000
-FINAL = {
-    "bank.accounts": "pgbench/final/pgbench_accounts.csv.gz",
-    "bank.tellers": "pgbench/final/pgbench_tellers.csv",
-    "bank.branches": "pgbench/final/pgbench_branches.csv",
-    "bank.history": "pgbench/final/pgbench_history.csv.gz",
-    "bank.sentinel": "pgbench/final/sentinel.csv",
-    "shop.customers": "shop/final/customers.csv",
-    "shop.orders": "shop/final/orders.csv",
-}
+FIRST_PART = 30_000
 NOW = """SELECT tid AS teller, tbalance AS balance, sum(delta)::BIGINT AS history_says, count(*) AS transactions
 FROM bank.tellers JOIN bank.history USING (tid) GROUP BY ALL ORDER BY tbalance DESC LIMIT 5"""
 THEN = "SELECT count(*) AS transactions, sum(delta)::BIGINT AS moved FROM bank.history"
@@ -84,7 +72,7 @@ def _run(stack: Stack, started: float) -> bool:
     _commit(stack, None)
     _say("the rest is in too", started)
     _show(stack, int(between * 1000))
-    comparisons = list(_compare(stack))
+    comparisons = list(compare_all(stack.catalog()))
     console.rule("[bold]Against PostgreSQL's own final state[/bold]", align="left")
     for one in comparisons:
         console.print(f"  {'[green]✓[/green]' if one.ok else '[red]✗[/red]'} {one.line()}")
@@ -166,12 +154,6 @@ def _show(stack: Stack, between: int) -> None:
 
 def _table(result: Any) -> None:
     print_table(result.column_names, list(zip(*(column.to_pylist() for column in result.columns), strict=True)))
-
-
-def _compare(stack: Stack) -> Iterator[Comparison]:
-    catalog = stack.catalog()
-    for name, final in FINAL.items():
-        yield compare(name.partition(".")[2], find_table(catalog, name).scan().to_arrow(), EXAMPLES / final)
 
 
 def _say(text: str, started: float) -> None:

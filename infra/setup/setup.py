@@ -4,9 +4,11 @@
 Standard library only, because nothing is installed yet. Says everything that is missing before it downloads anything,
 and does nothing when all is in place. Run it by `make setup`.
 
-    setup.py          the environment and the jars
-    setup.py --sam    also the SAM command line, in an environment of its own (it pins boto3)
-    setup.py --bench  also what the benchmarks compare with (Polars, delta-rs, dlt, …), in an environment of its own
+    setup.py               the environment and the jars
+    setup.py --sam         also the SAM command line, in an environment of its own (it pins boto3)
+    setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
+    setup.py --tests       what the tests use: all of the above, LocalStack only where its Python is there
+    setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
+LOCALSTACK_VENV = ROOT / ".venv-localstack"
+RUNTIME_VENV = ROOT / ".venv-runtime"
 BENCH_VENV = ROOT / ".venv-bench"
 JARS = ROOT / ".cache" / "jars"
 JAVA_RELEASES = (17, 21)
@@ -77,9 +81,47 @@ def java_release() -> int | None:
     return int(found.group(1)) if found else None
 
 
-def stamp_of(*files: Path) -> str:
+def python_of(release: str, variable: str) -> str | None:
+    """A Python of that release ("3.13") that can make environments: `variable` names it, or it is on the PATH, or pyenv
+    has it. None if there is none: a pyenv shim may be on the PATH and run nothing."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    named = os.environ.get(variable)
+    found = [named] if named else [f"python{release}", *map(str, sorted(pyenv.glob(f"{release}.*/bin/python")))]
+    for command in found:
+        asked = f"import ensurepip, sys; sys.exit(sys.version_info[:2] != {tuple(map(int, release.split('.')))})"
+        try:
+            if subprocess.run([command, "-c", asked], capture_output=True, check=False).returncode == 0:
+                return command
+        except OSError:
+            continue
+    return None
+
+
+def missing_pythons() -> list[str]:
+    """What `make deploy-local` needs more than the rest, each with the command that installs it."""
+    return [
+        f"Python {release}, {why}\n"
+        f"    Debian, Ubuntu: apt-get install python{release}-venv    macOS: brew install python@{release}\n"
+        f"    anywhere: uv python install {release}, or pyenv install {release}\n"
+        f"    or point {variable} at one that is already there"
+        for release, variable, why in (
+            ("3.13", "FIRN_PYTHON_LOCALSTACK", "on which alone LocalStack 4.14 runs"),
+            ("3.11", "FIRN_PYTHON_RUNTIME", "on which the functions of template.yaml run"),
+        )
+        if python_of(release, variable) is None
+    ]
+
+
+def localstack() -> bool:
+    """LocalStack, and the Python that the functions run on. True if there was something to do."""
+    server, runtime = python_of("3.13", "FIRN_PYTHON_LOCALSTACK"), python_of("3.11", "FIRN_PYTHON_RUNTIME")
+    did = environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server)
+    return environment(RUNTIME_VENV, ROOT / "infra/setup/runtime.lock", python=runtime) or did
+
+
+def stamp_of(*files: Path, python: str) -> str:
     """One hash over the files that decide what gets installed, and the Python that it is for."""
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(python.encode())
     for file in files:
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -96,14 +138,17 @@ def run(step: str, *command: str) -> None:
     print(f"  {step}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def environment(folder: Path, lock: Path, *, project: bool) -> bool:
-    """Make `folder` hold exactly what `lock` says. True if there was something to do."""
+def environment(folder: Path, lock: Path, *, project: bool = False, python: str | None = None) -> bool:
+    """Make `folder` hold exactly what `lock` says, for `python` or this one. True if there was something to do."""
     stamp_file = folder / ".firn-setup"
-    stamp = stamp_of(lock, ROOT / "pyproject.toml")
+    stamp = stamp_of(lock, ROOT / "pyproject.toml", python=python or sys.version)
     if stamp_file.exists() and stamp_file.read_text() == stamp:
         return False
     if not (folder / "bin" / "python").exists():
-        venv.create(folder, with_pip=True, clear=folder.exists())
+        if python is None:
+            venv.create(folder, with_pip=True, clear=folder.exists())
+        else:
+            run(f"make {folder.name}", python, "-m", "venv", "--clear", str(folder))
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
     hashed = ("--require-hashes",) if "--hash=" in lock.read_text() else ()
     run(f"install {lock.name} into {folder.name}", *pip, *hashed, "-r", str(lock))
@@ -143,14 +188,18 @@ def jars() -> bool:
 
 def main() -> None:
     """Check, then install what is not there yet."""
-    if lacks := missing():
+    wanted = set(sys.argv[1:])
+    lacks = missing() + (missing_pythons() if "--localstack" in wanted else [])
+    if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     did = environment(VENV, ROOT / "requirements.lock", project=True)
     did = jars() or did
-    if "--sam" in sys.argv[1:]:
-        did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock", project=False) or did
-    if "--bench" in sys.argv[1:]:
-        did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock", project=False) or did
+    if wanted & {"--sam", "--tests"}:
+        did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock") or did
+    if "--localstack" in wanted or ("--tests" in wanted and not missing_pythons()):
+        did = localstack() or did
+    if "--bench" in wanted:
+        did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock") or did
     if did:
         print("setup: done. `make help` lists what there is.")
 

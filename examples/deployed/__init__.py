@@ -1,0 +1,1 @@
+"""The demo through a real deployment: SAM, deployed Lambdas, the schedule. `make deploy-local` runs it."""
