@@ -167,6 +167,17 @@ def handler(event, context):
 """
 
 
+def test_firn_flush_invokes_the_deployed_function(deployment: Deployment, first: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "firn.cli.main", "flush", "shop", "--json", "--dir", str(deployment.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    [said] = json.loads(done.stdout)
+    assert said["stream"] == "shop"
+    assert said["epoch"] > 0
+
+
 def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict[str, Any]) -> None:
     code = io.BytesIO()
     with zipfile.ZipFile(code, "w") as archive:

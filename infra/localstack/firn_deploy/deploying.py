@@ -173,6 +173,7 @@ def _describe(folder: Path, port: int, deployed: sam.Stack, endpoint: emr.Endpoi
         "staging": outputs["Staging"],
         "warehouse": outputs["Warehouse"],
         "catalog_uri": deployed.parameters["CatalogUri"],
+        "dispatch": outputs["DispatchFunction"],
         "queues": {"Queue": outputs["QueueUrl"], "DeadLetterQueue": outputs["DeadLetterQueueUrl"]},
         "env": {
             **localstack.credentials(port),

@@ -131,6 +131,7 @@ def find_stack(folder: Path, url: str | None = None, *, running: bool = True) ->
         queues=dict(described.get("queues") or {}),
         env={str(name): str(value) for name, value in (described.get("env") or {}).items()},
         pid=pid if isinstance(pid, int) else None,
+        dispatch=str(described["dispatch"]) if described.get("dispatch") else None,
     )
     alive = url is not None or stack.pid is None or _alive(stack.pid)
     if not alive and (running or not stack.warehouse.startswith("file:")):
