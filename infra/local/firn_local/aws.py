@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from firn_local.calls import Call, calls
+from firn_local.calls import Call, calls, to_know_it_is_not_there
 from firn_local.serving import Server, read_body
 
 ACCOUNT = "123456789012"  # moto's default account
@@ -53,8 +53,7 @@ class AwsApplication:
         """Answer one request (WSGI)."""
         service = service_of(environ)
         if self._observe is not None:
-            for call in calls(environ, ACCOUNT):
-                self._observe(call)
+            start_response = self._watched(environ, start_response, self._observe)
         other = self._others.get(service or "")
         if other is not None:
             return other(environ, start_response)
@@ -62,6 +61,22 @@ class AwsApplication:
             return self._receive(environ, start_response, *poll)
         with self._lock:
             return _whole(self._moto(environ, start_response))
+
+    @staticmethod
+    def _watched(environ: WSGIEnvironment, start_response: StartResponse, observe: Observe) -> StartResponse:
+        """Tell what the request asks for: now, and what its answer needs besides as soon as there is one."""
+        asked = calls(environ, ACCOUNT)
+        for call in asked:
+            observe(call)
+
+        def answer(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+            if status.startswith("404"):
+                for call in map(to_know_it_is_not_there, asked):
+                    if call is not None:
+                        observe(call)
+            return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+        return answer
 
     def _receive(
         self, environ: WSGIEnvironment, start_response: StartResponse, body: bytes, seconds: float

@@ -2,8 +2,8 @@
 
 A test holds the template's roles to it (tests/integration/stack/test_least_privilege.py). Every client counts, boto3's,
 obstore's and Java's, because it is the request that is looked at. Sources: the Service Authorization Reference; S3 User
-Guide, "Required permissions for Amazon S3 API operations" (a HEAD is a GET, a listing and a missing object are
-s3:ListBucket, all parts of a multipart upload are s3:PutObject).
+Guide, "Required permissions for Amazon S3 API operations" (a HEAD is a GET, a listing is s3:ListBucket, all parts of a
+multipart upload are s3:PutObject).
 """
 
 import io
@@ -49,6 +49,13 @@ def calls(environ: WSGIEnvironment, account: str) -> list[Call]:
         case service:
             found = _by_target(environ, service, arn)
     return [Call(signed["key"], action, resource, if_absent) for action, resource, if_absent in found]
+
+
+def to_know_it_is_not_there(call: Call) -> Call | None:
+    """What S3 asks for before it says that an object is not there: without the right to list it answers 403."""
+    if call.action != "s3:GetObject":
+        return None
+    return Call(call.who, "s3:ListBucket", call.resource.partition("/")[0])
 
 
 def _s3(environ: WSGIEnvironment) -> Iterator[tuple[str, str, bool]]:

@@ -115,7 +115,7 @@ def test_a_jobs_policy_is_of_its_last_epochs_configuration_and_of_all_that_share
     accept(store, config, "shop", body, now=NOW)
     found = epochs.candidates(store, "shop", NOW, above=0)
     assert epochs.seal(store, "shop", found, now=NOW, config=config.sha, nonce="n")
-    configs.publish(store, "streams: {}")  # it names the tables no more
+    configs.publish(store, "streams: {other: {tables: {t: {to: o.t}}}}")  # it names the tables no more
     settings = Settings(STAGING, warehouse=WAREHOUSE, emr_role="arn:aws:iam::123456789012:role/jobs")
     first, again = (rounds.job_policy(settings, store, "shop", 1, attempt) for attempt in (1, 2))
     assert allowed(first, "warehouse/shop/orders/x", "acme-lake")
