@@ -6,6 +6,7 @@ and does nothing when all is in place. Run it by `make setup`.
 
     setup.py          the environment and the jars
     setup.py --sam    also the SAM command line, in an environment of its own (it pins boto3)
+    setup.py --checkov  also Checkov, which looks at the templates, in an environment of its own (it pins boto3 too)
     setup.py --bench  also what the benchmarks compare with (Polars, delta-rs, dlt, …), in an environment of its own
 """
 
@@ -24,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
+CHECKOV_VENV = ROOT / ".venv-checkov"
 BENCH_VENV = ROOT / ".venv-bench"
 JARS = ROOT / ".cache" / "jars"
 JAVA_RELEASES = (17, 21)
@@ -149,6 +151,8 @@ def main() -> None:
     did = jars() or did
     if "--sam" in sys.argv[1:]:
         did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock", project=False) or did
+    if "--checkov" in sys.argv[1:]:
+        did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock", project=False) or did
     if "--bench" in sys.argv[1:]:
         did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock", project=False) or did
     if did:
