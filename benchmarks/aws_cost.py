@@ -34,9 +34,9 @@ START_SECONDS = 75  # from the start of a worker until the job works
 
 @dataclass(frozen=True)
 class Size:
-    """A workload. `requests` and `changes` a day; `commits` a day, each of all `tables`; `cpu`: CPU seconds of a million
-    changes in commits of that size; `always`: so many `workers` stay all day, otherwise one starts for each commit.
-    `bytes`: of a staged change, compressed; `row_bytes`: what a change adds to the tables for good."""
+    """A workload. `requests`, `changes`: a day; `commits`: a day, each of all `tables`; `cpu`: CPU seconds of a million
+    changes in commits of that size; `always`: so many `workers` stay all day, otherwise one starts for each
+    commit. `bytes`: of a staged change, compressed; `row_bytes`: what a change adds to the tables for good."""
 
     name: str
     requests: int
