@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-localstack setup-tests setup-bench demo up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-bench demo up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -16,6 +16,9 @@ setup:  ## install everything into .venv and .cache (a no-op the second time)
 
 setup-sam:
 	@$(PYTHON) infra/setup/setup.py --sam
+
+setup-checkov:
+	@$(PYTHON) infra/setup/setup.py --checkov
 
 demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep,)
@@ -61,16 +64,28 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
-check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build
+check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, size and import time of the functions
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(MAKE) --no-print-directory sam
+	@$(MAKE) --no-print-directory templates
+	@$(BIN)/python -m infra.package --functions-only
+
+# The built template, because Checkov knows no SAM short forms; a rule that is left out has its reason in checkov.yaml.
+templates: sam setup-checkov  ## cfn-lint and Checkov on all templates
+	@.venv-sam/bin/cfn-lint .aws-sam/build/template.yaml infra/monitoring.yaml
+	@.venv-checkov/bin/checkov --config-file infra/setup/checkov.yaml -f .aws-sam/build/template.yaml -f infra/monitoring.yaml
 
 sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
+
+package: sam  ## sizes and import times of the functions under their budget; the EMR job into build/package
+	@$(BIN)/python -m infra.package
+
+upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)
+	@$(BIN)/python -m infra.package upload --stack $(or $(STACK),firn-dev)
 
 setup-localstack:
 	@$(PYTHON) infra/setup/setup.py --sam --localstack

@@ -19,13 +19,14 @@ from firn.security.senders import Request, Senders, Unauthorized
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, accepted_before, stream_config
+from firn.staging.metrics import NAMESPACE
 from firn.staging.receipts import Header
 from firn.staging.state import refusal
 from firn.staging.status import batch_status
 from firn.staging.wiring import staging
 
 logger = Logger(service="ingest_http")
-metrics = Metrics(namespace="Firn", service="ingest_http")
+metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
 RETRY = {"Retry-After": "1"}
 senders = Senders()
 

@@ -17,12 +17,13 @@ from aws_lambda_powertools.metrics import MetricUnit
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.staging.counting import print_dead
 from firn.staging.ingest import stream_config
+from firn.staging.metrics import NAMESPACE
 from firn.staging.queue import Message, take
 from firn.staging.state import refusal
 from firn.staging.wiring import staging
 
 logger = Logger(service="ingest_queue")
-metrics = Metrics(namespace="Firn", service="ingest_queue")
+metrics = Metrics(namespace=NAMESPACE, service="ingest_queue")
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:

@@ -6,8 +6,9 @@ and does nothing when all is in place. Run it by `make setup`.
 
     setup.py               the environment and the jars
     setup.py --sam         also the SAM command line, in an environment of its own (it pins boto3)
+    setup.py --checkov     also Checkov, which looks at the templates, in one of its own (it pins boto3 too)
     setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
-    setup.py --tests       what the tests use: all of the above, LocalStack only where its Python is there
+    setup.py --tests       what the tests use: SAM, and LocalStack where its Python is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
 """
 
@@ -28,6 +29,7 @@ VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
 LOCALSTACK_VENV = ROOT / ".venv-localstack"
 RUNTIME_VENV = ROOT / ".venv-runtime"
+CHECKOV_VENV = ROOT / ".venv-checkov"
 BENCH_VENV = ROOT / ".venv-bench"
 JARS = ROOT / ".cache" / "jars"
 JAVA_RELEASES = (17, 21)
@@ -198,6 +200,8 @@ def main() -> None:
         did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock") or did
     if "--localstack" in wanted or ("--tests" in wanted and not missing_pythons()):
         did = localstack() or did
+    if "--checkov" in wanted:
+        did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock") or did
     if "--bench" in wanted:
         did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock") or did
     if did:

@@ -194,3 +194,19 @@ def _until(process: Process, call: str) -> None:
 
 def test_the_mark_lies_where_dispatch_looks() -> None:
     assert layout.closed_path(Run("r", "shop", 1, 2, 3, "RUNNING").name) == "jobs/firn-shop-1-2-3.closed"
+
+
+def test_a_job_ends_when_the_configuration_changes() -> None:
+    """What it may touch was fixed when it was started: a table that is new since is the next job's."""
+    world = World()
+    run = started(world)
+
+    def change() -> None:
+        configs.publish(world.disk, CONFIG + "\n# a comment is a change\n")
+        sent(world, 2)
+        world.now += timedelta(seconds=3)
+
+    job = Job(world, run, change)
+    assert job() == 0
+    assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
+    assert closing.is_closed(world.disk, run.name)

@@ -13,17 +13,20 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from firn_local import glue
+from firn_local.calls import Call, calls, to_know_it_is_not_there
 from firn_local.serving import Server, read_body
 
 ACCOUNT = "123456789012"  # moto's default account
 REGION = "us-east-1"
 ACCESS_KEY = SECRET_KEY = "test"  # noqa: S105
+
+Observe = Callable[[Call], None]
 
 _SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/]+/(?P<service>[^/]+)/aws4_request")
 _POLL_SECONDS = 0.1
@@ -38,17 +41,20 @@ def service_of(environ: WSGIEnvironment) -> str | None:
 class AwsApplication:
     """Routes requests by their signature to moto or to one of `others` (service name to application)."""
 
-    def __init__(self, others: dict[str, WSGIApplication] | None = None) -> None:
+    def __init__(self, others: dict[str, WSGIApplication] | None = None, observe: Observe | None = None) -> None:
         # Imported here: moto costs 45 MB and half a second, and only the process that serves needs it.
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         self._moto: WSGIApplication = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.Lock()
         self._others = dict(others or {})
+        self._observe = observe
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
         service = service_of(environ)
+        if self._observe is not None:
+            start_response = self._watched(environ, start_response, self._observe)
         other = self._others.get(service or "")
         if other is not None:
             return other(environ, start_response)
@@ -59,6 +65,22 @@ class AwsApplication:
                 start_response("400 Bad Request", [("Content-Type", "application/x-amz-json-1.1")])
                 return [glue.REFUSED]
             return _whole(self._moto(environ, start_response))
+
+    @staticmethod
+    def _watched(environ: WSGIEnvironment, start_response: StartResponse, observe: Observe) -> StartResponse:
+        """Tell what the request asks for: now, and what its answer needs besides as soon as there is one."""
+        asked = calls(environ, ACCOUNT)
+        for call in asked:
+            observe(call)
+
+        def answer(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+            if status.startswith("404"):
+                for call in map(to_know_it_is_not_there, asked):
+                    if call is not None:
+                        observe(call)
+            return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+        return answer
 
     def _receive(
         self, environ: WSGIEnvironment, start_response: StartResponse, body: bytes, seconds: float
@@ -121,11 +143,16 @@ def _whole(body: Iterable[bytes]) -> list[bytes]:
 
 
 class AwsEndpoint(Server):
-    """S3, SQS and the `others` on one loopback port. What they hold lives in this process's memory."""
+    """S3, SQS and the `others` on one loopback port. What they hold lives in this process's memory.
 
-    def __init__(self, port: int = 0, others: dict[str, WSGIApplication] | None = None) -> None:
+    `observe` hears of each action that a signed request asks for; it is called by many threads.
+    """
+
+    def __init__(
+        self, port: int = 0, others: dict[str, WSGIApplication] | None = None, observe: Observe | None = None
+    ) -> None:
         # Each long poll holds a thread, so there are more than the machine has use for otherwise.
-        super().__init__(AwsApplication(others), port, threads=24)
+        super().__init__(AwsApplication(others, observe), port, threads=24)
 
     @property
     def credentials(self) -> dict[str, str]:

@@ -61,7 +61,7 @@ class JobRun(msgspec.Struct):
 
 
 class Runner:
-    """Runs jobs, at most `slots` at a time.
+    """Runs jobs, at most `slots` at a time. `tell` hears of each state, with the one before it.
 
     `fetch(url) -> bytes` reads an s3:// entry point. `minute` is how many seconds a minute of executionTimeoutMinutes
     lasts, for tests.
@@ -76,6 +76,7 @@ class Runner:
         fetch: Callable[[str], bytes] | None = None,
         minute: float = 60.0,
         clock: Callable[[], float] = time.time,
+        tell: Callable[[JobRun, str], None] = lambda _run, _before: None,
     ) -> None:
         self.jobs = jobs.resolve()
         self._spark = spark
@@ -85,6 +86,7 @@ class Runner:
         self._clock = clock
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
+        self._tell = tell
         self._closing = False
 
     def submit(self, run: JobRun) -> None:
@@ -250,7 +252,9 @@ class Runner:
             # Once a run is being cancelled only its end may follow.
             if run.state == "CANCELLING" and state not in FINAL:
                 return
+            before = run.state
             self._record(run, state, details)
+        self._tell(run, before)
 
     def _record(self, run: JobRun, state: str, details: str) -> None:
         now = self._clock()

@@ -1,7 +1,8 @@
 """The events that AWS's services hand to a Lambda function, field by field.
 
 Sources: API Gateway Developer Guide, "Input format of a Lambda function for proxy integration"; Lambda Developer Guide,
-"Using Lambda with Amazon SQS"; EventBridge User Guide, "Scheduled events".
+"Using Lambda with Amazon SQS"; EventBridge User Guide, "Scheduled events"; EMR Serverless User Guide, "Automating EMR
+Serverless with Amazon EventBridge".
 """
 
 import base64
@@ -140,6 +141,50 @@ def schedule_event(rule: str) -> dict[str, Any]:
         "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"],
         "detail": {},
     }
+
+
+def job_state_event(run: Mapping[str, Any], before: str) -> dict[str, Any]:
+    """The event of a job run that changed its state. `run`: as GetJobRun shows it; `before`: the state that it had."""
+    return {
+        "version": "0",
+        "id": str(uuid.uuid4()),
+        "detail-type": "EMR Serverless Job Run State Change",
+        "source": "aws.emr-serverless",
+        "account": ACCOUNT,
+        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "region": REGION,
+        "resources": [],
+        "detail": {
+            "applicationId": run["applicationId"],
+            "jobRunId": run["jobRunId"],
+            "arn": run["arn"],
+            "releaseLabel": run["releaseLabel"],
+            "state": run["state"],
+            "previousState": before,
+            "createdBy": run["createdBy"],
+            "createdAt": _instant(run["createdAt"]),
+            "updatedAt": _instant(run["updatedAt"]),
+        },
+    }
+
+
+def matches(pattern: Mapping[str, Any], event: Mapping[str, Any]) -> bool:
+    """Whether a rule takes an event: each field of the pattern has one of the values that are listed for it.
+
+    EventBridge's other operators (prefix, numeric, …) are dicts in the lists, and match nothing here.
+    """
+    for name, wanted in pattern.items():
+        found = event.get(name)
+        if isinstance(wanted, Mapping):
+            if not isinstance(found, Mapping) or not matches(wanted, found):
+                return False
+        elif found not in wanted:
+            return False
+    return True
+
+
+def _instant(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _is_binary(content_type: str, binary_types: Sequence[str]) -> bool:

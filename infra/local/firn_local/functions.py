@@ -209,4 +209,6 @@ def _variables(spec: Function, environment: Mapping[str, str]) -> dict[str, str]
         "POWERTOOLS_TRACE_DISABLED": "true",
         **spec.environment,
         **environment,
+        # One key for each function, as one role on AWS: the endpoint can tell who calls.
+        **({"AWS_ACCESS_KEY_ID": spec.name} if "AWS_ACCESS_KEY_ID" in environment else {}),
     }

@@ -1,4 +1,4 @@
-"""The function host: drives each function of a template by its events there: REST API requests, SQS batches, schedules.
+"""The function host: drives each function of a template by its events there: requests, SQS batches, schedules, rules.
 
 Of its own it answers only GET /metrics, GET /_firn/health and POST /_firn/invoke/{function}; everything else is API
 Gateway's part, its rate limit included.
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
-from firn_local.events import HttpRequest, api_event, path_parameters, schedule_event
+from firn_local.events import HttpRequest, api_event, matches, path_parameters, schedule_event
 from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
 from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
@@ -34,7 +34,8 @@ _log = logging.getLogger("firn.local")
 class FunctionHost:
     """Serves a template's functions. `environment` is added to what the template declares for each.
 
-    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none. `rate`: bytes of
+    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and
+    delivers no events. `rate`: bytes of
     requests that are let in a second, 0 for all.
     """
 
@@ -66,6 +67,7 @@ class FunctionHost:
             for source in spec.queues
             if sqs is not None
         ]
+        self._schedules = schedules
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(
@@ -101,6 +103,23 @@ class FunctionHost:
         for poller in self._pollers:
             poller.stop()
         self.server.stop()
+
+    def deliver(self, event: Mapping[str, Any]) -> None:
+        """An event of another service: invoke each function that has a rule for it, and don't wait."""
+        if self._stopping.is_set() or not self._schedules:
+            return
+        for spec in self._template.functions:
+            for rule in spec.rules:
+                if matches(rule.pattern, event):
+                    function = self.functions[spec.name]
+                    threading.Thread(target=self._ruled, args=(function, event), name=rule.name, daemon=True).start()
+
+    def _ruled(self, function: FunctionRunner, event: Mapping[str, Any]) -> None:
+        try:
+            function.invoke(dict(event))
+        except (FunctionError, PayloadTooLarge) as error:
+            if not self._stopping.is_set():
+                _log.error("%s (event): %s", function.spec.name, error)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""

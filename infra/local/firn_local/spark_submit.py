@@ -73,6 +73,8 @@ class SparkSubmit:
         return {
             **inherited,
             **self.environment,
+            # As each function, so that the endpoint can tell who calls.
+            **({"AWS_ACCESS_KEY_ID": "job"} if "AWS_ACCESS_KEY_ID" in self.environment else {}),
             # On EMR the same folders come as --py-files.
             "PYTHONPATH": os.pathsep.join(map(str, code)),
             "PYSPARK_PYTHON": sys.executable,

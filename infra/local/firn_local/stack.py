@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint
+from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe
 from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
-from firn_local.emr_runs import Runner
+from firn_local.emr_runs import JobRun, Runner
+from firn_local.emr_views import job_run
 from firn_local.environment import REPOSITORY, TEMPLATE
+from firn_local.events import job_state_event
 from firn_local.host import FunctionHost
 from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
@@ -56,14 +58,18 @@ class Options:
     template: Path = TEMPLATE
     environments: int = 1
     job_slots: int = 2
+    glue: bool = False
     rate: float = DEFAULT_RATE
 
 
 class Stack:
     """start() and stop() it, or use it in a `with`. `say` gets lines for people."""
 
-    def __init__(self, options: Options, say: Callable[[str], None] = print) -> None:
+    def __init__(self, options: Options, say: Callable[[str], None] = print, observe: Observe | None = None) -> None:
+        """`observe` hears of each AWS action that a part asks for (firn_local.calls)."""
         self.options = options
+        self._observe = observe
+        self._host: FunctionHost | None = None
         self.dir = options.dir.resolve()
         self._say = say
         self._claim = Claim(self.dir)
@@ -101,9 +107,9 @@ class Stack:
     def _start(self) -> None:
         environment: dict[str, str] = {}
         spark = SparkSubmit(environment=environment)
-        runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch)
+        runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch, tell=self._job_state)
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
-        aws = AwsEndpoint(others={"emr-serverless": emr})
+        aws = AwsEndpoint(others={"emr-serverless": emr}, observe=self._observe)
         self._aws = aws
         aws.start()
         self._stops += [aws.stop, runner.close]
@@ -135,6 +141,7 @@ class Stack:
         )
         self._stops.append(host.stop)
         host.start()
+        self._host = host
         if self.options.config is not None:
             threading.Thread(target=self._watch, args=(environment,), name="config", daemon=True).start()
         self.description = {
@@ -152,6 +159,10 @@ class Stack:
         new.write_text(json.dumps(self.description, indent=2) + "\n")
         new.replace(self.dir / "stack.json")
 
+    def _job_state(self, run: JobRun, before: str) -> None:
+        if self._host is not None and run.state != before:
+            self._host.deliver(job_state_event(job_run(run, run.attempt, run.updated_at), before))
+
     def _storage(self, template: Template) -> dict[str, str]:
         """Make the stores and name them. With `s3` the catalog is new too: its tables' files went with memory."""
         if self.options.s3:
@@ -165,7 +176,8 @@ class Stack:
             for name in ("staging", "warehouse"):
                 (self.dir / name).mkdir(exist_ok=True)
             data, catalog = (f"file://{self.dir}/staging", f"file://{self.dir}/warehouse"), self.dir / "catalog.db"
-        return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": f"sqlite:///{catalog}"}
+        uri = "glue://" if self.options.glue else f"sqlite:///{catalog}"
+        return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": uri}
 
     def _fetch(self, url: str) -> bytes:
         return self._request("GET", f"/{url.removeprefix('s3://')}")

@@ -1,6 +1,7 @@
 """Reads a SAM template as what the local stack runs: functions with their events, queues and buckets.
 
-Source: AWS SAM specification (AWS::Serverless::Function, its event types Api, SQS and Schedule, Globals).
+Source: AWS SAM specification (AWS::Serverless::Function, its event types Api, SQS, Schedule and EventBridgeRule,
+Globals).
 """
 
 import json
@@ -13,7 +14,17 @@ from typing import Any
 from firn_local.aws import ACCOUNT, REGION
 from firn_local.intrinsics import Scope, TemplateError, load
 
-__all__ = ["ApiEvent", "Function", "Queue", "QueueEvent", "ScheduleEvent", "Template", "TemplateError", "read"]
+__all__ = [
+    "ApiEvent",
+    "Function",
+    "Queue",
+    "QueueEvent",
+    "RuleEvent",
+    "ScheduleEvent",
+    "Template",
+    "TemplateError",
+    "read",
+]
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,14 @@ class ScheduleEvent:
 
 
 @dataclass(frozen=True)
+class RuleEvent:
+    """An EventBridge rule by its pattern."""
+
+    name: str
+    pattern: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Function:
     """A Lambda function. `name` is its code's folder (ingest_http), `logical_id` its name in the template."""
 
@@ -58,6 +77,7 @@ class Function:
     api: tuple[ApiEvent, ...] = ()
     queues: tuple[QueueEvent, ...] = ()
     schedules: tuple[ScheduleEvent, ...] = ()
+    rules: tuple[RuleEvent, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -217,6 +237,7 @@ def _function(
     api: list[ApiEvent] = []
     queues: list[QueueEvent] = []
     schedules: list[ScheduleEvent] = []
+    rules: list[RuleEvent] = []
     for name, event in properties.get("Events", {}).items():
         detail = event.get("Properties", {})
         match event["Type"]:
@@ -239,6 +260,8 @@ def _function(
                     )
                 else:
                     schedules.append(ScheduleEvent(name, seconds, detail.get("Input")))
+            case "EventBridgeRule":
+                rules.append(RuleEvent(name, detail["Pattern"]))
             case kind if kind not in ("SQS", "Schedule"):
                 notes.append(f"{logical_id}: events of type {kind} do not run here")
     return Function(
@@ -253,6 +276,7 @@ def _function(
         api=tuple(api),
         queues=tuple(queues),
         schedules=tuple(schedules),
+        rules=tuple(rules),
     )
 
 

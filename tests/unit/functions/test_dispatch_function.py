@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import pytest
 
 from firn.errors import StorageUnavailable
+from firn.jobs import rounds
 from firn.jobs.runs import Run
 from firn.staging import epochs, quarantine, state
 from firn.staging.configs import current_sha
@@ -22,7 +23,7 @@ Load = Callable[..., ModuleType]
 class FakeJobs:
     settings: ClassVar[list[Settings]] = []
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, **_: object) -> None:
         FakeJobs.settings.append(settings)
 
     def runs(self, since: datetime) -> list[Run]:
@@ -44,7 +45,7 @@ def stage(store: FaultyStore, stream: str, table: str) -> None:
 @pytest.fixture
 def app(load: Load, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     app = load("dispatch", emr_application="app-1")
-    monkeypatch.setattr(app, "EmrJobs", FakeJobs)
+    monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
     return app
 
 
@@ -91,7 +92,7 @@ def test_the_deployments_places_win_over_those_of_the_configuration(
     FakeJobs.settings.clear()
     for settings in ({}, {"warehouse": "file:///here", "catalog_uri": "sqlite:///c.db"}):
         app = load("dispatch", emr_application="app-1", **settings)
-        monkeypatch.setattr(app, "EmrJobs", FakeJobs)
+        monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
         app.handler({}, None)
     assert [(s.warehouse, s.catalog_uri) for s in FakeJobs.settings] == [
         ("s3://acme-lake/warehouse", ""), ("file:///here", "sqlite:///c.db")
@@ -110,7 +111,7 @@ def test_a_stuck_stream_is_a_metric(
     monkeypatch.setattr(FakeJobs, "runs", lambda *_: [Run(str(n), "shop", 1, 1, n, "FAILED") for n in (1, 2, 3)])
     assert results(app.handler({}, None))["shop"]["stuck"]
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_epoch_stuck" in line]
-    assert {m["stream"]: m["firn_epoch_stuck"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}
+    assert {m["stream"]: m["firn_epoch_stuck"] for m in metrics if "stream" in m} == {"shop": 1, "other": 0}
 
 
 def test_what_is_quarantined_is_a_metric(
@@ -120,7 +121,7 @@ def test_what_is_quarantined_is_a_metric(
     quarantine.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "mend it", table="shop.orders"))
     assert results(app.handler({}, None))["shop"]["quarantined"] == ("shop.orders",)
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_quarantined" in line]
-    assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": [1.0], "other": [0.0]}
+    assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": 1, "other": 0}
 
 
 def test_every_dispatch_tells_the_backlog_also_one_that_failed(
@@ -135,7 +136,7 @@ def test_every_dispatch_tells_the_backlog_also_one_that_failed(
         assert (told.batches, told.events, told.over) == (1, 1, False)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     found = {line["stream"]: line["firn_backlog_events"] for line in lines if "firn_backlog_events" in line}
-    assert found == {"shop": [1.0], "other": [1.0]}
+    assert found == {"shop": 1, "other": 1}
     ages = [line["firn_oldest_uncommitted_seconds"] for line in lines if "firn_oldest_uncommitted_seconds" in line]
     assert len(ages) == 2
-    assert all(0 <= age < 60 for [age] in ages)
+    assert all(0 <= age < 60 for age in ages)

@@ -109,3 +109,22 @@ def test_an_answer_of_aws_is_transient_unknown_or_terminal(error: Exception, exp
 
 def test_the_client_is_made_at_the_first_call() -> None:
     assert "_client" not in vars(EmrJobs(SETTINGS))
+
+
+def test_a_start_carries_the_policy_that_narrows_its_role() -> None:
+    emr = Emr()
+    jobs = EmrJobs(SETTINGS, emr, policy=lambda stream, last, attempt: f"{stream} {last} {attempt}")
+    jobs.start("shop", 4, 9, 2)
+    jobs.start_script("rebuild.py", [], "rebuild", "token", {})
+    assert [request.get("executionIamPolicy") for request in emr.requests] == [{"policy": "shop 9 2"}, None]
+
+
+def test_a_run_has_its_name_and_an_unknown_one_none() -> None:
+    class Named(Emr):
+        def get_job_run(self, **request: Any) -> dict[str, Any]:
+            if request["jobRunId"] == "00gone":
+                raise answered("ResourceNotFoundException", 404)
+            return {"jobRun": {"jobRunId": request["jobRunId"], "name": "firn-shop-1-2-1"}}
+
+    jobs = EmrJobs(SETTINGS, Named())
+    assert (jobs.name_of("00run"), jobs.name_of("00gone")) == ("firn-shop-1-2-1", None)

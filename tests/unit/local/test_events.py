@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from firn_local import events
 from firn_local.events import HttpRequest, api_event, path_parameters, sqs_event
 from firn_local.functions import MAX_PAYLOAD
 from firn_local.queues import batches, succeeded
@@ -117,3 +118,18 @@ def test_a_message_too_large_for_an_invocation_holds_up_no_other() -> None:
     ]
     assert [len(batch) for batch in batches(messages, "arn")] == [1, 1, 1]
     assert list(batches([], "arn")) == []
+
+
+def test_a_rule_takes_the_end_of_its_own_applications_runs() -> None:
+    run = {
+        "applicationId": "00app", "jobRunId": "00run", "arn": "arn:x", "releaseLabel": "emr-spark-8.0.0",
+        "state": "SUCCESS", "createdBy": "arn:me", "createdAt": 0.0, "updatedAt": 1.5,
+    }  # fmt: skip
+    event = events.job_state_event(run, "RUNNING")
+    assert (event["detail"]["previousState"], event["detail"]["updatedAt"]) == ("RUNNING", "1970-01-01T00:00:01.500Z")
+    pattern = {"source": ["aws.emr-serverless"], "detail": {"applicationId": ["00app"], "state": ["SUCCESS", "FAILED"]}}
+    assert events.matches(pattern, event)
+    assert not events.matches(pattern, {**event, "source": "aws.s3"})
+    assert not events.matches(pattern, events.job_state_event({**run, "state": "RUNNING"}, "SCHEDULED"))
+    assert not events.matches(pattern, events.job_state_event({**run, "applicationId": "00else"}, "RUNNING"))
+    assert not events.matches({"detail": {"missing": {"deep": ["x"]}}}, event)

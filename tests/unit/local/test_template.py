@@ -121,7 +121,7 @@ def own() -> Template:
 
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     functions = {function.name: function for function in own().functions}
-    assert set(functions) == {"ingest_http", "ingest_queue", "dispatch"}
+    assert set(functions) == {"ingest_http", "ingest_queue", "dispatch", "job_events"}
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
         ("GET", "/v1/streams"),
@@ -131,6 +131,8 @@ def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     (source,) = functions["ingest_queue"].queues
     assert source.report_failures
     assert [schedule.seconds for schedule in functions["dispatch"].schedules] == [60, 86_400]
+    (rule,) = functions["job_events"].rules
+    assert rule.pattern["detail"] == {"applicationId": ["00local"], "state": ["SUCCESS", "FAILED", "CANCELLED"]}
     assert own().binary_types == ("*/*",)
 
 

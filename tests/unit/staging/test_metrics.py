@@ -23,7 +23,7 @@ def test_each_table_and_reason_is_a_line_in_the_embedded_metric_format() -> None
     about = first["_aws"]
     assert about["Timestamp"] == 1_772_323_200_000
     (metrics,) = about["CloudWatchMetrics"]
-    assert metrics["Dimensions"] == [["stream", "table", "reason"], ["stream"]]
+    assert metrics["Dimensions"] == [["stream", "table", "reason"], ["stream"], []]
     assert metrics["Metrics"] == [{"Name": "dlq_total", "Unit": "Count"}]
     # What the format asks for: a value for each dimension and metric that is named.
     assert all(name in first for dimensions in metrics["Dimensions"] for name in dimensions)

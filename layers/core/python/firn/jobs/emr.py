@@ -4,13 +4,13 @@ API: https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_StartJob
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
-from firn.jobs.runs import ACTIVE, PREFIX, Run, run_name
+from firn.jobs.runs import ACTIVE, Run, parse_name, run_name
 from firn.staging.settings import Settings
 
 _TIMEOUT_SECONDS: Final = 10
@@ -25,19 +25,25 @@ def client_token(stream: str, first: int, last: int, attempt: int) -> str:
 
 def parse_run(summary: Mapping[str, Any]) -> Run | None:
     """A job run as list_job_runs shows it; None if it is no commit job of Firn's."""
-    stream, *numbers = str(summary.get("name") or "").removeprefix(PREFIX).rsplit("-", 3)
-    if not str(summary.get("name")).startswith(PREFIX) or len(numbers) != 3 or not all(map(str.isdigit, numbers)):
-        return None
-    first, last, attempt = map(int, numbers)
-    return Run(str(summary["id"]), stream, first, last, attempt, str(summary["state"]))
+    found = parse_name(str(summary.get("name") or ""))
+    return None if found is None else Run(str(summary["id"]), *found, str(summary["state"]))
+
+
+Policy = Callable[[str, int, int], str | None]  # stream, last epoch, attempt -> the IAM policy of that job, if any
+
+
+def _as_the_role(_stream: str, _last: int, _attempt: int) -> None:
+    return None
 
 
 class EmrJobs:
     """The commit jobs of one EMR Serverless application."""
 
-    def __init__(self, settings: Settings, client: Any = None) -> None:
+    def __init__(self, settings: Settings, client: Any = None, policy: Policy = _as_the_role) -> None:
+        """`policy`: what a commit job may do, of what its role may (jobs/narrowing.py)."""
         self._settings = settings
         self._given = client
+        self._policy = policy
 
     def runs(self, since: datetime) -> Sequence[Run]:
         """Firn's runs created at or after `since`, and all active ones. Raises TransientError."""
@@ -65,7 +71,17 @@ class EmrJobs:
             run_name(stream, first, last, attempt),
             client_token(stream, first, last, attempt),
             {"firn:stream": stream, "firn:first": str(first), "firn:last": str(last), "firn:attempt": str(attempt)},
+            self._policy(stream, last, attempt),
         )
+
+    def name_of(self, run: str) -> str | None:
+        """The name of a run; None if there is none of that id, or it has none. Raises TransientError."""
+        try:
+            answer = self._call("get_job_run", applicationId=self._settings.emr_application, jobRunId=run)
+        except ConfigError:
+            return None
+        name = answer["jobRun"].get("name")
+        return None if name is None else str(name)
 
     def start_script(
         self, script: str, arguments: Sequence[str], name: str, token: str, tags: Mapping[str, str]
@@ -82,7 +98,15 @@ class EmrJobs:
         found = ((str(one.get("name") or ""), str(one["id"])) for one in self._pages({"states": list(ACTIVE)}))
         return {name: run for name, run in found if name.startswith(prefix)}
 
-    def _start(self, entry_point: str, arguments: Sequence[str], name: str, token: str, tags: Mapping[str, str]) -> str:
+    def _start(
+        self,
+        entry_point: str,
+        arguments: Sequence[str],
+        name: str,
+        token: str,
+        tags: Mapping[str, str],
+        policy: str | None = None,
+    ) -> str:
         s = self._settings
         driver: dict[str, Any] = {"entryPoint": entry_point, "entryPointArguments": list(arguments)}
         if s.spark_submit_parameters:
@@ -95,6 +119,7 @@ class EmrJobs:
             name=name,
             jobDriver={"sparkSubmit": driver},
             tags=dict(tags),
+            **({"executionIamPolicy": {"policy": policy}} if policy else {}),
         )
         return str(answer["jobRunId"])
 

@@ -2,7 +2,9 @@
 
 Spark starts once, and under load changes wait seconds instead of the schedule's minute. The job seals with dispatch's
 own code, for all streams that share its runs, and ends so that no epoch falls between it and its successor
-(staging/closing.py). A round that fails ends it: what is sealed by then is dispatch's again, with its attempts.
+(staging/closing.py). It also ends when the configuration changes: what it may touch was fixed under the one that it was
+started with (jobs/narrowing.py). A round that fails ends it: what is sealed by then is dispatch's again, with its
+attempts.
 """
 
 import time
@@ -17,7 +19,7 @@ from firn.jobs.commit import Log, Now
 from firn.jobs.dispatch import dispatch
 from firn.jobs.lake import Lake
 from firn.jobs.runs import run_name
-from firn.staging import closing
+from firn.staging import closing, epochs
 from firn.staging.store import Store
 from firn.streams.config import Config, StreamConfig
 
@@ -51,7 +53,13 @@ def run(
     code = commit.run(store, lake, stream, first, last, log=log, now=clock.now, attempt=attempt)
     if code:
         return code
-    job = _Lingering(store, lake, config, stream, log, clock, shared=attempt == 1)
+    try:
+        begun = epochs.read(store, stream, last)
+    except FirnError as error:
+        log({"stream": stream, "status": "failed", "error": f"epoch {last} can't be read again: {error}"})
+        return 1
+    under = begun.config if begun else None
+    job = _Lingering(store, lake, config, stream, log, clock, shared=attempt == 1, under=under)
     code = job.until_idle()
     try:
         closing.close(store, run_name(stream, first, last, attempt))
@@ -63,10 +71,19 @@ def run(
 
 class _Lingering:
     def __init__(
-        self, store: Store, lake: Lake, config: Callable[[], Config], stream: str, log: Log, clock: Clock, shared: bool
+        self,
+        store: Store,
+        lake: Lake,
+        config: Callable[[], Config],
+        stream: str,
+        log: Log,
+        clock: Clock,
+        shared: bool,
+        under: str | None,
     ) -> None:
         self._store, self._lake, self._config = store, lake, config
         self._stream, self._log, self._clock, self._shared = stream, log, clock, shared
+        self._under = under
         # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
         self._left: dict[str, tuple[int, int]] = {}
 
@@ -95,7 +112,7 @@ class _Lingering:
         linger = 0.0
         try:
             config = self._config()
-            if self._stream not in config.streams:
+            if self._stream not in config.streams or config.sha != self._under:
                 return False, 0, 0.0
             linger = float(config.streams[self._stream].commit.linger_seconds)
             for name in config.sharing(self._stream) if self._shared else (self._stream,):
@@ -117,6 +134,9 @@ class _Lingering:
         if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
             return False, 0
         first, last = done.pending
+        newest = epochs.read(self._store, stream.name, last)
+        if newest is None or newest.config != self._under:
+            return False, 0  # sealed by dispatch meanwhile: the next job's
         # Attempt 0: of the attempts that dispatch counts this is none.
         code = commit.run(self._store, self._lake, stream.name, first, last, log=self._log, now=self._clock.now,
                           attempt=0)  # fmt: skip

@@ -6,12 +6,28 @@ from datetime import datetime
 from typing import Final, Protocol
 
 ACTIVE: Final = ("SUBMITTED", "PENDING", "SCHEDULED", "QUEUED", "RUNNING", "CANCELLING")
+ENDED: Final = ("SUCCESS", "FAILED", "CANCELLED")
 PREFIX: Final = "firn-"
 
 
 def run_name(stream: str, first: int, last: int, attempt: int) -> str:
     """`firn-{stream}-{first}-{last}-{attempt}`: what list_job_runs gives back, tags it does not."""
     return f"{PREFIX}{stream}-{first}-{last}-{attempt}"
+
+
+def parse_name(name: str) -> tuple[str, int, int, int] | None:
+    """(stream, first, last, attempt), the inverse of `run_name`; None for a run that is no commit job of Firn's."""
+    stream, *numbers = name.removeprefix(PREFIX).rsplit("-", 3)
+    if not name.startswith(PREFIX) or len(numbers) != 3 or not all(map(str.isdigit, numbers)):
+        return None
+    first, last, attempt = map(int, numbers)
+    return stream, first, last, attempt
+
+
+def stream_of(name: str) -> str | None:
+    """The stream that a run of this name was started for; None if it is no commit job of Firn's."""
+    found = parse_name(name)
+    return None if found is None else found[0]
 
 
 @dataclass(frozen=True)

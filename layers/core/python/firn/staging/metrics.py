@@ -1,10 +1,13 @@
-"""Metrics as lines in CloudWatch's embedded metric format. Pure.
+"""Metrics as lines in CloudWatch's embedded metric format.
 
 The functions and the commit job print such a line each; CloudWatch Logs makes metrics of them, and a line is plain JSON
-for everybody else. `dlq_total{stream,table,reason}` also counts under {stream} alone, which is what an alarm looks at.
+for everybody else. `dlq_total{stream,table,reason}` also counts under {stream} alone and, as all that is `watched`,
+once more without any dimension: that is what an alarm looks at, which can't know the streams. Two environments in one
+account differ in their namespace, which is Powertools' own setting.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -13,7 +16,7 @@ from firn.errors import EventError
 from firn.staging.dead import Counts
 from firn.streams.config import StreamConfig
 
-NAMESPACE: Final = "Firn"
+NAMESPACE: Final = os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Firn"
 DEAD: Final = "dlq_total"
 UNKNOWN: Final = "unknown"
 Unit = Literal["Count", "Bytes", "Seconds"]
@@ -24,15 +27,20 @@ def emf(
     values: Mapping[str, tuple[float, Unit]],
     when: datetime,
     also: Sequence[str] = (),
+    *,
+    watched: bool = False,
 ) -> dict[str, Any]:
-    """One line: `values` (name -> number, unit) under all `dimensions`, and once more under those of `also` alone."""
+    """One line: `values` (name -> number, unit) under all `dimensions`, and once more under those of `also` alone.
+
+    `watched`: and once more without dimensions, all streams together.
+    """
     return {
         "_aws": {
             "Timestamp": int(when.timestamp() * 1000),
             "CloudWatchMetrics": [
                 {
                     "Namespace": NAMESPACE,
-                    "Dimensions": [list(dimensions), *([list(also)] if also else [])],
+                    "Dimensions": [list(dimensions), *([list(also)] if also else []), *([[]] if watched else [])],
                     "Metrics": [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()],
                 }
             ],
@@ -47,7 +55,7 @@ def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datet
     for table, reasons in counts.items():
         for reason, letters in reasons.items():
             names = {"stream": stream, "table": table or UNKNOWN, "reason": reason}
-            yield emf(names, {DEAD: (letters, "Count")}, when, also=["stream"])
+            yield emf(names, {DEAD: (letters, "Count")}, when, also=["stream"], watched=True)
 
 
 def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, int]]:

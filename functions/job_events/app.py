@@ -1,0 +1,41 @@
+"""A job run has ended: what waits for it goes on at once, not with the next tick of the schedule.
+
+Event: "EMR Serverless Job Run State Change" of EventBridge. It names the run and not its stream, comes late, twice or
+never, and says nothing that dispatch could rely on: so this asks for the run's name and then does what the schedule
+does, for the streams that the run served. Dispatch is idempotent, and the schedule finds what no event told.
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/using-eventbridge.html
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from firn.jobs import rounds
+from firn.jobs.emr import EmrJobs
+from firn.jobs.runs import ENDED, stream_of
+from firn.staging.wiring import staging
+
+logger = Logger(service="job_events")
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point -> as dispatch answers; no streams where nothing is to be done."""
+    logger.append_keys(request_id=getattr(context, "aws_request_id", None))
+    detail = event.get("detail") or {}
+    run, state = str(detail.get("jobRunId") or ""), detail.get("state")
+    settings, store, current, _ = staging()
+    if state not in ENDED or not run or detail.get("applicationId") != settings.emr_application:
+        logger.info("not an end of a run of ours", extra={"run": run, "state": state})
+        return {"streams": []}
+    config = current()
+    stream = stream_of(EmrJobs(settings).name_of(run) or "")
+    if stream is None:
+        logger.info("no commit job", extra={"run": run, "state": state})
+        return {"streams": []}
+    if state == "FAILED":
+        rounds.count("firn_job_failed", stream, 1)
+        logger.error("a job failed", extra={"run": run, "stream": stream, "reason": detail.get("stateDetails")})
+    # A stream that firn.yaml names no more has nothing that could go on.
+    names = [name for name in config.sharing(stream) if name in config.streams]
+    return {"streams": rounds.run(names, config, store, rounds.jobs_of(settings, store, config), logger)}

@@ -1,0 +1,101 @@
+"""The command line of `make package` and `make upload`.
+
+    python -m infra.package [--json]                      measure the functions, package the job
+    python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
+    python -m infra.package upload --bucket NAME --prefix code/0.2.0
+
+Exit codes: 0 done, 1 over budget or not possible, 2 usage.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from firn.cli.output import notes, print_json, print_table, size
+from infra.package import functions, job
+from infra.package.job import ROOT, PackageError
+from infra.package.upload import staging_bucket, upload
+
+BUILT = ROOT / ".aws-sam" / "build"
+CODE = ROOT / "build" / "package"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse, do it, and say it. -> the exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        return _upload(given) if given.command == "upload" else _package(given)
+    except (PackageError, functions.NotBuilt) as error:
+        print(f"package: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m infra.package", description="Package what goes to AWS.")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--python", default=job.PYTHON, help="Python of the jobs' image (default: %(default)s)")
+    parser.add_argument("--built", type=Path, default=BUILT, help="what `sam build` made")
+    parser.add_argument("--code", type=Path, default=CODE, help="where the packaged job goes")
+    parser.add_argument("--functions-only", action="store_true", help="measure, and package nothing")
+    commands = parser.add_subparsers(dest="command")
+    up = commands.add_parser("upload", help="put the packaged job into the staging bucket")
+    where = up.add_mutually_exclusive_group(required=True)
+    where.add_argument("--stack", help="name of the deployed stack")
+    where.add_argument("--bucket", help="name of the staging bucket")
+    up.add_argument("--prefix", default="code", help="the template's parameter CodePrefix (default: %(default)s)")
+    return parser
+
+
+def _package(given: argparse.Namespace) -> int:
+    with notes().status("measuring") as status:
+        measured = functions.measure(given.built, began=lambda name: status.update(f"importing {name}"))
+        manifest = None
+        if not given.functions_only:
+            manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+    if given.json:
+        print_json({"functions": measured, "job": manifest})
+    else:
+        print_table(
+            ["function", "unzipped, with layers", "of", "import", "of"],
+            [
+                (
+                    one.name,
+                    size(one.bytes),
+                    size(one.budget.bytes),
+                    f"{one.seconds * 1000:.0f} ms",
+                    None if one.budget.seconds is None else f"{one.budget.seconds * 1000:.0f} ms",
+                )
+                for one in measured
+            ],
+        )
+        if manifest is not None:
+            print_table(
+                ["job", "size", "sha256"],
+                [(name, size(file["bytes"]), file["sha256"]) for name, file in manifest["files"].items()],
+            )
+    for one in measured:
+        for over in one.over:
+            print(f"package: {one.name} is over its budget: {over}", file=sys.stderr)
+    return 1 if any(one.over for one in measured) else 0
+
+
+def _upload(given: argparse.Namespace) -> int:
+    import boto3
+
+    bucket = given.bucket or staging_bucket(given.stack, boto3.client("cloudformation"))
+    with notes().status("looking") as status:
+        written = upload(given.code, bucket, given.prefix.strip("/"), boto3.client("s3"), began=status.update)
+    if given.json:
+        print_json({"bucket": bucket, "written": written})
+    else:
+        print(
+            f"s3://{bucket}/{given.prefix}: {len(written)} written"
+            if written
+            else f"s3://{bucket}/{given.prefix}: up to date"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

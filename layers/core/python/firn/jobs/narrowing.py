@@ -1,0 +1,80 @@
+"""What a job may do in the two buckets: less than its role, which serves all streams. Pure.
+
+StartJobRun takes an IAM policy beside the role, and the job has what both allow. This one leaves everything but S3's
+objects to the role (another bucket of an adopted table too), and of the objects in the staging and the warehouse bucket
+it allows those of the job's streams and tables. The API takes 2,048 characters, so of several ways to say it, from the
+narrowest on, the first that fits is taken: many tables become their namespaces, then the warehouse.
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-cli-execution.html
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from firn.errors import EventError
+from firn.jobs.runs import PREFIX
+from firn.streams.config import StreamConfig, TableRule
+from firn.streams.names import slug
+
+LONGEST: Final = 2048
+# Of a stream; jobs/ and state/ hold one object each.
+_FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts")
+
+
+def policy(streams: Sequence[StreamConfig], staging: str, warehouse: str, partition: str = "aws") -> str | None:
+    """The policy for a job of these streams, as JSON; None unless both are in S3, or if even the widest is too long.
+
+    `staging`, `warehouse`: URLs; `partition`: the first part of the account's ARNs.
+    """
+    log, lake = urlsplit(staging), urlsplit(warehouse)
+    if (log.scheme, lake.scheme) != ("s3", "s3"):
+        return None
+    arn = f"arn:{partition}:s3:::"
+    for resources in _ways(streams, arn + _place(log.netloc, log.path), arn + _place(lake.netloc, lake.path)):
+        text = _document([f"{arn}{log.netloc}/*", f"{arn}{lake.netloc}/*"], resources)
+        if len(text) <= LONGEST:
+            return text
+    return None
+
+
+def _place(bucket: str, path: str) -> str:
+    return f"{bucket}{path}".rstrip("/")
+
+
+def _document(buckets: Sequence[str], resources: Sequence[str]) -> str:
+    statements = [
+        {"Effect": "Allow", "NotAction": "s3:*", "Resource": "*"},
+        {"Effect": "Allow", "Action": "s3:*", "NotResource": list(dict.fromkeys(buckets))},
+        {"Effect": "Allow", "Action": "s3:*", "Resource": list(dict.fromkeys(resources))},
+    ]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _ways(streams: Sequence[StreamConfig], log: str, lake: str) -> Iterable[list[str]]:
+    """From the narrowest to the widest."""
+    common = [f"{log}/config/*", f"{log}/code/*"]
+    each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
+    each += [f"{log}/state/{s.name}.json" for s in streams] + [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
+    for logs in (common + each, [f"{log}/*"]):
+        for depth in (2, 1, 0):
+            rules = [rule for s in streams for rule in s.tables if rule.to and not rule.ignore]
+            yield logs + sorted({f"{lake}/{place}" for rule in rules for place in _places(rule, depth)})
+
+
+def _places(rule: TableRule, depth: int) -> list[str]:
+    """Where the rule's tables lie below the warehouse, to a depth of 2 (the table), 1 (its namespace) or 0."""
+    namespace, _, table = rule.to.partition(".")
+    if not rule.is_pattern:
+        try:
+            name = rule.target(rule.source)
+        except EventError:
+            return ["*"]
+        namespace, table = name.namespace, name.table
+    if depth == 0 or "{" in namespace:
+        return ["*"]
+    # What a delete is remembered in, and what a rebuild in place makes of it (firn_spark/branch.py).
+    facts = f"{table}__deletes"
+    if depth == 1 or slug(f"{facts}_9999_00000000") != f"{facts}_9999_00000000":  # a name that is no path as it is
+        return [f"{slug(namespace)}/*"]
+    return [f"{slug(namespace)}/{table}/*", f"{slug(namespace)}/{facts}*"]

@@ -1,0 +1,116 @@
+"""One round of dispatch over some streams, as functions do it: with log lines, metrics, and a policy for each job."""
+
+import logging
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from firn.errors import FirnError
+from firn.jobs import narrowing
+from firn.jobs.dispatch import dispatch
+from firn.jobs.emr import EmrJobs
+from firn.jobs.runs import Jobs
+from firn.staging import configs, epochs
+from firn.staging.backlog import tell
+from firn.staging.ingest import stream_config
+from firn.staging.metrics import Unit, emf
+from firn.staging.settings import Settings
+from firn.staging.store import Store
+from firn.streams.config import Config, StreamConfig
+
+Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
+_SERVICE: Final = "dispatch"  # whichever function does it
+
+
+def jobs_of(settings: Settings, store: Store, config: Config) -> Jobs | None:
+    """EMR Serverless as `settings` name it, None if they name none. Each job may touch its own streams and tables.
+
+    The deployment's own places win over those of firn.yaml, so that `firn up` never writes to the real lake.
+    """
+    if not settings.emr_application:
+        return None
+    settings = placed(settings, config)
+    return EmrJobs(settings, policy=lambda *job: job_policy(settings, store, *job))
+
+
+def placed(settings: Settings, config: Config) -> Settings:
+    """The settings with the warehouse and the catalog of the configuration, where they name none."""
+    return replace(
+        settings,
+        warehouse=settings.warehouse or config.warehouse,
+        catalog_uri=settings.catalog_uri or config.catalog.address,
+    )
+
+
+def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt: int) -> str | None:
+    """The IAM policy of a job. Its tables are those of its last epoch's configuration: under that one it runs."""
+    epoch = epochs.read(store, stream, last)
+    if epoch is None:
+        return None
+    config = configs.load(store, epoch.config)
+    # One that is tried again serves no other stream (jobs/lingering.py).
+    names = config.sharing(stream) if attempt == 1 else (stream,)
+    streams = [config.streams[name] for name in names if name in config.streams]
+    partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
+    return narrowing.policy(streams, settings.staging, settings.warehouse, partition)
+
+
+def run(
+    names: Iterable[str],
+    config: Config,
+    store: Store,
+    jobs: Jobs | None,
+    log: Log,
+    *,
+    force: bool = False,
+    reconcile: bool = False,
+) -> list[dict[str, Any]]:
+    """Dispatch each of the streams -> what was done, one mapping each; a stream's failure doesn't keep the others."""
+    results: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            done = dispatch(
+                store,
+                name,
+                jobs,
+                now=datetime.now(UTC),
+                config=config.sha,
+                policy=stream_config(config, name).commit,
+                generation=stream_config(config, name).generation,
+                together=config.sharing(name),
+                force=force,
+                reconcile=reconcile,
+            )
+        except FirnError as error:
+            log.error("dispatch failed", extra={"stream": name, "reason": str(error)})
+            count("firn_dispatch_failed", name, 1)
+            results.append({"stream": name, "error": str(error)})
+            if name in config.streams:
+                _tell(store, config.streams[name])
+            continue
+        log.info("dispatched", extra=asdict(done))
+        count("firn_epoch_stuck", name, int(done.stuck))
+        count("firn_quarantined", name, len(done.quarantined))
+        _tell(store, config.streams[name])
+        results.append(asdict(done))
+    return results
+
+
+def _tell(store: Store, settings: StreamConfig) -> None:
+    """The backlog, to ingest and to CloudWatch; after a failed dispatch too, when it grows."""
+    now = datetime.now(UTC)
+    told = tell(store, settings, now)
+    if told is not None:
+        count("firn_oldest_uncommitted_seconds", settings.name, told.age(now), "Seconds")
+        count("firn_backlog_bytes", settings.name, told.bytes, "Bytes")
+        count("firn_backlog_events", settings.name, told.events)
+        count("firn_backlog_over", settings.name, int(told.over))
+
+
+def count(name: str, stream: str, value: float, unit: Unit = "Count") -> None:
+    """Print one metric of a stream."""
+    line = emf({"service": _SERVICE, "stream": stream}, {name: (value, unit)}, datetime.now(UTC), watched=True)
+    print(msgspec.json.encode(line).decode(), flush=True)

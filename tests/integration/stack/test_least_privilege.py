@@ -1,0 +1,265 @@
+"""Each function may do what it does, and no more: the calls at the endpoint against the roles of the template.
+
+The functions run as always, with obstore and boto3; the endpoint sees who signed what. A grant that no step of the
+scenario needs fails the test, and so does a call that no grant covers: whoever adds a right adds the step that uses it.
+"""
+
+import json
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from firn.staging import attempts, configs, cuts, epochs, quarantine
+from firn.staging.quarantine import Quarantine
+from firn.staging.store import open_store
+from firn_local import stack as stack_module
+from firn_local.calls import Call
+from firn_local.environment import TEMPLATE
+from firn_local.events import job_state_event
+from firn_local.spark_submit import SparkSubmit
+from firn_local.stack import ROLE_ARN, Options, Stack
+from tests.integration.stack.granted import BY_LAMBDA, BY_LAMBDA_OF_A_QUEUE, Grant, differences, grants
+
+pytestmark = pytest.mark.stack
+
+CONFIG = """
+streams:
+  shop: {job: shop, commit: {every: 1s}, tables: {public.orders: {to: shop.orders, key: [id]}}}
+  bank: {job: bank, commit: {every: 1s}, tables: {public.orders: {to: bank.orders, key: [id]}}}
+  signed: {auth: {by: api_key, secret: 'secretsmanager:firn/local/signed'}, tables: {t: {to: s.t}}}
+  keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
+"""
+KEY = "an-api-key-of-twenty-and-more"
+# A job that runs until its stream's file says how it shall end: these tests are about the functions.
+JOB = """
+import pathlib, sys, time
+stream = sys.argv[sys.argv.index("--stream") + 1]
+file = pathlib.Path(r"{folder}") / stream
+while not file.exists():
+    time.sleep(0.05)
+sys.exit(int(file.read_text()))
+"""
+ROLES = {
+    "ingest_http": ("IngestHttpRole", BY_LAMBDA),
+    "ingest_queue": ("IngestQueueRole", BY_LAMBDA | BY_LAMBDA_OF_A_QUEUE),
+    "dispatch": ("DispatchRole", BY_LAMBDA),
+    "job_events": ("JobEventsRole", BY_LAMBDA),
+}
+
+
+def event(number: int, **more: Any) -> dict[str, Any]:
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "ts_ms": 1, "lsn": number}
+    return {"op": "c", "before": None, "after": {"id": number}, "source": source, **more}
+
+
+class Ground:
+    """A stack with S3 and jobs of our own, and what was asked at its endpoint."""
+
+    def __init__(self, stack: Stack, folder: Path) -> None:
+        self.stack, self.folder = stack, folder
+        self.about = stack.description
+        self.application = str(self.about["env"]["FIRN_EMR_APPLICATION_ID"])
+
+    def client(self, service: str) -> Any:
+        make: Any = boto3.session.Session().client
+        return make(
+            service, endpoint_url=self.about["aws_endpoint"], region_name="us-east-1",
+            aws_access_key_id="test", aws_secret_access_key="test",
+        )  # fmt: skip
+
+    def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        request = urllib.request.Request(
+            self.about["url"] + path,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read() or b"{}")
+
+    def invoke(self, function: str, event: dict[str, Any]) -> dict[str, Any]:
+        status, answer = self.post(f"/_firn/invoke/{function}", event)
+        assert status == 200, answer
+        (told,) = answer["streams"]
+        assert "error" not in told, told
+        return dict(told)
+
+    def end(self, stream: str, code: int) -> dict[str, Any]:
+        """Let the stream's run end so, and say what GetJobRun shows."""
+        emr = self.client("emr-serverless")
+        (self.folder / stream).write_text(str(code))
+        deadline = time.monotonic() + 30
+        while True:
+            runs = emr.list_job_runs(applicationId=self.application)["jobRuns"]
+            mine = [run for run in runs if run["name"].startswith(f"firn-{stream}-")]
+            if all(run["state"] in ("SUCCESS", "FAILED") for run in mine):
+                break
+            assert time.monotonic() < deadline, mine
+            time.sleep(0.1)
+        (self.folder / stream).unlink()
+        run = emr.get_job_run(applicationId=self.application, jobRunId=mine[0]["id"])["jobRun"]
+        return {**run, "createdAt": run["createdAt"].timestamp(), "updatedAt": run["updatedAt"].timestamp()}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
+    """All calls of a scenario that needs every right."""
+    folder = tmp_path_factory.mktemp("least")
+    (folder / "firn.yaml").write_text(CONFIG)
+    (folder / "job.py").write_text(JOB.format(folder=folder))
+    found: list[Call] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
+            patch.delenv(name, raising=False)
+        ours = partial(SparkSubmit, command=(sys.executable, str(folder / "job.py")))
+        patch.setattr(stack_module, "SparkSubmit", ours)
+        options = Options(folder / "stack", s3=True, port=0, config=folder / "firn.yaml", schedules=False)
+        with Stack(options, say=lambda _line: None, observe=found.append) as stack:
+            patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+            for name, value in stack.description["env"].items():
+                if name.startswith("AWS_"):
+                    patch.setenv(name, value)
+            ground = Ground(stack, folder)
+            http(ground)
+            queue(ground)
+            jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
+            jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
+        yield found
+
+
+def http(ground: Ground) -> None:
+    """What senders do."""
+    ground.client("secretsmanager").create_secret(Name="firn/local/signed", SecretString=KEY)
+    ground.client("ssm").put_parameter(Name="/firn/local/keyed", Value=KEY, Type="SecureString")
+    status, first = ground.post("/v1/streams/shop", event(1), Idempotency_Key="one")
+    assert (status, first["duplicate"]) == (202, False)
+    status, again = ground.post("/v1/streams/shop", event(1), Idempotency_Key="one")
+    assert (status, again["duplicate"]) == (202, True)
+    status, bad = ground.post("/v1/streams/bank", [event(1), {"op": "what"}])
+    assert (status, bad["rejected"]) == (202, 1)
+    for stream in ("signed", "keyed"):
+        assert ground.post(f"/v1/streams/{stream}", [], x_api_key=KEY)[0] == 202
+    assert ground.post(f"/v1/batches/{first['batch_id']}")[1]["state"] == "staged"
+
+
+def queue(ground: Ground) -> None:
+    """What queue messages do: one good, one bad, and the good one's receipt."""
+    sqs = ground.client("sqs")
+    url = next(url for name, url in ground.about["queues"].items() if "Dead" not in name)
+    stream = {"stream": {"DataType": "String", "StringValue": "shop"}}
+    before = len(staged(ground))
+    for body in (json.dumps(event(2)), "no JSON"):
+        sqs.send_message(QueueUrl=url, MessageBody=body, MessageAttributes=stream)
+    wait(lambda: len(staged(ground)) > before)
+    # SQS brings a message again now and then: its receipt says where it is staged.
+    attributes = {"stream": {"stringValue": "shop"}}
+    message = {"messageId": "again", "body": json.dumps(event(7)), "messageAttributes": attributes}
+    for _ in range(2):
+        status, answer = ground.post("/_firn/invoke/ingest_queue", {"Records": [message]})
+        assert (status, answer) == (200, {"batchItemFailures": []})
+
+
+def staged(ground: Ground) -> list[str]:
+    listed = ground.client("s3").list_objects_v2(Bucket=ground.about["staging"].removeprefix("s3://"), Prefix="staged/")
+    return [one["Key"] for one in listed.get("Contents", [])]
+
+
+def wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """What becomes of epochs: sealed, run, run again, given up; and one without changes. `go`: a dispatch by the
+    function that is looked at, which takes the end of a run as its reason."""
+    store = open_store(ground.about["staging"])
+    at = "2026-03-01T00:00:00.000Z"
+    # A run of another range is there first, so that its end can be told.
+    first = {"applicationId": ground.application, "name": f"firn-{stream}-1-1-9", "clientToken": stream}
+    driver = {"sparkSubmit": {"entryPoint": str(ground.folder / "job.py"), "entryPointArguments": ["--stream", stream]}}
+    ground.client("emr-serverless").start_job_run(**first, executionRoleArn=ROLE_ARN, jobDriver=driver)
+    run = ground.end(stream, 0)
+    done = go(run)
+    assert (done["sealed"], bool(done["run"])) == ([1], True), done
+    batch = ground.post("/v1/streams/" + stream, event(3))[1]["batch_id"]
+    done = go(run)
+    assert (done["sealed"], bool(done["waits_for"])) == ([2], True), done
+    assert ground.post(f"/v1/batches/{batch}")[1]["state"] == "sealed"
+    attempts.begin(store, stream, 1, 1, 10)
+    attempts.fail(store, stream, 1, 1, 10, "transient", "storage was away")
+    ground.end(stream, 1)
+    for attempt in range(11, 17):  # three times all, three times the first epoch alone
+        assert go(run)["run"], "a failed run is followed by another"
+        attempts.begin(store, stream, 1, 1, attempt)
+        attempts.begin(store, stream, 1, 2, attempt)
+        ground.end(stream, 1)
+    held = go(run)
+    assert "epoch 1" in held["quarantined"], held
+    ground.end(stream, 1)
+    quarantine.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "mend it", table="a.b"))
+    assert ground.post(f"/v1/batches/{batch}")[0] == 200
+    # All is committed, and then come nothing but heartbeats.
+    assert cuts.write(store, cuts.make(stream, 2, at, {}))
+    assert ground.post(f"/v1/batches/{batch}")[1]["cut"] == 2
+    heartbeat = {"source": {"connector": "postgresql", "schema": "", "table": ""}, "ts_ms": 1}
+    assert ground.post("/v1/streams/" + stream, heartbeat)[1]["accepted"] == 0
+    now = datetime.now(UTC)
+    found = epochs.candidates(store, stream, now, above=2)
+    assert epochs.seal(store, stream, found, now=now, config=configs.current_sha(store), nonce="n")  # and died
+    go(run)
+    assert cuts.newest(store, stream) == 3
+
+
+@pytest.mark.parametrize("function", ROLES)
+def test_a_function_may_do_what_it_does_and_no_more(seen: list[Call], function: str) -> None:
+    role, unseen = ROLES[function]
+    found = differences(granted(TEMPLATE, role), of(seen, function), unseen)
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.parametrize("function", ROLES)
+def test_a_right_too_many_and_a_right_too_few_are_found(seen: list[Call], function: str, tmp_path: Path) -> None:
+    role, unseen = ROLES[function]
+    text = TEMPLATE.read_text()
+    added = text.replace("Action: s3:ListBucket\n", "Action: [s3:ListBucket, s3:DeleteObject]\n")
+    removed = text.replace("- !Sub ${StagingBucket.Arn}/config/*\n", "- !Sub ${StagingBucket.Arn}/confi/*\n")
+    told = {}
+    for name, mutated in (("added", added), ("removed", removed)):
+        assert mutated != text
+        (tmp_path / name).write_text(mutated)
+        told[name] = differences(granted(tmp_path / name, role), of(seen, function), unseen)
+    assert any(one.startswith("granted and not used: s3:DeleteObject") for one in told["added"]), told
+    assert any(one.startswith("used and not granted: s3:GetObject") for one in told["removed"]), told
+    assert any(one.startswith("granted and not used: s3:GetObject") for one in told["removed"]), told
+
+
+def test_what_is_written_once_is_written_with_the_condition_that_the_bucket_asks_for(seen: list[Call]) -> None:
+    writes = [call for call in seen if call.action == "s3:PutObject"]
+    once = [call for call in writes if call.resource.split("/")[1] in ("staged", "receipts", "epochs", "cuts")]
+    assert {call.resource.split("/")[1] for call in once} == {"staged", "receipts", "epochs", "cuts"}
+    assert [call for call in once if not call.if_absent] == []
+    assert [call for call in writes if not call.if_absent] != [], "others are overwritten, and S3 has to let them"
+
+
+def granted(template: Path, role: str) -> list[Grant]:
+    # As the stack reads it, where the function's own application is the one that is given.
+    parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
+    return grants(template, role, parameters)
+
+
+def of(seen: list[Call], function: str) -> list[Call]:
+    """The function's calls."""
+    return [call for call in seen if call.who == function]
