@@ -174,6 +174,8 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
         "# Made by `firn init --from`: Debezium Server's application.properties (3.2 or later).",
         "# The password is not in it. Start Debezium Server with it in the environment:",
         f"#   export {PASSWORD_VARIABLE}=...",
+        "# Where it starts, make the folder `data`: there it keeps how far it has come. Without that folder it only",
+        "# warns, and begins anew after a restart.",
     ]
     if source.wal_level != "logical":
         lines += [
