@@ -6,10 +6,10 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-bench demo up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
+.PHONY: help setup setup-sam setup-bench setup-kafka demo example-postgres example-kafka up test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam bench lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup:  ## install everything into .venv and .cache (a no-op the second time)
 	@$(PYTHON) infra/setup/setup.py
@@ -19,6 +19,16 @@ setup-sam:
 
 demo: setup  ## 55,462 real change events into Iceberg tables, compared with PostgreSQL (KEEP=1 leaves the stack up)
 	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep,)
+
+# ARGS="--chaos --signed --sink sqs …": examples/postgres-debezium/README.md. What the machine lacks is said (exit code 3).
+example-postgres: setup  ## PostgreSQL -> Debezium Server -> Firn under pgbench, compared (ARGS=…; needs Java 21, PostgreSQL, Maven)
+	@$(BIN)/python -m examples.sources.postgres_to_firn $(ARGS)
+
+setup-kafka:
+	@$(PYTHON) infra/setup/setup.py --kafka
+
+example-kafka: setup-kafka  ## PostgreSQL -> Debezium Server -> Kafka -> Firn by a small consumer that gets killed, compared (ARGS=…)
+	@$(BIN)/python -m examples.sources.kafka_to_firn $(ARGS)
 
 up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)
 	@$(BIN)/firn up

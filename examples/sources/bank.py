@@ -116,11 +116,13 @@ class Bank:
         self.firn.start()
         return "Firn's function host killed and started again"
 
-    def delivered(self, signals: set[str], report: Callable[[str], None], seconds: float = 900) -> None:
-        """Wait until Debezium Server has handed over every change made until now, and read again what `signals` (ids)
-        ask for. Raises ServerFailed after so many `seconds`."""
+    def delivered(self, signal: str, report: Callable[[str], None], seconds: float = 900) -> None:
+        """Wait until Debezium Server has handed over every change made until now, and read again what `signal` (the
+        last one's id, "" for none) and those before it ask for. Raises ServerFailed after so many `seconds`."""
         deadline = time.monotonic() + seconds
-        self._until("tables to be read again", deadline, report, lambda: self.debezium.unfinished(signals))
+        if signal:
+            done = self.debezium.has_read_again
+            self._until("tables to be read again", deadline, report, lambda: "" if done(signal) else signal)
         # A message in the log, which no table sees: something new for Debezium to confirm.
         message = "SELECT pg_logical_emit_message(true, 'firn-example', '')"
         target = _lsn(self.postgres.value(message))

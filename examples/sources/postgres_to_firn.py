@@ -59,13 +59,13 @@ class Run:
     def __init__(self, bank: Bank, console: Console, report: Report) -> None:
         self._bank, self._console, self._report = bank, console, report
         self._started = time.monotonic()
-        self._signals: set[str] = set()
+        self._signal = ""  # the last one that asked for a table to be read again
 
     def load(self, transactions: int, rate: float, accounts: int, *, chaos: bool) -> None:
         """pgbench, and what happens while it runs."""
         # Until the snapshot is in: what a killed Debezium Server would begin anew with new positions.
         with self._console.status("Debezium reads what is there") as status:
-            self._bank.delivered(set(), status.update)
+            self._bank.delivered("", status.update)
         self.say("the initial snapshot is handed over; pgbench starts")
         before, plan = self._bank.changes(), self._plan(chaos)
         load = self._bank.load(transactions, rate, accounts)
@@ -88,7 +88,7 @@ class Run:
     def finish(self) -> None:
         """Deliver, commit, account for everything and compare."""
         with self._console.status("handing over") as status:
-            self._bank.delivered(self._signals, status.update)
+            self._bank.delivered(self._signal, status.update)
         self.say("everything is handed over", mark="delivered")
         with self._console.status("committing") as status:
             flush(self._bank.firn.stack(), STREAM, report=lambda name, text: status.update(f"{name}: {text}"))
@@ -124,7 +124,7 @@ class Run:
 
     def _change(self, number: int) -> str:
         change = SCHEMA_CHANGES[number]
-        self._signals |= set(make(change, number, self._bank.postgres, self._bank.firn))
+        self._signal = make(change, number, self._bank.postgres, self._bank.firn) or self._signal
         again = f"; {', '.join(change.read_again)} read again" if change.read_again else ""
         return f"schema: {change.what}{again}"
 
@@ -133,14 +133,10 @@ class Run:
         return "Debezium Server killed (SIGKILL) and started again"
 
 
-def _stop_in_order(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the example; -> its exit code."""
     given = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _stop_in_order)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # in order, as Ctrl-C does
     console = Console(stderr=given.json, highlight=False)
     folder = Path(tempfile.mkdtemp(prefix="firn-postgres-"))
     report, bank = Report(given.sink, given.signed), None

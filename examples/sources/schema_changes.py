@@ -6,6 +6,7 @@ what an owner does: say new types in firn.yaml first, change the table, and have
 rows look different now.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -41,8 +42,10 @@ SCHEMA_CHANGES = (
         "widen types",
         """ALTER TABLE orders ALTER COLUMN units TYPE bigint, ALTER COLUMN amount TYPE numeric(14,2);
         ALTER TABLE orders ALTER COLUMN remark TYPE text;
+        BEGIN; LOCK TABLE orders IN SHARE ROW EXCLUSIVE MODE;  -- or this and the load wait for each other's rows
         UPDATE orders SET units = 5000000000 + units, amount = amount + 12345678901.25, remark = repeat('wide ', 20)
-        WHERE order_id % 10 = 7;""",
+        WHERE order_id % 10 = 7;
+        COMMIT;""",
         declare={"public.orders": {"amount": "decimal(14,2)"}},
     ),
     SchemaChange(
@@ -53,17 +56,17 @@ SCHEMA_CHANGES = (
 )
 
 
-def make(change: SchemaChange, number: int, postgres: Postgres, firn: FirnUp) -> list[str]:
-    """Make the `number`-th change while changes flow -> the ids of the signals that ask for tables to be read again."""
+def make(change: SchemaChange, number: int, postgres: Postgres, firn: FirnUp) -> str:
+    """Make the `number`-th change while changes flow -> the id of the signal that asks for tables to be read again, or
+    ""."""
     if change.declare:
         firn.change(lambda config: _declare(config, change.declare))
     postgres.run(change.sql)
-    return [ask_to_read_again(postgres, table, f"change-{number}-{table}") for table in change.read_again]
-
-
-def ask_to_read_again(postgres: Postgres, table: str, id: str) -> str:
-    """Have Debezium take an incremental snapshot of a table, beside the changes that flow -> the signal's id."""
-    data = f'{{"type": "incremental", "data-collections": ["{table}"]}}'
+    if not change.read_again:
+        return ""
+    # An incremental snapshot: Debezium reads the tables beside the changes that flow.
+    id = f"change-{number}"
+    data = json.dumps({"type": "incremental", "data-collections": change.read_again})
     postgres.run(f"INSERT INTO debezium_signal VALUES ('{id}', 'execute-snapshot', '{data}');")  # noqa: S608
     return id
 

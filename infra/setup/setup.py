@@ -7,6 +7,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py          the environment and the jars
     setup.py --sam    also the SAM command line, in an environment of its own (it pins boto3)
     setup.py --bench  also what the benchmarks compare with (Polars, delta-rs, dlt, …), in an environment of its own
+    setup.py --kafka  also the Kafka client of examples/kafka, in an environment of its own
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 SAM_VENV = ROOT / ".venv-sam"
 BENCH_VENV = ROOT / ".venv-bench"
+KAFKA_VENV = ROOT / ".venv-kafka"
 JARS = ROOT / ".cache" / "jars"
 JAVA_RELEASES = (17, 21)
 
@@ -151,6 +153,8 @@ def main() -> None:
         did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock", project=False) or did
     if "--bench" in sys.argv[1:]:
         did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock", project=False) or did
+    if "--kafka" in sys.argv[1:]:
+        did = environment(KAFKA_VENV, ROOT / "examples/kafka/requirements.lock", project=False) or did
     if did:
         print("setup: done. `make help` lists what there is.")
 
