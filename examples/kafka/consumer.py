@@ -140,13 +140,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--group", default="firn", help="the consumer group, which keeps the offsets (firn)")
     parser.add_argument("--url", default="http://127.0.0.1:8181", help="where Firn is (http://127.0.0.1:8181)")
     parser.add_argument("--stream", required=True, help="Firn's stream")
+    parser.add_argument("--instance", help="this consumer's own name in the group: started again, it goes on at once")
     parser.add_argument("--until-read", action="store_true", help="end when all is read that is there")
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    # Without a name of its own a consumer that died is waited for until its session is over.
+    member = {"group.instance.id": given.instance} if given.instance else {}
     consumer = Consumer(
         {
             "bootstrap.servers": given.brokers,
             "group.id": given.group,
+            "session.timeout.ms": 15_000,
+            **member,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,

@@ -77,7 +77,7 @@ class KafkaConsumer:
         if secret_file:
             self._environment["FIRN_SECRET_FILE"] = str(secret_file)
         self._command = [str(PYTHON), str(CONSUMER), "--brokers", broker.address, "--url", url, "--stream", stream]
-        self._command += ["--topics", f"^{stream}[.]"]
+        self._command += ["--topics", f"^{stream}[.]", "--instance", "one"]
         folder.mkdir(parents=True)
         self._server = Server("consumer", self._command, folder, environment=self._environment)
         self.log = self._server.log

@@ -60,7 +60,7 @@ def run(bank: Bank, consumer: kafka.KafkaConsumer, given: argparse.Namespace, co
         while load.poll() is None:
             done = bank.transactions()
             progress.update(task, completed=done)
-            if done >= given.transactions * (report.killed + 1) / (given.kills + 1):
+            if report.killed < given.kills and done >= given.transactions * (report.killed + 1) / (given.kills + 1):
                 consumer.kill()
                 report.killed += 1
                 console.print(f"consumer killed (SIGKILL) and started again at {done:,} transactions")

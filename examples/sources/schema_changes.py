@@ -9,6 +9,7 @@ rows look different now.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from examples.sources.firn_up import FirnUp
 from examples.sources.postgres import Postgres
@@ -71,10 +72,7 @@ def make(change: SchemaChange, number: int, postgres: Postgres, firn: FirnUp) ->
     return id
 
 
-def _declare(
-    config: dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, str]]]]]],
-    types: Mapping[str, Mapping[str, str]],
-) -> None:
+def _declare(config: dict[str, Any], types: Mapping[str, Mapping[str, str]]) -> None:
     for stream in config["streams"].values():
         for table, columns in types.items():
             stream["tables"][table].setdefault("columns", {}).update(columns)
