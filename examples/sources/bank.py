@@ -54,7 +54,7 @@ class Bank:
         environment = {"FIRN_SOURCE_PASSWORD": self.postgres.password, "FIRN_WEBHOOK_SECRET": self._secret}
         environment |= {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # the embedded stack's
         self.debezium = DebeziumServer(program, java, folder / "debezium", environment)
-        self.debezium_ended = 0  # how often it ended by itself, and was started again
+        self.debezium_ended: list[str] = []  # why it ended by itself, each time, and was started again
         self._wanted = False
 
     def start(self, accounts: int) -> None:
@@ -99,7 +99,7 @@ class Bank:
     def supervise(self) -> None:
         """Start Debezium Server again if it has ended by itself, as a service manager would."""
         if self._wanted and not self.debezium.running:
-            self.debezium_ended += 1
+            self.debezium_ended.append(self.debezium.last_error())
             self.debezium.start()
 
     def kill_debezium(self) -> None:

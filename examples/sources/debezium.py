@@ -6,7 +6,7 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-from examples.sources.processes import Server, free_port
+from examples.sources.processes import Server, free_port, tail
 
 _NOTIFICATION, _COMPLETED = "aggregateType='Incremental Snapshot'", "type='COMPLETED'"
 
@@ -58,6 +58,11 @@ class DebeziumServer:
     def stop(self) -> None:
         """SIGTERM: it finishes what it has in hand."""
         self._server.stop(30)
+
+    def last_error(self) -> str:
+        """The last error in its log, "" if there is none."""
+        lines = [line for line in tail(self.log, 400).splitlines() if " ERROR " in line or line.startswith("Caused by")]
+        return lines[-1][:500] if lines else ""
 
     def has_read_again(self, signal: str) -> bool:
         """Whether the incremental snapshots are done that this signal (its id) and all before it asked for. Its

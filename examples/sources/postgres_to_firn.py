@@ -41,7 +41,7 @@ class Report:
     changes: int = 0
     events: list[str] = field(default_factory=list)
     debezium_starts: int = 0
-    debezium_ended_by_itself: int = 0
+    debezium_ended_by_itself: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     snapshots: dict[str, int] = field(default_factory=dict)
     audit: bool = False
