@@ -8,6 +8,7 @@ from pathlib import Path
 
 from examples.sources.processes import Server, free_port, tail
 
+_WHY_IT_ENDED = (" ERROR ", "Connector completed", "Caused by: ")
 _NOTIFICATION, _COMPLETED = "aggregateType='Incremental Snapshot'", "type='COMPLETED'"
 
 
@@ -20,7 +21,9 @@ class DebeziumServer:
     def __init__(self, program: Path, java: Path, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder, self._port = folder, free_port()
         runner = next(program.glob("*-runner.jar"))
-        command: list[str | Path] = [java, "-Xmx768m", "-cp", f"{runner}:{program}/lib/*", "io.debezium.server.Main"]
+        # Quarkus asks for the opened module from Java 24 on.
+        options = ["-Xmx768m", "--add-opens", "java.base/java.lang=ALL-UNNAMED"]
+        command: list[str | Path] = [java, *options, "-cp", f"{runner}:{program}/lib/*", "io.debezium.server.Main"]
         (folder / "config").mkdir(parents=True)
         (folder / "data").mkdir()  # without it Debezium Server runs, warns, and forgets how far it has come
         self._server = Server("debezium-server", command, folder, environment=environment)
@@ -60,9 +63,9 @@ class DebeziumServer:
         self._server.stop(30)
 
     def last_error(self) -> str:
-        """The last error in its log, "" if there is none."""
-        lines = [line for line in tail(self.log, 400).splitlines() if " ERROR " in line or line.startswith("Caused by")]
-        return lines[-1][:500] if lines else ""
+        """Why it ended, as its log says, "" if it does not."""
+        lines = [line for line in tail(self.log, 400).splitlines() if any(word in line for word in _WHY_IT_ENDED)]
+        return "\n".join(line[:300] for line in lines[-4:])
 
     def has_read_again(self, signal: str) -> bool:
         """Whether the incremental snapshots are done that this signal (its id) and all before it asked for. Its
