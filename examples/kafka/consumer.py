@@ -14,6 +14,7 @@ refused, or Firn was away for too long; start it again, and it goes on where it 
 import argparse
 import json
 import logging
+import re
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -56,19 +57,26 @@ class Forwarder:
         self._waiting: dict[Place, list[Message]] = {}
         self._planned: dict[Place, int] = {}  # the last offset of a range that an earlier consumer may have posted
         self._read: set[Place] = set()  # partitions read to their end
-        self._assigned: set[Place] = set()
         self.stopping, self.posted, self.duplicates = False, 0, 0
 
     def run(self, topics: str, *, until_read: bool) -> None:
-        """Forward until `stopping`, or until all is read that is there. Raises FirnError, KafkaException."""
+        """Forward until `stopping`, or until each partition that is there is read. Raises FirnError, KafkaException."""
+        # A consumer's first share of the group's partitions may lack topics that are newer than the group knows.
+        there = self._there(topics) if until_read else set()
         self._consumer.subscribe([topics], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._revoke)
         while not self.stopping:
             self._take(self._consumer.consume(MOST_MESSAGES, timeout=0.5))
             for place in list(self._waiting):
                 while messages := self._range(place):
                     self._post(place, messages)
-            if until_read and self._assigned and self._assigned <= self._read and not any(self._waiting.values()):
+            if until_read and there <= self._read and not any(self._waiting.values()):
                 return
+
+    def _there(self, topics: str) -> set[Place]:
+        """All partitions of the topics, as Kafka has them now."""
+        known = self._consumer.list_topics(timeout=30).topics.values()
+        wanted = [one for one in known if (re.match(topics, one.topic) if topics[0] == "^" else one.topic == topics)]
+        return {(one.topic, partition) for one in wanted for partition in one.partitions}
 
     def _take(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -119,14 +127,12 @@ class Forwarder:
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for one in consumer.committed(partitions, timeout=30):
             place = one.topic, one.partition
-            self._assigned.add(place)
             if one.offset >= 0 and one.metadata:
                 self._planned[place] = int(one.metadata)
 
     def _revoke(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             place = one.topic, one.partition
-            self._assigned.discard(place)
             self._read.discard(place)
             self._waiting.pop(place, None)
             self._planned.pop(place, None)
@@ -141,7 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--url", default="http://127.0.0.1:8181", help="where Firn is (http://127.0.0.1:8181)")
     parser.add_argument("--stream", required=True, help="Firn's stream")
     parser.add_argument("--instance", help="this consumer's own name in the group: started again, it goes on at once")
-    parser.add_argument("--until-read", action="store_true", help="end when all is read that is there")
+    parser.add_argument(
+        "--until-read", action="store_true", help="end when all is read that is there; alone in its group"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     # Without a name of its own a consumer that died is waited for until its session is over.
