@@ -6,10 +6,10 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-bench demo up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-bench setup-kafka demo example-postgres example-kafka up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
 
 help:  ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
 
 setup:  ## install everything into .venv and .cache (a no-op the second time)
 	@$(PYTHON) infra/setup/setup.py
@@ -28,6 +28,16 @@ deploy-local: setup-localstack  ## a real deployment: LocalStack, sam deploy, th
 
 undeploy-local: setup  ## stop that deployment and remove what it made
 	@$(BIN)/python -m firn_deploy down
+
+# ARGS="--chaos --signed --sink sqs …": examples/postgres-debezium/README.md. What the machine lacks is said (exit code 3).
+example-postgres: setup  ## PostgreSQL -> Debezium Server -> Firn under pgbench, compared (ARGS=…; needs Java 21, PostgreSQL, Maven)
+	@$(BIN)/python -m examples.sources.postgres_to_firn $(ARGS)
+
+setup-kafka:
+	@$(PYTHON) infra/setup/setup.py --kafka
+
+example-kafka: setup-kafka  ## PostgreSQL -> Debezium Server -> Kafka -> Firn by a small consumer that gets killed, compared (ARGS=…)
+	@$(BIN)/python -m examples.sources.kafka_to_firn $(ARGS)
 
 up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)
 	@$(BIN)/firn up
@@ -61,7 +71,7 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
 	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark \
-	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py || failed=1; \
+	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py tests/e2e/test_real_sources.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
 check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, size and import time of the functions

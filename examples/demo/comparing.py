@@ -10,6 +10,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -75,4 +76,8 @@ def _parser(kind: pa.DataType) -> Callable[[str], Any]:
         return date.fromisoformat
     if pa.types.is_timestamp(kind):
         return datetime.fromisoformat
+    if pa.types.is_fixed_size_binary(kind):
+        return lambda text: UUID(text).bytes
+    if str(kind) == "extension<arrow.uuid>":
+        return UUID
     return str

@@ -10,6 +10,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
     setup.py --tests       what the tests use: SAM, and LocalStack where its Python is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
+    setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ LOCALSTACK_VENV = ROOT / ".venv-localstack"
 RUNTIME_VENV = ROOT / ".venv-runtime"
 CHECKOV_VENV = ROOT / ".venv-checkov"
 BENCH_VENV = ROOT / ".venv-bench"
+KAFKA_VENV = ROOT / ".venv-kafka"
 JARS = ROOT / ".cache" / "jars"
 JAVA_RELEASES = (17, 21)
 
@@ -204,6 +206,8 @@ def main() -> None:
         did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock") or did
     if "--bench" in wanted:
         did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock") or did
+    if "--kafka" in wanted:
+        did = environment(KAFKA_VENV, ROOT / "examples/kafka/requirements.lock") or did
     if did:
         print("setup: done. `make help` lists what there is.")
 

@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--rate", type=float, default=DEFAULT_RATE, help="bytes of requests a second that are let in, 0 for all"
     )
+    parser.add_argument("--queue-stream", default="", help="stream of queue messages that name none")
     given = parser.parse_args(arguments)
     return up(
         Options(
@@ -38,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
             schedules=not given.no_schedules,
             schedule_seconds=given.schedule_seconds,
             rate=given.rate,
+            queue_stream=given.queue_stream,
         )
     )
 

@@ -47,7 +47,8 @@ class StackError(Exception):
 @dataclass(frozen=True)
 class Options:
     """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period. `rate`:
-    bytes of requests a second that the HTTP ingress lets in, 0 for all."""
+    bytes of requests a second that the HTTP ingress lets in, 0 for all. `queue_stream`: the stream of queue messages
+    that have no message attribute `stream`."""
 
     dir: Path = Path(".firn")
     s3: bool = False
@@ -60,6 +61,7 @@ class Options:
     job_slots: int = 2
     glue: bool = False
     rate: float = DEFAULT_RATE
+    queue_stream: str = ""
 
 
 class Stack:
@@ -117,7 +119,7 @@ class Stack:
 
         template = read(
             self.options.template,
-            _local_parameters(self.options.template, application),
+            _local_parameters(self.options.template, application, self.options.queue_stream),
             queue_urls=aws.url,
         )
         for note in template.notes:
@@ -259,12 +261,13 @@ def _greeting(stack: Stack) -> list[str]:
     ]
 
 
-def _local_parameters(template: Path, application: str) -> dict[str, str]:
+def _local_parameters(template: Path, application: str, queue_stream: str) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     from firn_local.intrinsics import load
 
     declared = load(template.read_text()).get("Parameters", {})
     ours = {"Environment": "local", "WithEmr": "false", "EmrApplicationId": application, "EmrJobRoleArn": ROLE_ARN}
+    ours |= {"QueueStream": queue_stream}
     return {name: value for name, value in ours.items() if name in declared}
 
 

@@ -192,6 +192,26 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
     assert len(one.rows("lake.t")) == 3
 
 
+# What Debezium 3.6 did: killed within a transaction, it leaves out what it had handed over and numbers the rest from 1.
+NUMBERED = pytest.param(
+    True, marks=pytest.mark.xfail(strict=True, reason="docs/adr/0019-numbers-in-a-transaction.md: rows twice")
+)
+
+
+@pytest.mark.parametrize("numbered", [False, NUMBERED])
+def test_a_change_that_a_restarted_debezium_sends_again_is_one_row(lake: Make, numbered: bool) -> None:
+    one = lake(config(""))
+
+    def sent(first: int) -> list[dict[str, Any]]:
+        changes = [event("c", lsn, {"a": lsn}, commit=5) for lsn in (10, 20, 30, 40)][first:]
+        place = lambda n: {"transaction": {"id": "7:10", "total_order": n, "data_collection_order": n}}  # noqa: E731
+        return [change | (place(n) if numbered else {}) for n, change in enumerate(changes, 1)]
+
+    one.land(sent(0))
+    one.land(sent(2))
+    assert len(one.rows("lake.t")) == 4
+
+
 @pytest.mark.parametrize("driver", ["0", ""])
 @pytest.mark.parametrize("loaded", [False, True])
 def test_a_value_older_than_the_log_moves_with_its_row_though_the_halves_come_apart(

@@ -192,6 +192,17 @@ def test_events_over_http_and_over_the_queue_are_staged_and_survive_a_kill(start
     assert not (second.dir / "stack.json").exists()
 
 
+def test_queue_messages_that_name_no_stream_are_the_queue_stream_s(start: Callable[..., Running]) -> None:
+    # Debezium Server's SQS sink sets no attributes.
+    running = start("--queue-stream", "shop").ready()
+    queue = running.about["queues"]["Queue"]
+    running.client("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps(change(7)))
+    deadline = time.monotonic() + 30
+    while staged(running) < 1:
+        assert time.monotonic() < deadline, (running.dir / "logs" / "ingest_queue.log").read_text()
+        time.sleep(0.1)
+
+
 def test_with_s3_nothing_is_on_disk_and_the_stack_says_so(start: Callable[..., Running]) -> None:
     running = start("--s3").ready()
     assert running.about["staging"].startswith("s3://")

@@ -168,12 +168,14 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
     if any(table.partitioned for table in source.tables):
         settings.append(("debezium.source.publish.via.partition.root", "true"))
     if any(not table.key for table in source.tables):
-        # Gives every change its number in the transaction: tells equal rows of a table without a key apart.
-        settings.append(("debezium.source.provide.transaction.metadata", "true"))
+        # Not provide.transaction.metadata: docs/adr/0019-numbers-in-a-transaction.md
+        settings.append(("debezium.source.provide.transaction.metadata", "false"))
     lines = [
         "# Made by `firn init --from`: Debezium Server's application.properties (3.2 or later).",
         "# The password is not in it. Start Debezium Server with it in the environment:",
         f"#   export {PASSWORD_VARIABLE}=...",
+        "# Where it starts, make the folder `data`: there it keeps how far it has come. Without that folder it only",
+        "# warns, and begins anew after a restart.",
     ]
     if source.wal_level != "logical":
         lines += [

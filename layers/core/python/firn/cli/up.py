@@ -17,11 +17,22 @@ def command(
         bool, typer.Option("--schedules/--no-schedules", help="Run scheduled functions, or only what is asked for.")
     ] = True,
     rate: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of requests a second, 0 for all.")] = "5MB",
+    queue_stream: Annotated[
+        str, typer.Option(metavar="STREAM", help="Stream of queue messages that name none (Debezium Server's).")
+    ] = "",
 ) -> None:
     """Run all of Firn on this machine until Ctrl-C: HTTP and SQS ingress, storage, and Spark jobs. Loopback only."""
     from firn_local import Options, up
 
-    given = Options(dir=folder, s3=s3, port=port, config=config, schedules=schedules, rate=_bytes(rate))
+    given = Options(
+        dir=folder,
+        s3=s3,
+        port=port,
+        config=config,
+        schedules=schedules,
+        rate=_bytes(rate),
+        queue_stream=queue_stream,
+    )
     raise typer.Exit(up(given))
 
 
