@@ -1,4 +1,7 @@
-"""The examples with real sources, as a user runs them. Skipped, with what is missing, where the machine lacks it."""
+"""The examples with real sources, as a user runs them. Skipped, with what is missing, where the machine lacks it.
+
+The gate runs the first; the SQS sink, Kafka and the long runs are `make soak`'s.
+"""
 
 import json
 import subprocess
@@ -48,12 +51,14 @@ def test_postgres_signed_with_schema_changes_and_kills_ends_with_every_row_equal
     assert sum("schema:" in line for line in said["events"]) == 4
 
 
+@long_only
 def test_postgres_through_the_sqs_sink_ends_with_every_row_equal() -> None:
     said = run("postgres_to_firn", "--sink", "sqs", "--transactions", "300", "--rate", "30", "--accounts", "200")
     all_equal(said["tables"])
     assert said["audit"]
 
 
+@long_only
 def test_kafka_with_a_killed_consumer_and_everything_twice_ends_with_every_row_equal() -> None:
     said = run(
         "kafka_to_firn", "--transactions", "800", "--rate", "60", "--accounts", "500", "--kills", "2", "--signed"
