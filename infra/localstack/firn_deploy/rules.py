@@ -37,6 +37,8 @@ def _rule(bucket: str, declared: Mapping[str, Any]) -> dict[str, Any]:
                 rule["Filter"] = {"Prefix": value}
             case "ExpirationInDays":
                 rule["Expiration"] = {"Days": int(value)}
+            case "ExpiredObjectDeleteMarker":
+                rule["Expiration"] = {key: str(value).lower() == "true"}
             case "AbortIncompleteMultipartUpload":
                 rule[key] = {"DaysAfterInitiation": int(value["DaysAfterInitiation"])}
             case "NoncurrentVersionExpiration":

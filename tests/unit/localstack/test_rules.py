@@ -33,6 +33,8 @@ def test_every_rule_of_the_template_is_said_with_the_deployed_parameters() -> No
     for bucket, rules in found.items():
         said = declared["Resources"][bucket]["Properties"]["LifecycleConfiguration"]["Rules"]
         assert [rule["ID"] for rule in rules] == [rule["Id"] for rule in said]
+    [old] = [rule for rule in found["WarehouseBucket"] if rule["ID"] == "deleted-objects"]
+    assert old["Expiration"] == {"ExpiredObjectDeleteMarker": True}
     [dead] = [rule for rule in found["StagingBucket"] if rule["ID"] == "dead-letters"]
     assert dead == {
         "ID": "dead-letters",
