@@ -20,6 +20,7 @@ from typing import Any
 import boto3
 import pytest
 
+from firn_deploy.sam import deploy, describe, make_bucket
 from tests.e2e.conftest import ROOT
 
 STREAMS = ("pgbench", "shop")
@@ -176,6 +177,45 @@ def test_firn_flush_invokes_the_deployed_function(deployment: Deployment, first:
     [said] = json.loads(done.stdout)
     assert said["stream"] == "shop"
     assert said["epoch"] > 0
+
+
+TARGETS = """
+targets:
+  dev: {{stack: firn-local, region: us-east-1, endpoint: '{endpoint}'}}
+  prod: {{stack: firn-prod, region: us-east-1, endpoint: '{endpoint}'}}
+streams: {{shop: {{tables: {{'*': {{to: 'shop.{{table}}'}}}}}}}}
+"""
+
+
+def test_two_environments_stand_side_by_side_and_firn_talks_to_either(
+    deployment: Deployment, first: dict[str, Any], tmp_path: Path
+) -> None:
+    """The second has its own stack in the same account; the first is as it was, and its data stay its own."""
+    port, objects = int(json.loads((deployment.folder / "deployment.json").read_text())["port"]), deployment.objects()
+    parameters = {**describe(port, "firn-local").parameters, "Environment": "prod"}
+    parameters["CatalogUri"] = f"sqlite:///{deployment.folder}/prod.db"
+    make_bucket(port, "firn-prod")
+    assert deploy(deployment.folder, port, deployment.folder / "build" / "template.yaml", "firn-prod", parameters)
+    dev, prod = (describe(port, name) for name in ("firn-local", "firn-prod"))
+    assert len(dev.resources) == len(prod.resources) > 30
+    assert set(dev.resources.values()) & set(prod.resources.values()) == set()
+    (tmp_path / "firn.yaml").write_text(TARGETS.format(endpoint=f"http://127.0.0.1:{port}"))
+
+    def firn(*arguments: str) -> Any:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
+        done = subprocess.run(
+            [sys.executable, "-m", "firn.cli.main", *arguments, "--json"],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    known = {one["stream"]: one for one in firn("--target", "dev", "status")}
+    assert set(STREAMS) <= set(known)
+    assert known["pgbench"]["committed_epoch"] > 0
+    assert firn("--target", "prod", "status") == [], "nothing of the other environment's is seen here"
+    assert {one["stream"] for one in firn("--target", "dev", "flush", "shop")} == {"shop"}
+    assert deployment.objects() == objects
 
 
 def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict[str, Any]) -> None:

@@ -261,7 +261,7 @@ def _greeting(stack: Stack) -> list[str]:
     ]
 
 
-def _local_parameters(template: Path, application: str, queue_stream: str) -> dict[str, str]:
+def _local_parameters(template: Path, application: str, queue_stream: str = "") -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     from firn_local.intrinsics import load
 

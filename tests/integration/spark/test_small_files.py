@@ -140,12 +140,12 @@ def test_large_tables_keep_their_large_files_and_get_one_file_of_deletes(
 def test_every_kind_of_table_is_cared_for(lake: Make, rule: str) -> None:
     """Whatever the files are divided by, the rows are those of a lake without care."""
     one = lake(config(rule))
-    said = [line for line in epochs(one, 9) if line["table"] == "lake.t"]
+    said = [line for line in epochs(one, 6) if line["table"] == "lake.t"]
     assert any(line["status"] == "compacted" for line in said), said
     if rule == "mode: append":
-        assert len(one.rows("lake.t")) == len([event for n in range(9) for event in changes(n)])
+        assert len(one.rows("lake.t")) == len([event for n in range(6) for event in changes(n)])
     else:
-        assert id_and_v(one) == folded(9)
+        assert id_and_v(one) == folded(6)
 
 
 def test_files_of_an_older_schema_are_read_by_the_ids_of_their_columns(

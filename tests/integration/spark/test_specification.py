@@ -93,7 +93,7 @@ REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 't
     ("seed", "events", "keys", "count", "table"),
     [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
     if LONG
-    else [(4, 150, 6, 5, PLAIN), (5, 60, 6, 4, REWRITTEN)],
+    else [(4, 120, 6, 4, PLAIN), (5, 40, 6, 3, REWRITTEN)],
 )
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
     spark: SparkSession,

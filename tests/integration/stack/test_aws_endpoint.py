@@ -210,13 +210,13 @@ def test_a_long_poll_in_sqs_older_protocol_blocks_nobody_either(endpoint: AwsEnd
 def test_of_many_updates_of_one_version_of_a_glue_table_one_is_taken(endpoint: AwsEndpoint) -> None:
     """What Iceberg's commits to Glue rest on."""
     glue = client(endpoint, "glue")
-    glue.create_database(DatabaseInput={"Name": "shop"})
-    glue.create_table(DatabaseName="shop", TableInput={"Name": "orders", "Parameters": {"metadata_location": "0"}})
+    glue.create_database(DatabaseInput={"Name": "versions"})
+    glue.create_table(DatabaseName="versions", TableInput={"Name": "orders", "Parameters": {"metadata_location": "0"}})
 
     def update(n: int) -> str:
         table = {"Name": "orders", "Parameters": {"metadata_location": str(n)}}
         try:
-            glue.update_table(DatabaseName="shop", TableInput=table, VersionId="1", SkipArchive=True)
+            glue.update_table(DatabaseName="versions", TableInput=table, VersionId="1", SkipArchive=True)
         except ClientError as error:
             return str(error.response["Error"]["Code"])
         return "taken"
@@ -224,7 +224,7 @@ def test_of_many_updates_of_one_version_of_a_glue_table_one_is_taken(endpoint: A
     with ThreadPoolExecutor(8) as pool:
         said = Counter(pool.map(update, range(1, 9)))
     assert said == {"taken": 1, "ConcurrentModificationException": 7}
-    found = glue.get_table(DatabaseName="shop", Name="orders")["Table"]
+    found = glue.get_table(DatabaseName="versions", Name="orders")["Table"]
     assert found["VersionId"] == "2"
-    glue.update_table(DatabaseName="shop", TableInput={"Name": "orders"}, VersionId="2")
-    glue.update_table(DatabaseName="shop", TableInput={"Name": "orders"})  # whoever names none takes what there is
+    glue.update_table(DatabaseName="versions", TableInput={"Name": "orders"}, VersionId="2")
+    glue.update_table(DatabaseName="versions", TableInput={"Name": "orders"})  # whoever names none takes what there is

@@ -88,7 +88,11 @@ def _session(target: TargetConfig) -> Any:
     from botocore.exceptions import ProfileNotFound
 
     try:
-        return boto3.Session(profile_name=target.profile, region_name=target.region)
+        found = boto3.Session(profile_name=target.profile, region_name=target.region)
+        if found.get_credentials() is None and target.endpoint:
+            # LocalStack takes any, and these are its own words.
+            found = boto3.Session("test", "test", region_name=target.region)
+        return found
     except ProfileNotFound as error:
         raise NoStack(f"{error}; see aws configure list-profiles") from error
 
@@ -125,8 +129,6 @@ def _environment(target: TargetConfig) -> dict[str, str]:
     if target.endpoint:
         found["AWS_ENDPOINT_URL"] = target.endpoint
     credentials = session.get_credentials()
-    if credentials is None and target.endpoint:
-        return found | {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test"}  # LocalStack's own words
     if credentials is None:
         raise NoStack("no AWS credentials were found: set AWS_PROFILE, or profile: of the target in firn.yaml")
     frozen = credentials.get_frozen_credentials()
