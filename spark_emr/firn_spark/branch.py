@@ -87,7 +87,7 @@ class Placed(Tables):
         branch = self._branch
         if branch is None or name != branch.of:
             return super()._look(name, java)
-        text = self._jvm.org.apache.iceberg.TableMetadataParser.toJson(java.operations().current())
+        text = self._metadata(java)
         state = progress.parse(text, branch.name)
         return Table(name, java, replace(state, properties={**state.properties, **branch.properties}), branch.name)
 

@@ -14,7 +14,7 @@ from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP,
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition
 from firn_spark.columns import HELD_TYPE, column_of, iceberg_type, type_json
-from firn_spark.java import java_class
+from firn_spark.java import java_class, text_of
 from firn_spark.session import CATALOG
 
 _ICEBERG = "org.apache.iceberg"
@@ -192,8 +192,15 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        parser = java_class(self._spark, f"{_ICEBERG}.TableMetadataParser")
-        return Table(name, java, progress.parse(parser.toJson(java.operations().current())))
+        return Table(name, java, progress.parse(self._metadata(java)))
+
+    def _metadata(self, java: Any) -> str:
+        """The table's metadata as JSON."""
+        writer = java_class(self._spark, "java.io.StringWriter")()
+        generator = java_class(self._spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
+        java_class(self._spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
+        generator.flush()
+        return text_of(writer.getBuffer())
 
     def _identifier(self, name: TableName) -> Any:
         parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
