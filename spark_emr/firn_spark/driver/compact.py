@@ -143,11 +143,13 @@ def _worth(files: Iterable[_File], most: int) -> Iterator[list[_File]]:
             sizes[file.spec_id, file.partition, file.size.bit_length() // 3].append(file)
     for alike in sizes.values():
         group: list[_File] = []
+        left = most
         for file in sorted(alike, key=lambda one: one.size):
-            if file.size <= most:
+            if file.size <= left:
                 group.append(file)
-                most -= file.size
-        if len(group) >= _AT_LEAST:
+                left -= file.size
+        if len(group) >= _AT_LEAST:  # what is not merged takes nothing from what is
+            most = left
             yield group
 
 
