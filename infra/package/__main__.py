@@ -82,10 +82,16 @@ def _package(given: argparse.Namespace) -> int:
 
 def _upload(given: argparse.Namespace) -> int:
     import boto3
+    from boto3.exceptions import S3UploadFailedError
+    from botocore.exceptions import BotoCoreError, ClientError
 
-    bucket = given.bucket or staging_bucket(given.stack, boto3.client("cloudformation"))
-    with notes().status("looking") as status:
-        written = upload(given.code, bucket, given.prefix.strip("/"), boto3.client("s3"), began=status.update)
+    try:
+        bucket = given.bucket or staging_bucket(given.stack, boto3.client("cloudformation"))
+        with notes().status("looking") as status:
+            written = upload(given.code, bucket, given.prefix.strip("/"), boto3.client("s3"), began=status.update)
+    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
+        where = f"the bucket {given.bucket}" if given.bucket else f"the stack {given.stack}"
+        raise PackageError(f"{where}: {error}; check its name, AWS_REGION and your credentials") from error
     if given.json:
         print_json({"bucket": bucket, "written": written})
     else:

@@ -113,3 +113,13 @@ def test_an_upload_writes_what_changed_and_the_manifest_last(tmp_path: Path, s3:
     assert s3.get_object(Bucket="staging", Key="code/two")["Body"].read() == b"new"
     manifest = json.loads(s3.get_object(Bucket="staging", Key=f"code/{MANIFEST}")["Body"].read())
     assert manifest["files"]["two"]["sha256"] == b"new".hex()
+
+
+def test_an_upload_that_aws_refuses_says_what_to_check(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    assert main(["upload", "--stack", "firn-dev"]) == 1
+    assert "the stack firn-dev: You must specify a region" in capsys.readouterr().err
