@@ -12,7 +12,7 @@ import pytest
 from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.stack import Options, Stack
-from tests.integration.stack.granted import BY_EMR, differences, grants
+from tests.integration.stack.granted import BY_EMR, differences, forget_aws, grants
 from tests.unit.jobs.test_narrowing import allowed
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
@@ -58,6 +58,7 @@ def change(number: int, table: str = "orders", op: str = "c") -> dict[str, Any]:
 
 
 def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forget_aws()
     (tmp_path / "firn.yaml").write_text(CONFIG)
     seen: list[Call] = []
     options = Options(tmp_path / "stack", s3=True, glue=True, port=0, config=tmp_path / "firn.yaml", schedules=False)

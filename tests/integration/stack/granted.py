@@ -6,6 +6,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from moto.glue.models import glue_backends
+from moto.s3.models import s3_backends
+
+from firn_local.aws import ACCOUNT, REGION
 from firn_local.calls import Call
 from firn_local.intrinsics import load
 from firn_local.template import _scope
@@ -17,6 +21,12 @@ BY_LAMBDA_OF_A_QUEUE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueue
 # What EMR does with the jobs' role: logs (EMR Serverless User Guide, "Logging for EMR Serverless with CloudWatch"), and
 # the packaged job, which the local runner takes from the source tree.
 BY_EMR = BY_LAMBDA | {"logs:DescribeLogStreams", "logs:DescribeLogGroups"}
+
+
+def forget_aws() -> None:
+    """Forgets what stacks before left under the same names: moto is one for a whole test process."""
+    s3_backends[ACCOUNT]["aws"].reset()
+    glue_backends[ACCOUNT][REGION].reset()
 
 
 @dataclass(frozen=True, order=True)

@@ -27,7 +27,7 @@ from firn_local.environment import TEMPLATE
 from firn_local.events import job_state_event
 from firn_local.spark_submit import SparkSubmit
 from firn_local.stack import ROLE_ARN, Options, Stack
-from tests.integration.stack.granted import BY_LAMBDA, BY_LAMBDA_OF_A_QUEUE, Grant, differences, grants
+from tests.integration.stack.granted import BY_LAMBDA, BY_LAMBDA_OF_A_QUEUE, Grant, differences, forget_aws, grants
 
 pytestmark = pytest.mark.stack
 
@@ -115,6 +115,7 @@ class Ground:
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
     """All calls of a scenario that needs every right."""
+    forget_aws()
     folder = tmp_path_factory.mktemp("least")
     (folder / "firn.yaml").write_text(CONFIG)
     (folder / "job.py").write_text(JOB.format(folder=folder))
