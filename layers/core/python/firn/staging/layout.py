@@ -6,6 +6,7 @@
     receipts/{stream}/{sha256 of the key}, ….2, ….3            config/{sha}.yaml, config/current.json
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
     rebuilds/{run}.json                                         state/{stream}.json
+    care/{run}.json                                             health/{stream}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -251,6 +252,18 @@ def config_path(sha: str) -> str:
 def state_path(stream: str) -> str:
     """What of `stream` waits, as dispatch saw it last; like config/current.json it is overwritten."""
     return f"state/{stream}.json"
+
+
+def health_path(stream: str) -> str:
+    """How the tables of `stream` are, as a job saw them last; overwritten like its state."""
+    return f"health/{stream}.json"
+
+
+def care_path(run: str) -> str:
+    """What became of one run of `firn compact`, `firn expire` or `firn orphans`; `run`: letters and digits."""
+    if not run.isalnum():
+        raise ValueError(f"{run!r} can't name a run: letters and digits only")
+    return f"care/{run}.json"
 
 
 def rebuild_path(run: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from firn.errors import EventError
 from firn.streams.caps import Caps
+from firn.streams.care import Care
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 
@@ -85,6 +86,7 @@ class TableRule:
     partition_by: tuple[Partition, ...] = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
+    care: Care = field(default_factory=Care)
 
     @property
     def is_pattern(self) -> bool:
@@ -104,6 +106,11 @@ class TableRule:
             return TableName(_fill(namespace, schema, name), _fill(target, schema, name))
         except ValueError as error:
             raise EventError("bad_table", f"source table {table!r} gives no target by {self.to!r}: {error}") from error
+
+    def feeds(self, table: TableName) -> bool:
+        """Whether `table` may be a target of this rule, by its name."""
+        pattern = re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, str(table), re.DOTALL) is not None
 
     @property
     def _schema(self) -> str:
@@ -254,6 +261,15 @@ class Config:
     sha: str
     text: str
     targets: Mapping[str, TargetConfig] = field(default_factory=dict)
+    care: Care = field(default_factory=Care)
+
+    def care_of(self, table: TableName) -> Care:
+        """How a target table is looked after: by the first rule that feeds it, else as all are."""
+        for stream in self.streams.values():
+            for rule in stream.tables:
+                if not rule.ignore and rule.feeds(table):
+                    return rule.care
+        return self.care
 
     def sharing(self, stream: str) -> tuple[str, ...]:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""

@@ -28,6 +28,22 @@ def seconds_or_none(text: str) -> int:
     return 0 if number == 0 else seconds(text)
 
 
+def days(text: str) -> int:
+    """`5d`, `12h` -> seconds, from 1 s to 10 years. Raises ValueError, whose text says what to write."""
+    number, unit = _parts(text)
+    if number is None or unit not in _SECONDS:
+        raise ValueError(f"{text!r} is not a duration; write {number or 5}d, or use h for hours")
+    value = number * _SECONDS[unit]
+    if not 1 <= value <= 3650 * 86_400:
+        raise ValueError(f"{text!r} is not from 1s to 3650d; write 5d")
+    return value
+
+
+def days_or_never(text: str) -> int | None:
+    """`days`, and `never` for None. Raises ValueError, whose text says what to write."""
+    return None if text.strip().lower() == "never" else days(text)
+
+
 def size(text: str) -> int:
     """`100MB` -> bytes, from 1 kB to 1 TB. KB, MB and GB count in thousands, KiB, MiB and GiB in 1,024s.
 

@@ -9,6 +9,8 @@ from firn.changes.declared import BinaryMode, DecimalMode, IntervalMode, OutOfRa
 from firn.errors import EventError
 from firn.streams import partitions, quantities
 from firn.streams.caps import Caps
+from firn.streams.care import Care
+from firn.streams.care_reading import read_care
 from firn.streams.config import (
     UNAVAILABLE,
     Auth,
@@ -47,7 +49,7 @@ _STREAM_KEYS: Final = (
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore")
+_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore", "care")
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -74,14 +76,15 @@ def read_config(text: str, filename: str) -> Config:
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "streams"))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
-    streams = _streams(top)
+    care = read_care(top.section("care"), Care())
+    streams = _streams(top, care)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets)
+    return Config(catalog, warehouse, streams, sha, text, targets, care)
 
 
 def _catalog(section: Section) -> CatalogConfig:
@@ -106,7 +109,7 @@ def _catalog(section: Section) -> CatalogConfig:
     return CatalogConfig(kind, uri, properties)
 
 
-def _streams(top: Section) -> dict[str, StreamConfig]:
+def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     section = top.section("streams")
     if section.is_missing:
         top.note("streams", "is missing; write streams: {shop: {tables: {'*': {to: shop.{table}}}}}")
@@ -115,7 +118,7 @@ def _streams(top: Section) -> dict[str, StreamConfig]:
     for name in section.names:
         if not _STREAM_NAME.fullmatch(name):
             section.note(name, f"is no stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example")
-        streams[name] = _stream(name, section.section(name), placed)
+        streams[name] = _stream(name, section.section(name), placed, care)
     check_targets(placed, top.problems)
     return streams
 
@@ -124,7 +127,7 @@ def _as_stream_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:63] or "shop"
 
 
-def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
+def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamConfig:
     section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
     debezium = section.section("debezium")
     debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
@@ -134,7 +137,7 @@ def _stream(name: str, section: Section, placed: _Placed) -> StreamConfig:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
     return StreamConfig(
         name=name,
-        tables=_tables(name, section, placed),
+        tables=_tables(name, section, placed, care),
         envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
@@ -201,13 +204,13 @@ def _backlog(section: Section) -> BacklogLimit:
     )
 
 
-def _tables(stream: str, section: Section, placed: _Placed) -> tuple[TableRule, ...]:
+def _tables(stream: str, section: Section, placed: _Placed, care: Care) -> tuple[TableRule, ...]:
     tables = section.section("tables")
     if tables.is_missing:
         section.note("tables", f"is missing; write tables: {{'*': {{to: {stream}.{{table}}}}}}")
     rules = []
     for source in tables.names:
-        rule = _rule(source, tables.section(source), stream)
+        rule = _rule(source, tables.section(source), stream, care)
         if not source.strip() or source.startswith(".") or source.endswith("."):
             tables.note(source, "is no source table; write schema.table, or a pattern such as 'public.*'")
         rules.append(rule)
@@ -215,7 +218,7 @@ def _tables(stream: str, section: Section, placed: _Placed) -> tuple[TableRule, 
     return tuple(rules)
 
 
-def _rule(source: str, section: Section, stream: str) -> TableRule:
+def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
@@ -229,6 +232,7 @@ def _rule(source: str, section: Section, stream: str) -> TableRule:
         partition_by=_partition_by(section),
         columns=_columns(section.section("columns")),
         ignore=ignore,
+        care=read_care(section.section("care"), care),
     )
 
 

@@ -1,0 +1,1 @@
+"""Looking after tables: compaction, expiry, orphans, and how they are."""
