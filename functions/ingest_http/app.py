@@ -101,26 +101,40 @@ def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     return 200, {"streams": streams}
 
 
+def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
+    """How a table is, as a job saw it last, and what is due of its care; to whom may post to a stream that feeds it."""
+    from firn.jobs.caring import feeding, health_of
+
+    _, store, current, _ = staging()
+    config, request, now = current(), _request(event), datetime.now(UTC)
+    feeds = sorted(feeding(config, table)) or [""]
+    if not any(senders.may(config, stream, request, now) for stream in feeds):
+        senders.check(config, feeds[0], request, now)
+    return 200, health_of(store, config, table, now)
+
+
 def get_health(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     """200 when a POST would find storage and a configuration."""
     return 200, {"status": "ok", "config": staging().config().sha}
 
 
-ROUTES: dict[tuple[str, bool], dict[str, Callable[[Mapping[str, Any], str], tuple[int, Any]]]] = {
-    ("streams", True): {"POST": post_stream},
-    ("streams", False): {"GET": get_streams},
-    ("batches", True): {"GET": get_batch},
-    ("health", False): {"GET": get_health},
-}  # (collection, is one member named) -> method -> handler
+ROUTES: dict[str, dict[str, Callable[[Mapping[str, Any], str], tuple[int, Any]]]] = {
+    "streams": {"GET": get_streams},
+    "streams/*": {"POST": post_stream},
+    "batches/*": {"GET": get_batch},
+    "tables/*/health": {"GET": get_table_health},
+    "health": {"GET": get_health},
+}  # path below /v1/, with * for the name of one -> method -> handler
 
 
 def route(event: Mapping[str, Any]) -> tuple[int, Any]:
     """Call the handler of the event's path, as (status, value to answer). Raises RequestError 404, 405."""
     http = event.get("requestContext", {}).get("http", {})  # a function URL's
     method = event.get("httpMethod") or http.get("method", "")
-    collection, _, member = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].partition("/")
-    methods = ROUTES.get((collection, bool(member)))
-    if methods is None or "/" in member:
+    collection, *named = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].split("/")
+    member = named[0] if named else ""
+    methods = ROUTES.get("/".join([collection, *(["*"] if member else named[:1]), *named[1:]]))
+    if methods is None:
         raise RequestError(404, "no_such_path", "there is nothing here; events go to POST /v1/streams/{stream}")
     if method not in methods:
         raise RequestError(405, "method_not_allowed", f"only {', '.join(methods)} works here")

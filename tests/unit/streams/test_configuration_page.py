@@ -8,7 +8,7 @@ import pytest
 
 from firn.changes import declared
 from firn.errors import ConfigError
-from firn.streams import config, deployments, reading
+from firn.streams import care, care_reading, config, deployments, reading
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -35,6 +35,8 @@ def test_the_example_errors_are_what_the_parser_says() -> None:
 def test_every_setting_and_every_word_is_documented() -> None:
     words = [*reading._STREAM_KEYS, *reading._RULE_KEYS, *reading._DEBEZIUM, *deployments._KEYS, "targets"]
     words += [f"commit.{key}" for key in reading._COMMIT_KEYS] + [f"backlog.{key}" for key in reading._BACKLOG_KEYS]
+    words += [f"care.{section}.{key}" for section, keys in care_reading.KEYS.items() for key in keys]
+    words += get_args(care.StorageClass)
     for kind in (config.Envelope, config.Mode, config.SnapshotReads, config.CatalogType, declared.OutOfRange):
         words += get_args(kind)
     for kind in (declared.DecimalMode, declared.TimeMode, declared.BinaryMode, declared.IntervalMode):

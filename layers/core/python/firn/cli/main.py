@@ -10,6 +10,7 @@ import firn
 from firn.cli import (
     audit,
     batch,
+    care,
     cut,
     dead,
     doctor,
@@ -46,6 +47,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "status": status.command,
     "release": release.command,
     "rebuild": rebuild.command,
+    "compact": care.compact,
+    "expire": care.expire,
+    "orphans": care.orphans,
     "batch": batch.command,
     "audit": audit.command,
     "doctor": doctor.command,

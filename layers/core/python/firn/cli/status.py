@@ -1,9 +1,10 @@
 """`firn status`: what each stream holds that is not in its tables yet, and what needs a look."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,12 +24,13 @@ def command(
 ) -> None:
     """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
     its order and keys."""
-    from firn.cli.stream_status import commits_by_stream, stream_statuses
+    from firn.cli.stream_status import commits_by_stream, stream_statuses, table_debts
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
     window = timedelta(hours=hours)
     found = stream_statuses(stack.store(), stack.catalog(), now, window)
+    looked_after = table_debts(stack.store(), now)
     if plot is not None:
         from firn.cli.plot import freshness_svg
 
@@ -41,7 +43,7 @@ def command(
             ) from error
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     if as_json:
-        print_json(found)
+        print_json([asdict(one) | {"tables": [t for t in looked_after if one.stream in t["streams"]]} for one in found])
         return
     if not found:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
@@ -64,6 +66,7 @@ def command(
         ],
     )
     _print_freshness(found)
+    _print_debts(looked_after)
     for one in found:
         for note in one.notes:
             typer.echo(f"{one.stream}: {note}")
@@ -90,6 +93,40 @@ def _print_freshness(found: "Sequence[StreamStatus]") -> None:
     waiting = [(one.stream, table, _seconds(age)) for one in found for table, age in one.oldest_by_table.items()]
     if waiting:
         print_table(["stream", "table", "oldest waits"], waiting)
+
+
+def _print_debts(tables: "Sequence[Mapping[str, Any]]") -> None:
+    """How the tables are that were looked at; nothing where none was."""
+    if tables:
+        print_table(
+            [
+                "table",
+                "files",
+                "size",
+                "small",
+                "deleted rows",
+                "delete files",
+                "snapshots",
+                "metadata",
+                "cold",
+                "next",
+            ],
+            [
+                (
+                    one["table"],
+                    one["files"],
+                    size(one["bytes"]),
+                    one["small"],
+                    one["deleted"],
+                    one["delete_files"],
+                    one["snapshots"],
+                    size(one["metadata_bytes"]),
+                    f"{one['cold_share']:.0%}",
+                    "; ".join(f"{kind}: {why}" for kind, why in one["due"].items()) or "nothing to do",
+                )
+                for one in tables
+            ],
+        )
 
 
 def _seconds(value: float | None) -> str | None:

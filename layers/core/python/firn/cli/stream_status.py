@@ -4,16 +4,19 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from firn.cli.waiting import age, ages
 from firn.errors import ConfigError
-from firn.staging import backlog, configs, cuts, epochs, freshness, layout, quarantine, replays
+from firn.jobs.caring import feeding
+from firn.jobs.debts import report
+from firn.staging import backlog, configs, cuts, epochs, freshness, health, layout, quarantine, replays
 from firn.staging.dead import count_dead
 from firn.staging.freshness import Commit, Freshness
 from firn.staging.replay import acknowledged
 from firn.staging.store import Store, get, listing
 from firn.streams.config import StreamConfig
+from firn.streams.names import TableName
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -75,6 +78,20 @@ def stream_statuses(
     return [
         _status(store, config.streams[name], [one for one in tables if one.stream == name], now, now - window)
         for name in sorted(config.streams)
+    ]
+
+
+def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
+    """How each table is, as a job saw it last, with what is due (firn.jobs.debts.report) and its `streams`; tables that
+    no job has looked at yet are missing. Raises StorageUnavailable."""
+    try:
+        config = configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return []
+    known = health.read_all(store, config.streams)
+    return [
+        report(one, config.care_of(TableName.parse(name)), now) | {"streams": sorted(feeding(config, name))}
+        for name, one in sorted(known.items())
     ]
 
 

@@ -17,6 +17,11 @@ from firn.streams.care import (
 )
 from firn.streams.problems import Section, shown
 
+KEYS: Final = {
+    "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
+    "expire": ("keep", "at_least", "at_most", "orphans_after"),
+    "tier": ("cold_after", "predictive", "class"),
+}
 # Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
 _ARCHIVES: Final = {"GLACIER": "Glacier Flexible Retrieval", "DEEP_ARCHIVE": "Glacier Deep Archive"}
 
@@ -25,7 +30,7 @@ def read_care(section: Section, default: Care) -> Care:
     """The settings of a `care:` section; what is not said is as in `default`. Notes every problem in the section."""
     if section.is_missing:
         return default
-    section.allow_only(("compact", "expire", "tier"))
+    section.allow_only(tuple(KEYS))
     return Care(
         _compaction(section.section("compact"), default.compaction),
         _expiry(section.section("expire"), default.expiry),
@@ -34,7 +39,7 @@ def read_care(section: Section, default: Care) -> Care:
 
 
 def _compaction(section: Section, default: Compaction) -> Compaction:
-    section.allow_only(("on", "target", "budget", "sort_by", "zorder_by"))
+    section.allow_only(KEYS["compact"])
     target = section.parsed("target", quantities.size, default.target_bytes, "128MB")
     if section.has("target") and not 10**6 <= target <= 10**9:
         section.note("target", "is not from 1MB to 1GB; write 128MB")
@@ -58,7 +63,7 @@ def _columns(section: Section, name: str) -> tuple[str, ...]:
 
 
 def _expiry(section: Section, default: Expiry) -> Expiry:
-    section.allow_only(("keep", "at_least", "at_most", "orphans_after"))
+    section.allow_only(KEYS["expire"])
     low, most = FEWEST_SNAPSHOTS, MOST_SNAPSHOTS
     found = Expiry(
         section.parsed("keep", quantities.days, default.keep_seconds, "5d"),
@@ -78,7 +83,7 @@ def _expiry(section: Section, default: Expiry) -> Expiry:
 
 
 def _tiering(section: Section, default: Tiering) -> Tiering:
-    section.allow_only(("cold_after", "predictive", "class"))
+    section.allow_only(KEYS["tier"])
     cold = section.parsed("cold_after", quantities.days_or_never, default.cold_seconds, "90d")
     if cold is not None and cold < LEAST_COLD_SECONDS:
         section.note("cold_after", "is less than 1d; write 90d")

@@ -1,0 +1,28 @@
+"""Scheduled: start the job that lets old snapshots go and removes files that no snapshot knows, where that is due.
+
+And take staged objects away that every table has had for longer than the log is kept.
+
+Event: `{}`. Most rounds find nothing: then a few small objects were read and no job is started.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from aws_lambda_powertools import Logger
+
+from firn.jobs import caring, rounds
+from firn.jobs.emr import EmrJobs
+from firn.staging.wiring import staging
+
+logger = Logger(service="expire")
+
+
+def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point -> what is due, and the run that does it."""
+    logger.append_keys(request_id=getattr(context, "aws_request_id", None))
+    settings, store, current, _ = staging()
+    config = current()
+    settings = rounds.placed(settings, config)
+    jobs = EmrJobs(settings) if settings.emr_application else None
+    return caring.line(caring.run(settings, store, config, jobs, ("expire", "orphans"), datetime.now(UTC), logger))

@@ -1,0 +1,129 @@
+"""The scheduled care of tables: what is due, by their health alone, goes to one job on EMR Serverless for all tables.
+
+Nothing due: a handful of small reads, no job. While a commit job of a stream lives it cares for that stream's tables
+itself, between its commits: a job beside it would lose against them.
+"""
+
+import hashlib
+import logging
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from firn.errors import RequestError
+from firn.jobs import debts
+from firn.jobs.due import Kind, tables_due
+from firn.jobs.emr import EmrJobs
+from firn.jobs.runs import parse_name
+from firn.staging import health
+from firn.staging.settings import Settings
+from firn.staging.store import Store
+from firn.streams.config import Config
+from firn.streams.names import TableName
+
+Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
+PREFIX: Final = "care-"
+SCRIPT: Final = "care.py"
+_SLOT_SECONDS: Final = 900  # one job for a slot, however often it is asked for
+
+
+@dataclass(frozen=True)
+class Cared:
+    """What a round found: table -> what is due and why; the run that does it, or why there is none."""
+
+    due: Mapping[str, Mapping[Kind, str]] = field(default_factory=dict)
+    run: str | None = None
+    left: str | None = None
+
+
+def run(
+    settings: Settings,
+    store: Store,
+    config: Config,
+    jobs: EmrJobs | None,
+    kinds: Sequence[Kind],
+    now: datetime,
+    log: Log,
+) -> Cared:
+    """One round. Raises StorageUnavailable, TransientError, UnknownOutcome (the next round asks again, in the same slot
+    with the same token)."""
+    known = health.read_all(store, config.streams)
+    policies = {name: config.care_of(TableName.parse(name)) for name in known}
+    found = tables_due(known, policies, tuple(kinds), now)
+    if not found:
+        return Cared()
+    if jobs is None:
+        return Cared(found, left="no EMR Serverless application is set")
+    running = jobs.active("")
+    if any(name.startswith(PREFIX) for name in running):
+        return Cared(found, left="a job that cares for tables is at work")
+    busy = {name for one in running if (at := parse_name(one)) for name in config.sharing(at[0])}
+    mine = {table: of for table, of in found.items() if not feeding(config, table) & busy}
+    if not mine:
+        log.info("a commit job lives, and cares for its tables itself", extra={"due": found})
+        return Cared(found, left="a commit job lives and does it between its commits")
+    slot = f"{int(now.timestamp()) // _SLOT_SECONDS}"
+    wanted = sorted({kind for of in mine.values() for kind in of})
+    identifier = hashlib.sha256(" ".join([settings.staging, slot, *wanted]).encode()).hexdigest()[:32]
+    started = start(settings, jobs, identifier, wanted, mine)
+    log.info("started a job to care for tables", extra={"run": started, "due": mine})
+    return Cared(found, started)
+
+
+def feeding(config: Config, table: str) -> set[str]:
+    """The streams whose rules may feed a target table."""
+    try:
+        name = TableName.parse(table)
+    except ValueError:
+        return set()
+    return {
+        stream.name
+        for stream in config.streams.values()
+        if any(not rule.ignore and rule.feeds(name) for rule in stream.tables)
+    }
+
+
+def health_of(store: Store, config: Config, table: str, now: datetime) -> dict[str, Any]:
+    """What GET /v1/tables/{table}/health answers. Raises RequestError 404, StorageUnavailable."""
+    feeds = sorted(feeding(config, table))
+    known = health.read_all(store, feeds).get(table)
+    if known is None:
+        why = "no job has looked at it yet: that comes with its sixteenth commit" if feeds else "no stream feeds it"
+        raise RequestError(404, "unknown_table", f"nothing is known of a table {table!r}: {why}")
+    return debts.report(known, config.care_of(TableName.parse(table)), now)
+
+
+def start(
+    settings: Settings,
+    jobs: EmrJobs,
+    identifier: str,
+    kinds: Iterable[str],
+    tables: Iterable[str],
+    flags: Sequence[str] = (),
+) -> str:
+    """Starts the job, or finds the one that this very call started before. `identifier`: letters and digits; names the
+    result in the staging store. Raises what EmrJobs.start_script raises."""
+    arguments = [
+        "--staging",
+        settings.staging,
+        "--warehouse",
+        settings.warehouse,
+        "--catalog-uri",
+        settings.catalog_uri,
+    ]
+    arguments += ["--run", identifier, "--do", ",".join(kinds)]
+    arguments += [word for table in tables for word in ("--table", table)]
+    token = hashlib.sha256(identifier.encode()).hexdigest()
+    return jobs.start_script(SCRIPT, [*arguments, *flags], PREFIX + identifier, token, {"firn:care": ",".join(kinds)})
+
+
+def new_identifier() -> str:
+    """The id of a run that a person asks for."""
+    return uuid.uuid4().hex
+
+
+def line(done: Cared) -> dict[str, Any]:
+    """As a function answers."""
+    return asdict(done)

@@ -1,0 +1,124 @@
+"""The care job: table after table, what was asked for; how they are afterwards goes into `health/`, and what was done
+into `care/{run}.json`, which `firn compact` and its like read."""
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from firn.errors import FirnError
+from firn.jobs.caring import feeding
+from firn.jobs.commit import Log
+from firn.jobs.due import Kind, budget_left, noted
+from firn.jobs.failures import failure
+from firn.staging import configs, health, layout
+from firn.staging.batch import FORMAT
+from firn.staging.health import Health
+from firn.staging.store import Store, open_store, put
+from firn.streams.care import Care
+from firn.streams.config import Config
+from firn.streams.names import TableName
+from firn_spark import session as sessions
+from firn_spark.care import compaction, expiry, orphans
+from firn_spark.care.health import measure
+from firn_spark.commit import print_line
+from firn_spark.driver.unfit import Unfit
+from firn_spark.evolve import Table, Tables
+from firn_spark.failures import failure_of
+from firn_spark.fence import LostRace
+from firn_spark.memory import facts_beside
+
+_ANYTHING: Final = 10**15  # bytes
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for. `all`: without an hour's budget."""
+
+    run: str
+    kinds: tuple[Kind, ...]
+    tables: tuple[TableName, ...]
+    dry_run: bool = False
+    all: bool = False
+
+
+def run(
+    request: Request,
+    staging: str,
+    warehouse: str,
+    catalog_uri: str,
+    *,
+    spark: SparkSession | None = None,
+    log: Log = print_line,
+) -> int:
+    """Cares for each table; one that fails doesn't keep the others. -> 0, or 1 if one failed."""
+    head = {"care": request.run}
+    try:
+        store = open_store(staging)
+        config = configs.load(store, configs.current_sha(store))
+        session = spark or sessions.build(catalog_uri, warehouse)
+        job = _Job(request, store, config, session)
+        lines = []
+        for table in request.tables:
+            for line in job.table(table):
+                lines.append(line)
+                log(head | line)
+        failed = [str(line["table"]) for line in lines if line["status"] == "failed"]
+        result = {"format": FORMAT, "run": request.run, "dry_run": request.dry_run, "lines": lines}
+        put(store, layout.care_path(request.run), json.dumps(result).encode())
+    except FirnError as error:
+        log(head | {"status": "failed", "error": failure(error).text})
+        return 1
+    return 1 if failed else 0
+
+
+class _Job:
+    def __init__(self, request: Request, store: Store, config: Config, spark: SparkSession) -> None:
+        self._request, self._store, self._config, self._spark = request, store, config, spark
+        self._tables = Tables(spark)
+
+    def table(self, name: TableName) -> Iterator[dict[str, Any]]:
+        """A line for each thing done to the table and to its facts."""
+        streams = sorted(feeding(self._config, str(name)))
+        found = self._tables.load(name)
+        if found is None or not streams or found.key() is None:
+            why = "no such table" if found is None else "no stream feeds it" if not streams else "not made by Firn"
+            yield {"table": str(name), "status": "failed", "error": f"{name} is left alone: {why}"}
+            return
+        care = self._config.care_of(name)
+        known = health.read(self._store, streams[0]).get(str(name))
+        facts = facts_beside(self._tables, found)
+        parts = [(found, known)] + ([(facts, None)] if facts is not None else [])
+        for kind in self._request.kinds:
+            for part, its in parts:
+                began = time.monotonic()
+                line = {"table": str(part.name), "kind": kind, "status": "dry run" if self._request.dry_run else "done"}
+                try:
+                    done = self._do(kind, part, streams[0], care, its)
+                    if part is found and not self._request.dry_run:
+                        known = noted(known, str(name), kind, int(done.get("bytes", 0)), datetime.now(UTC))
+                    yield line | {"seconds": round(time.monotonic() - began, 2)} | done
+                except (Unfit, LostRace) as why:
+                    yield line | {"status": "left", "why": str(why)}
+                except Exception as error:  # noqa: BLE001 (the edge: a table that fails doesn't keep the others)
+                    yield line | {"status": "failed", "error": failure_of(error).text}
+        if not self._request.dry_run:
+            now = datetime.now(UTC)
+            measured, _ = measure(self._spark, self._tables.look_again(found), care, now, known)
+            for stream in streams:
+                health.write(self._store, stream, [measured])
+
+    def _do(self, kind: Kind, table: Table, stream: str, care: Care, known: Health | None) -> dict[str, Any]:
+        now, dry = datetime.now(UTC), self._request.dry_run
+        table = self._tables.look_again(table)
+        if kind == "compact":
+            budget = _ANYTHING if self._request.all else budget_left(known, care, now)
+            return compaction.compact(self._spark, table, stream, care, budget=budget, now=now, dry_run=dry).line()
+        if kind == "expire":
+            return expiry.expire(self._spark, table, care.expiry, now, dry_run=dry).line()
+        place = open_store(table.state.location)
+        return orphans.remove(self._spark, table, place, care.expiry.orphan_seconds, now, dry_run=dry).line()
