@@ -11,7 +11,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from firn.jobs import rounds
+from firn.jobs import caring, rounds
 from firn.jobs.emr import EmrJobs
 from firn.jobs.runs import ENDED, stream_of
 from firn.staging.wiring import staging
@@ -29,7 +29,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         logger.info("not an end of a run of ours", extra={"run": run, "state": state})
         return {"streams": []}
     config = current()
-    stream = stream_of(EmrJobs(settings).name_of(run) or "")
+    name = EmrJobs(settings).name_of(run) or ""
+    stream = stream_of(name)
+    if state == "FAILED" and name.startswith(caring.PREFIX):
+        rounds.count("firn_job_failed", "care", 1)
+        logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})
     if stream is None:
         logger.info("no commit job", extra={"run": run, "state": state})
         return {"streams": []}

@@ -60,6 +60,7 @@ class Checks:
         for name, table in self.world.catalog.tables.items():
             self._progress_only_rises(name, table)
             self._each_snapshot_is_the_fold_of_its_epochs(name, table, sealed)
+            self._each_file_of_each_snapshot_is_there(name, table)
         self._each_cut_shows_all_tables_at_its_end(sealed)
 
     def at_rest(self) -> None:
@@ -150,6 +151,14 @@ class Checks:
                     f"{name}, snapshot {snapshot} with epochs {sorted(before | new)} of {max(sealed)} holds\n  {there}"
                     f"\nand the fold of these epochs is\n  {expected}\n{self.world.story()}"
                 )
+
+    def _each_file_of_each_snapshot_is_there(self, name: TableName, table: Table) -> None:
+        """And holds the rows that the snapshot was committed with, whatever care did since."""
+        catalog = self.world.catalog
+        for one in table.snapshots.values():
+            holders = catalog.holders(name, one)
+            there = {key: catalog.files[name][path].rows[key] for key, path in holders.items()}
+            assert there == dict(one.rows), f"{name}, snapshot {one.id}: its files hold\n  {there}\nnot\n  {one.rows}"
 
     def _each_cut_shows_all_tables_at_its_end(self, sealed: Mapping[int, Epoch]) -> None:
         disk = self.world.disk

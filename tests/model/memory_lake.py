@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -25,6 +26,8 @@ from firn.changes.rows import Decoding
 from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
 from firn.errors import UnknownOutcome
+from firn.jobs.expiry import Ref, Snapshots, plan
+from firn.jobs.expiry import Snapshot as Dated
 from firn.jobs.facts import SAID_BY, TableFacts, facts_in
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
@@ -37,6 +40,7 @@ from firn.jobs.staged import facts_of
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
+from firn.streams.care import Expiry
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 
@@ -63,21 +67,38 @@ class Call:
     create    the table is made, if it is not there
     evolve    columns are added or widened
     remember  facts (deletes, truncates, first halves of moves) are appended beside the table, before its commit
+    write     a data file is there; no snapshot knows it yet
     commit    compare-and-set on the stream's progress: the snapshot is there at once, or nothing is
+    replace   the same for a snapshot with the same rows in other files
+    expire    snapshots are taken out of the metadata
+    list      all files of the table, live or not
+    unlink    a file is removed
     """
 
-    kind: Literal["load", "create", "evolve", "remember", "commit"]
+    kind: Literal["load", "create", "evolve", "remember", "write", "commit", "replace", "expire", "list", "unlink"]
     table: TableName
 
 
 @dataclass(frozen=True)
+class File:
+    """A data file; `at`: when it was written."""
+
+    rows: Mapping[Key, Row]
+    at: datetime
+
+
+@dataclass(frozen=True)
 class Snapshot:
-    """`rows`: by key in a mirror table, by identity in an append table. Never changes."""
+    """`rows`: by key in a mirror table, by identity in an append table. Never changes. They are what `files` hold but for
+    the places that are `gone`, for as long as the files are there."""
 
     id: int
     parent: int | None
     summary: Mapping[str, str]
     rows: Mapping[Key, Row]
+    files: frozenset[str] = frozenset()
+    gone: frozenset[tuple[str, Key]] = frozenset()
+    at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -117,6 +138,11 @@ class Table:
         found = {} if at is None else self.snapshots[at].rows
         return {key: {c.name: row.values.get(c.name) for c in self.columns} for key, row in found.items()}
 
+    @property
+    def used(self) -> set[str]:
+        """The files of all snapshots."""
+        return {path for one in self.snapshots.values() for path in one.files}
+
     def state(self) -> TableState:
         """As firn.jobs.progress reads it from Iceberg's metadata."""
         return TableState(
@@ -151,7 +177,10 @@ class Catalog:
         self.tables: dict[TableName, Table] = {}
         self.early: dict[TableName, list[tuple[int, RowChange]]] = {}  # truncates of tables that are not there yet
         self.around: Callable[[Call, Callable[[], Any]], Any] = straight
+        self.clock: Callable[[], datetime] = lambda: datetime(2026, 1, 1, tzinfo=UTC)
+        self.files: dict[TableName, dict[str, File]] = {}
         self.last_id = 0
+        self.last_file = 0
 
     def call(self, kind: Any, table: TableName, effect: Callable[[], T]) -> T:
         """The one way to the tables."""
@@ -200,60 +229,157 @@ class Catalog:
 
         self.call("remember", name, append)
 
+    def write(self, name: TableName, rows: Mapping[Key, Row]) -> str:
+        """A data file, in no snapshot. -> its path"""
+
+        def put() -> str:
+            self.last_file += 1
+            path = f"file-{self.last_file}"
+            self.files.setdefault(name, {})[path] = File(rows, self.clock())
+            return path
+
+        return self.call("write", name, put)
+
     def commit(
-        self, name: TableName, stream: str, expected: int, rows: Mapping[Key, Row | None], summary: Mapping[str, str]
+        self, base: Table, stream: str, expected: int, rows: Mapping[Key, Row | None], summary: Mapping[str, str]
     ) -> None:
-        """One snapshot more, with `rows` put in place (None: removed), if the stream's progress in the ancestry is
-        still the expected one. The base is the table as it is now, as in Iceberg. Raises LostRace."""
+        """One snapshot more, with `rows` put in place (None: removed) of those of `base`, as the committer read it.
+
+        The new snapshot stands on the table as it is now, as in Iceberg: if the stream's progress in its ancestry is
+        still the expected one, and the rows to be removed are still where they were. Raises LostRace.
+        """
+        name = base.name
+        new = {key: row for key, row in rows.items() if row is not None}
+        path = self.write(name, new) if new else None
+        try:
+            holders = self.holders(name, base.snapshots[base.current]) if base.current is not None else {}
+        except FileNotFoundError as error:  # the snapshot expired since it was read
+            raise LostRace(str(error)) from error
+        gone = {(holders[key], key) for key in rows if key in holders}
 
         def swap() -> None:
             table = self.tables[name]
             if table.progress(stream) != expected:
                 raise LostRace(f"{name}: the progress is {table.progress(stream)}, not {expected}")
-            there = dict(table.snapshots[table.current].rows) if table.current is not None else {}
-            for key, row in rows.items():
-                if row is None:
-                    there.pop(key, None)
-                else:
-                    there[key] = row
-            self._add(table, there, summary)
+            head = table.snapshots[table.current] if table.current is not None else None
+            files = head.files if head else frozenset()
+            if moved := {file for file, _ in gone} - files:
+                raise LostRace(f"{name}: rows of {sorted(moved)} are elsewhere")
+            self._add(
+                table, (head.rows if head else {}) | new, summary, files | ({path} if path else set()),
+                (head.gone if head else frozenset()) | gone, without=[key for key, row in rows.items() if row is None],
+            )  # fmt: skip
 
         self.call("commit", name, swap)
 
-    # What happens to tables beside Firn's commit job. These are the test's own hand: no fault meets them.
+    def holders(self, name: TableName, snapshot: Snapshot) -> dict[Key, str]:
+        """Which file holds each live row. Raises FileNotFoundError: then nobody can read the snapshot."""
+        found: dict[Key, str] = {}
+        there = self.files.get(name, {})
+        for path in snapshot.files:
+            if path not in there:
+                raise FileNotFoundError(f"{name}, snapshot {snapshot.id}: {path} is gone")
+            for key in there[path].rows:
+                if (path, key) not in snapshot.gone:
+                    assert key not in found, f"{name}, snapshot {snapshot.id}: {key} is in {found[key]} and in {path}"
+                    found[key] = path
+        return found
+
+    def compact(self, name: TableName, most: int = 99) -> None:
+        """Up to `most` live files become one, without the rows that are gone. Maintenance never writes progress.
+
+        Lands only if the files are still live, and nothing more of them was removed. Raises LostRace.
+        """
+        base = self.load(name)
+        if base is None or base.current is None:
+            return
+        head = base.snapshots[base.current]
+        old = frozenset(sorted(head.files)[:most])
+        try:
+            holders = self.holders(name, head)
+        except FileNotFoundError as error:
+            raise LostRace(str(error)) from error
+        kept = {key: self.files[name][path].rows[key] for key, path in holders.items() if path in old}
+        path = self.write(name, kept) if kept else None
+
+        def swap() -> None:
+            table = self.tables[name]
+            now = table.snapshots[table.current] if table.current is not None else None
+            if now is None or not old <= now.files:
+                raise LostRace(f"{name}: some of the files are no longer there")
+            if {one for one in now.gone if one[0] in old} != {one for one in head.gone if one[0] in old}:
+                raise LostRace(f"{name}: more rows of the files are gone")
+            left = frozenset(one for one in now.gone if one[0] not in old)
+            files = (now.files - old) | ({path} if path else set())
+            self._add(table, now.rows, {"operation": "replace"}, files, left)
+
+        self.call("replace", name, swap)
+
+    def expire(self, name: TableName, keep: int = 1) -> None:
+        """All but the newest `keep` snapshots go, but for those that firn.jobs.expiry has to keep; then the files that
+        only they had."""
+        base = self.load(name)
+        if base is None:
+            return
+        table = base
+        policy = Expiry(keep_seconds=1, at_least=keep, at_most=keep)
+        known = Snapshots(
+            {one.id: Dated(one.id, one.parent, _ms(one.at), one.summary) for one in table.snapshots.values()},
+            () if table.current is None else (Ref("main", "branch", table.current),),
+        )
+        found = plan(known, policy, _ms(self.clock()) + 10_000)
+        before = table.used
+
+        def take() -> None:
+            now = self.tables[name]
+            assert now.current not in found.expired, "the current snapshot"
+            for one in found.expired:
+                now.snapshots.pop(one, None)
+
+        # Iceberg refuses what a branch still refers to, and takes the rest out of whatever the metadata is by then.
+        current = self.tables[name].current
+        if found.expired and current not in found.expired:
+            self.call("expire", name, take)
+            for path in sorted(before - self.tables[name].used):
+                self.unlink(name, path)
+
+    def remove_orphans(self, name: TableName, age: timedelta) -> None:
+        """Files that no snapshot knows, if they are older than `age`."""
+        listed = self.call("list", name, lambda: dict(self.files.get(name, {})))
+        table = self.load(name)
+        if table is None:
+            return
+        for path, file in sorted(listed.items()):
+            if path not in table.used and self.clock() - file.at > age:
+                self.unlink(name, path)
+
+    def unlink(self, name: TableName, path: str) -> None:
+        """Removes a file; one that is gone already is as good."""
+        self.call("unlink", name, lambda: self.files[name].pop(path, None))
+
+    # What happens to tables beside Firn. It is the test's own hand: no fault meets it.
 
     def rollback(self, name: TableName, snapshot: int | None) -> None:
         """By hand: the table is again as it was at one of its snapshots (None: before the first)."""
         assert snapshot is None or snapshot in self.tables[name].snapshots
         self.tables[name].current = snapshot
 
-    def compact(self, name: TableName) -> None:
-        """A snapshot with the same rows. Maintenance never writes progress."""
-        table = self.tables[name]
-        if table.current is not None:
-            self._add(table, table.snapshots[table.current].rows, {"operation": "replace"})
-
-    def expire(self, name: TableName, keep: int = 1) -> None:
-        """Forgets all but the newest `keep` snapshots of the ancestry, and never those that carry progress."""
-        table = self.tables[name]
-        ancestry = table.ancestry()
-        highest: dict[str, int] = {}
-        for snapshot in reversed(ancestry):
-            for entry, value in snapshot.summary.items():
-                if entry.startswith("firn.epoch.") and int(value) >= highest.get(entry, 0):
-                    highest[entry] = int(value)
-        kept = [
-            one
-            for place, one in enumerate(ancestry)
-            if place < keep or any(int(one.summary.get(entry, -1)) == top for entry, top in highest.items())
-        ]
-        table.snapshots = {}
-        for one, older in zip(kept, [*kept[1:], None], strict=True):
-            table.snapshots[one.id] = replace(one, parent=older.id if older else None)
-
-    def _add(self, table: Table, rows: Mapping[Key, Row], summary: Mapping[str, str]) -> None:
+    def _add(
+        self,
+        table: Table,
+        rows: Mapping[Key, Row],
+        summary: Mapping[str, str],
+        files: Iterable[str],
+        gone: Iterable[tuple[str, Key]],
+        without: Iterable[Key] = (),
+    ) -> None:
         self.last_id += 1
-        table.snapshots[self.last_id] = Snapshot(self.last_id, table.current, dict(summary), rows)
+        left = dict(rows)
+        for key in without:
+            left.pop(key, None)
+        table.snapshots[self.last_id] = Snapshot(
+            self.last_id, table.current, dict(summary), left, frozenset(files), frozenset(gone), self.clock()
+        )
         table.current = self.last_id
 
 
@@ -397,9 +523,8 @@ class MemoryRange:
             kept = len(rows)
         outcome.merged = kept
         outcome.superseded = outcome.events - outcome.ignored - outcome.dead - outcome.merged
-        self._catalog.commit(
-            target.name, self._stream, progress, rows, outcome.summary(self._stream, self._epochs, self._last)
-        )
+        summary = outcome.summary(self._stream, self._epochs, self._last)
+        self._catalog.commit(table, self._stream, progress, rows, summary)
         after = self._catalog.load(target.name)
         outcome.snapshot_id = after.current if after else None
         return outcome
@@ -480,6 +605,10 @@ def staged_changes(store: Store, epoch: Epoch, order: Order) -> Iterator[Change]
 def failure_of(error: Exception) -> Failure:
     """LostRace after all tries, and an unknown outcome, pass."""
     return Failure("transient", str(error)) if isinstance(error, LostRace | UnknownOutcome) else failure(error)
+
+
+def _ms(when: datetime) -> int:
+    return int(when.timestamp() * 1000)
 
 
 def _truncates(changes: Iterable[Change]) -> list[tuple[int, RowChange]]:

@@ -23,11 +23,12 @@ from tests.model.source import TABLES, Event
 from tests.model.world import CONFIG, World
 
 T = TypeVar("T")
-Kind = Literal["ingest", "dispatch", "job", "release"]
+Kind = Literal["ingest", "dispatch", "job", "release", "care"]
 LAMBDA = timedelta(minutes=15)  # no function lives longer
+JOB = timedelta(hours=12)  # no run lives longer: EMR's own time-out
 KEYS = range(1, 5)
 # About how many of its calls have an effect.
-WRITES: dict[Kind, int] = {"ingest": 3, "dispatch": 2, "job": 6, "release": 1}
+WRITES: dict[Kind, int] = {"ingest": 3, "dispatch": 2, "job": 8, "release": 1, "care": 3}
 ACTIONS = (
     "insert", "insert", "insert a placeholder", "update", "update", "update", "late update", "delete", "late delete",
     "move", "move", "move in one event", "truncate", "snapshot", "transaction", "hold", "append", "append", "no key",
@@ -249,21 +250,18 @@ class Firn(RuleBasedStateMachine):
 
     def outlive(self, fault: Fault) -> None:
         for one in self.living:
-            if one.kind != "job" and self.world.now - one.since >= LAMBDA:
+            if self.world.now - one.since >= (JOB if one.kind in ("job", "care") else LAMBDA):
                 one.process.kill(fault)
         self.tidy()
 
     # The tables, beside Firn's jobs.
 
     @precondition(lambda self: self.world.catalog.tables)
-    @rule(pick=picks, keep=st.integers(0, 3))
-    def a_table_is_maintained(self, pick: int, keep: int) -> None:
-        """Compacted, or its old snapshots expire."""
+    @rule(pick=picks, work=st.sampled_from(["compact", "expire", "orphans"]), most=st.integers(1, 3), fate=fates)
+    def a_table_is_cared_for(self, pick: int, work: str, most: int, fate: Fate) -> None:
+        """Compacted, or its old snapshots expire, or orphans are removed; while jobs commit to it."""
         name = chosen_surely(list(self.world.catalog.tables), pick)
-        if keep:
-            self.world.catalog.expire(name, keep)
-        else:
-            self.world.catalog.compact(name)
+        self.begin("care", f"{work} {name}", lambda: self.world.care(name, work, most), fate)
 
     @precondition(lambda self: self.world.catalog.tables and not any(one.kind == "job" for one in self.living))
     @rule(pick=picks, to=picks)
@@ -298,7 +296,7 @@ class Firn(RuleBasedStateMachine):
         """Functions end, faults stop. Jobs that stand still do so until all is at rest, and then change nothing."""
         try:
             for one in self.living:
-                if one.kind != "job":
+                if one.kind not in ("job", "care"):
                     one.process.kill()
             self.tidy()
             if self.sent < len(self.world.source.log):

@@ -27,8 +27,9 @@ from firn.staging.queue import take
 from firn.staging.replay import Choice, replay
 from firn.staging.state import Gate as Ingress
 from firn.staging.store import Store, paths
+from firn.streams.names import TableName
 from tests.faults.calls import Gate, WatchedStore
-from tests.model.memory_lake import Call, Catalog, MemoryLake
+from tests.model.memory_lake import Call, Catalog, LostRace, MemoryLake
 from tests.model.source import Event, Postgres
 
 STREAM: Final = "shop"
@@ -43,6 +44,7 @@ streams:
 """
 START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _KEPT_TRYING: Final = 40
+ORPHANS_AFTER: Final = timedelta(days=1)  # the least that firn.yaml may say
 
 
 @dataclass
@@ -111,6 +113,7 @@ class World:
         self.lines: list[dict[str, Any]] = []
         configs.publish(self.disk, config)
         self.catalog.around = self._around
+        self.catalog.clock = self.clock
         self.replaying = False  # somebody replays what is dead, over and over
         self.keeping = False  # somebody keeps a cut, and was not told that it is kept
         self.dispatched: list[Dispatched | None] = []  # what each tick said; None: it failed
@@ -216,6 +219,18 @@ class World:
             clock=lingering.Clock(clock or self.clock, lambda: next(passing), lambda _: None),
         )  # fmt: skip
         self.emr.told(run, "FAILED" if code else "SUCCESS")
+
+    def care(self, name: TableName, work: str, most: int) -> None:
+        """spark_emr/care.py, or a job between two commits: one table's turn."""
+        try:
+            if work == "compact":
+                self.catalog.compact(name, most + 1)
+            elif work == "expire":
+                self.catalog.expire(name, most)
+            else:
+                self.catalog.remove_orphans(name, ORPHANS_AFTER)
+        except (LostRace, StorageUnavailable, UnknownOutcome):
+            return  # the next turn tries again
 
     def keep(self) -> None:
         """`firn cut keep`: the first cut, as month-end."""

@@ -18,7 +18,9 @@ from typing import Any
 import boto3
 import pytest
 
-from firn.staging import attempts, configs, cuts, epochs, quarantine
+from firn.jobs.runs import ENDED
+from firn.staging import attempts, configs, cuts, epochs, health, layout, quarantine
+from firn.staging.health import Health
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import open_store
 from firn_local import stack as stack_module
@@ -53,6 +55,8 @@ ROLES = {
     "ingest_queue": ("IngestQueueRole", BY_LAMBDA | BY_LAMBDA_OF_A_QUEUE),
     "dispatch": ("DispatchRole", BY_LAMBDA),
     "job_events": ("JobEventsRole", BY_LAMBDA),
+    "compact": ("CompactRole", BY_LAMBDA),
+    "expire": ("ExpireRole", BY_LAMBDA),
 }
 
 
@@ -95,6 +99,16 @@ class Ground:
         assert "error" not in told, told
         return dict(told)
 
+    def wait_for_care(self) -> None:
+        """Until no job cares for tables any more: one at a time is enough."""
+        emr = self.client("emr-serverless")
+
+        def ended() -> bool:
+            runs = emr.list_job_runs(applicationId=self.application)["jobRuns"]
+            return all(run["state"] in ENDED for run in runs if run["name"].startswith("care-"))
+
+        wait(ended)
+
     def end(self, stream: str, code: int) -> dict[str, Any]:
         """Let the stream's run end so, and say what GetJobRun shows."""
         emr = self.client("emr-serverless")
@@ -136,6 +150,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             queue(ground)
             jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
+            care(ground)
         yield found
 
 
@@ -222,6 +237,21 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     assert epochs.seal(store, stream, found, now=now, config=configs.current_sha(store), nonce="n")  # and died
     go(run)
     assert cuts.newest(store, stream) == 3
+
+
+def care(ground: Ground) -> None:
+    """What the schedules do of tables: nothing is known, nothing is due, something is due."""
+    store = open_store(ground.about["staging"])
+    assert ground.post("/v1/tables/shop.orders/health")[0] == 404
+    now = layout.instant(datetime.now(UTC))
+    for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
+        assert ground.post(f"/_firn/invoke/{function}", {})[1]["run"] is None
+        health.write(store, "shop", [Health("shop.orders", now, orphans_at=now, **debt)])
+        assert ground.post(f"/_firn/invoke/{function}", {})[1]["run"]
+        health.write(store, "shop", [], gone=["shop.orders"])
+        ground.wait_for_care()
+    health.write(store, "shop", [Health("shop.orders", now)])
+    assert ground.post("/v1/tables/shop.orders/health")[1]["due"] == {"orphans": "never looked for"}
 
 
 @pytest.mark.parametrize("function", ROLES)
