@@ -74,6 +74,11 @@ class Bench:
         shutil.rmtree(work, ignore_errors=True)
         return found
 
+    def aged(self, group: str, who: str, data: Data, commits: int) -> Case:
+        """The case of benchmarks.care, once: it takes minutes, and looks often."""
+        ran = [measuring.run("firn", "benchmarks.care", who, *data.arguments, "--rows", data.rows, "--epochs", commits)]
+        return self._case(group, who, ran, data, True)
+
     def cold(self, group: str, who: str, data: Data, runs: int | None = None) -> Case:
         """A case of benchmarks.cold: a process a run, from the start of Spark on."""
         sized = (*data.arguments, "--rows", data.rows)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from math import nan
 from statistics import median
 
 from benchmarks import workload
@@ -108,6 +109,42 @@ def small(bench: Bench) -> None:
     bench.suite.plots.append(Plot("small-commits", group, "commit", "seconds", lines))
 
 
+def care(bench: Bench) -> None:
+    """Five hundred commits of two hundred events, with the care of a deployment and without any."""
+    commits = 40 if bench.quick else 500
+    rows, events = 1_000_000, 200 * commits
+    data = bench.data(rows, events if not bench.quick else events * 100, files=commits)
+    group = f"{commits} x 200 events into {short(rows)} rows"
+    cases = {who: bench.aged(group, who, data, commits) for who in ("care", "none")}
+    whose = {"care": "with care", "none": "without"}
+    for of, title, y in (
+        ("scan", "A full scan after so many commits", "seconds"),
+        ("total-data-files", "Data files after so many commits", "files"),
+        ("total-delete-files", "Delete files after so many commits", "files"),
+        ("metadata", "The table's metadata after so many commits", "bytes"),
+    ):
+        lines = {
+            whose[who]: [
+                (float(look["commits"]), float(look[of])) for look in case.runs[-1]["looks"] if look["commits"]
+            ]
+            for who, case in cases.items()
+            if case.runs
+        }
+        bench.suite.plots.append(Plot(f"care-{of}", title, "commits", y, lines))
+    case = cases["care"]
+    bench.must(f"{group}, with care: a full scan afterwards by that of a freshly written table", _worn(case), 1.3)
+    looks = [look for run in case.runs for look in run["looks"][1:]]
+    third = len(looks) // 3
+    early, late = (median(look["scan"] for look in some) if some else nan for some in (looks[:third], looks[-third:]))
+    bench.must(f"{group}, with care: scans, the last third by the first", late / early, 1.3)
+    most = max((look["total-data-files"] + look["total-delete-files"] for look in looks), default=nan)
+    bench.must(f"{group}, with care: data and delete files at most", most, 100)
+
+
+def _worn(case: Case) -> float:
+    return case.median("worn") / case.median("fresh")
+
+
 def cold(bench: Bench) -> None:
     """A job as a job is: a process of its own with the default memory of 1 GB, that starts Spark and commits once."""
     rows, events = 1_000_000, 200_000
@@ -175,5 +212,5 @@ def decode(bench: Bench) -> None:
 
 
 SUITES: dict[str, Callable[[Bench], None]] = {
-    suite.__name__: suite for suite in (ingest, decode, commit, growth, small, tables, cold, freshness)
+    suite.__name__: suite for suite in (ingest, decode, commit, growth, small, care, tables, cold, freshness)
 }

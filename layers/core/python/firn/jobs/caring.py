@@ -50,7 +50,7 @@ def run(
     """One round. Raises StorageUnavailable, TransientError, UnknownOutcome (the next round asks again, in the same slot
     with the same token)."""
     known = health.read_all(store, config.streams)
-    policies = {name: config.care_of(TableName.parse(name)) for name in known}
+    policies = {name: config.care_of(TableName.parse(name)) for name in known if feeding(config, name)}
     found = tables_due(known, policies, tuple(kinds), now)
     if not found:
         return Cared()

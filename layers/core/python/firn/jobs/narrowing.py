@@ -55,7 +55,8 @@ def _ways(streams: Sequence[StreamConfig], log: str, lake: str) -> Iterable[list
     """From the narrowest to the widest."""
     common = [f"{log}/config/*", f"{log}/code/*"]
     each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
-    each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")] + [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
+    each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")]
+    each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
     for logs in (common + each, [f"{log}/*"]):
         for depth in (2, 1, 0):
             rules = [rule for s in streams for rule in s.tables if rule.to and not rule.ignore]
