@@ -18,7 +18,10 @@ from pyspark.sql import functions as f
 
 from firn.changes.types import Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.progress import CREATES as _CREATES
 from firn.jobs.progress import EPOCH
+from firn.jobs.progress import NEWEST as _NEWEST
+from firn.jobs.progress import TRUNCATED as _TRUNCATED
 from firn.streams.names import TableName, quoted
 from firn_spark import fence
 from firn_spark.arrow import spark_schema
@@ -32,7 +35,7 @@ SUFFIX = "__deletes"
 FACTS = "firn.deletes"  # table property, see `name_in`
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
-_NEWEST, _TRUNCATED, _CREATES, _FLOOR = "firn.newest", "firn.truncated", "firn.creates", "firn.floor"
+_FLOOR = "firn.floor"
 
 
 @dataclass(frozen=True)

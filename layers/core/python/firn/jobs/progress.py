@@ -8,6 +8,8 @@ from typing import Any
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
+# Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
+NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 
 
 @dataclass(frozen=True)
