@@ -26,6 +26,7 @@ from firn.changes.rows import Decoding
 from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
 from firn.errors import UnknownOutcome
+from firn.jobs.counted import Counted
 from firn.jobs.expiry import Ref, Snapshots, plan
 from firn.jobs.expiry import Snapshot as Dated
 from firn.jobs.facts import SAID_BY, TableFacts, facts_in
@@ -89,8 +90,8 @@ class File:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """`rows`: by key in a mirror table, by identity in an append table. Never changes. They are what `files` hold but for
-    the places that are `gone`, for as long as the files are there."""
+    """`rows`: by key in a mirror table, by identity in an append table. Never changes. They are what `files` hold, but
+    for the places that are `gone`."""
 
     id: int
     parent: int | None
@@ -315,9 +316,9 @@ class Catalog:
 
         self.call("replace", name, swap)
 
-    def expire(self, name: TableName, keep: int = 1) -> None:
+    def expire(self, name: TableName, keep: int = 1, said: Counted | None = None) -> None:
         """All but the newest `keep` snapshots go, but for those that firn.jobs.expiry has to keep; then the files that
-        only they had."""
+        only they had. `said`: what the cuts say of the table."""
         base = self.load(name)
         if base is None:
             return
@@ -327,7 +328,8 @@ class Catalog:
             {one.id: Dated(one.id, one.parent, _ms(one.at), one.summary) for one in table.snapshots.values()},
             () if table.current is None else (Ref("main", "branch", table.current),),
         )
-        found = plan(known, policy, _ms(self.clock()) + 10_000)
+        said = said or Counted()
+        found = plan(known, policy, _ms(self.clock()) + 10_000, must_stay=said.snapshots, counted=said.epochs)
         before = table.used
 
         def take() -> None:

@@ -17,6 +17,7 @@ from obstore.store import MemoryStore
 
 from firn.errors import ConfigError, FirnError, RequestError, StorageUnavailable, TransientError, UnknownOutcome
 from firn.jobs import lingering
+from firn.jobs.counted import counted
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Run
 from firn.staging import backlog, configs, cuts, epochs, kept, layout, quarantine
@@ -226,7 +227,7 @@ class World:
             if work == "compact":
                 self.catalog.compact(name, most + 1)
             elif work == "expire":
-                self.catalog.expire(name, most)
+                self.catalog.expire(name, most, counted(self.store(), name, [STREAM]))
             else:
                 self.catalog.remove_orphans(name, ORPHANS_AFTER)
         except (LostRace, StorageUnavailable, UnknownOutcome):
