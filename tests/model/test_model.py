@@ -263,6 +263,23 @@ class Firn(RuleBasedStateMachine):
         name = chosen_surely(list(self.world.catalog.tables), pick)
         self.begin("care", f"{work} {name}", lambda: self.world.care(name, work, most), fate)
 
+    @precondition(lambda self: self.world.catalog.tables)
+    @rule(pick=picks, work=st.sampled_from(["compact", "compact", "expire", "orphans"]), most=st.integers(1, 3),
+          calls=st.integers(1, 3), writes=histories)  # fmt: skip
+    def care_is_overtaken_by_a_commit(self, pick: int, work: str, most: int, calls: int, writes: Writes) -> None:
+        """Between two of its calls all that is new is committed."""
+        name = chosen_surely(list(self.world.catalog.tables), pick)
+        one = Living(Process(self.turns, work, lambda: self.world.care(name, work, most)), "care", self.world.now)
+        one.process.start()
+        for _ in range(calls):
+            one.process.step()
+        self.write_all([*writes, ("delete", name.table if name.table in TABLES else "orders", pick, pick, False)])
+        events = self.some_events(0, 20, new=True, backwards=False)
+        if events:
+            self.world.parcel(events)
+        self.world.round(lambda program: program())
+        one.process.finish()
+
     @precondition(lambda self: self.world.catalog.tables and not any(one.kind == "job" for one in self.living))
     @rule(pick=picks, to=picks)
     def a_table_is_rolled_back_by_hand(self, pick: int, to: int) -> None:
