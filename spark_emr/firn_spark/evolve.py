@@ -1,7 +1,7 @@
 """Iceberg tables through Iceberg's own Java API: look, create, evolve. Names with dots never meet a SQL parser here."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -146,6 +146,17 @@ class Tables:
             java = self._catalog.loadTable(self._identifier(name))
         return self._look(name, java)
 
+    def places(self) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
+        """(identifier, location, properties) of all tables in the namespaces of the catalog. Each is loaded."""
+        waiting = list(self._catalog.listNamespaces())
+        while waiting:
+            namespace = waiting.pop()
+            waiting += list(self._catalog.listNamespaces(namespace))
+            for identifier in self._catalog.listTables(namespace):
+                table = self._catalog.loadTable(identifier)
+                name = (*(str(level) for level in namespace.levels()), str(identifier.name()))
+                yield name, str(table.location()), dict(table.properties())
+
     def builder(self, table: Table) -> Any:
         """Iceberg's Catalog.TableBuilder for a table of the same name and columns."""
         return self._catalog.buildTable(self._identifier(table.name), table.java.schema())
@@ -184,6 +195,10 @@ class Tables:
         """The same table as it is now."""
         table.java.refresh()
         return self._look(table.name, table.java)
+
+    def metadata(self, table: Table) -> str:
+        """The table's metadata as JSON, as it was last loaded or committed."""
+        return self._metadata(table.java)
 
     def _widen(self, update: Any, column: Column) -> Any:
         name, kind = column.name, column.type

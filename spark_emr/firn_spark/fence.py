@@ -39,10 +39,29 @@ def commit(
     files  what was written for it: removed if the commit is refused, kept if that is not sure
     Raises LostRace, CommitUnknown, or what the catalog says.
     """
+    rule = _ProgressUnchanged(stream, table.state.progress(stream), table.state.rebuilt)
+    _land(spark, table, update, files, properties, rule)
+
+
+def carry(spark: SparkSession, table: Table, told: Mapping[str, str]) -> None:
+    """Adds a snapshot of nothing, which says what the table's snapshots have told up to the one in `table.state`.
+
+    What is committed meanwhile counts as it does (the highest epoch is the progress). But where the table was rolled
+    back, this would tell of epochs that are no longer in it, and is refused.
+    Raises LostRace, CommitUnknown, or what the catalog says.
+    """
+    if table.state.snapshot_id is None:
+        raise LostRace(f"{table.name} has no snapshot any more")
+    _land(spark, table, table.java.newAppend(), (), told, _Follows(table.state.snapshot_id))
+
+
+def _land(
+    spark: SparkSession, table: Table, update: Any, files: Iterable[Any], properties: Mapping[str, str], rule: Any
+) -> None:
     for name, value in properties.items():
         update.set(name, value)
     ensure_callback_server_started(spark.sparkContext._gateway)
-    update.validateWith(_ProgressUnchanged(stream, table.state.progress(stream), table.state.rebuilt))
+    update.validateWith(rule)
     if table.branch is not None:
         update.toBranch(table.branch)
     try:
@@ -80,6 +99,30 @@ class _ProgressUnchanged:
     def errorMessage(self) -> str:
         """What Iceberg says when the commit is refused."""
         return f"{EPOCH}{self._stream} is no longer {self._expected}, or the table was rebuilt: another job was quicker"
+
+    class Java:
+        """py4j's declaration of the interface."""
+
+        implements: ClassVar[list[str]] = ["org.apache.iceberg.SnapshotAncestryValidator"]
+
+
+class _Follows:
+    """Called like the other: whether a snapshot is among those that the new one would follow."""
+
+    def __init__(self, snapshot: int) -> None:
+        self._snapshot = snapshot
+
+    def validate(self, snapshots: Any) -> bool:
+        """`snapshots`: an Iterable<Snapshot>, newest first: as a rule the first is the one."""
+        iterator = snapshots.iterator()
+        while iterator.hasNext():
+            if iterator.next().snapshotId() == self._snapshot:
+                return True
+        return False
+
+    def errorMessage(self) -> str:
+        """What Iceberg says when the commit is refused."""
+        return f"snapshot {self._snapshot} is no longer among the table's: it was rolled back, or rebuilt"
 
     class Java:
         """py4j's declaration of the interface."""

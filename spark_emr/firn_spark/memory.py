@@ -18,10 +18,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.types import Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
-from firn.jobs.progress import CREATES as _CREATES
-from firn.jobs.progress import EPOCH
-from firn.jobs.progress import NEWEST as _NEWEST
-from firn.jobs.progress import TRUNCATED as _TRUNCATED
+from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
 from firn.streams.names import TableName, quoted
 from firn_spark import fence
 from firn_spark.arrow import spark_schema
@@ -35,7 +32,7 @@ SUFFIX = "__deletes"
 FACTS = "firn.deletes"  # table property, see `name_in`
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
-_FLOOR = "firn.floor"
+FLOOR = "firn.floor"  # table property: see Remembered.floor; raised by care.forgetting
 
 
 @dataclass(frozen=True)
@@ -97,12 +94,12 @@ class Memory:
             )
         self._table = finish(self._spark, self._tables, self._table)
         state = self._table.state
-        told = [s for s in state.ancestry if _NEWEST in s]
+        told = [s for s in state.ancestry if NEWEST in s]
         self.said = Remembered(
-            newest=max((bytes.fromhex(s[_NEWEST]) for s in told), default=b""),
-            truncated=max((bytes.fromhex(s[_TRUNCATED]) for s in told if _TRUNCATED in s), default=b""),
-            creates=any(_CREATES in s for s in told),
-            floor=bytes.fromhex(state.properties.get(_FLOOR, "")),
+            newest=max((bytes.fromhex(s[NEWEST]) for s in told), default=b""),
+            truncated=max((bytes.fromhex(s[TRUNCATED]) for s in told if TRUNCATED in s), default=b""),
+            creates=any(CREATES in s for s in told),
+            floor=bytes.fromhex(state.properties.get(FLOOR, "")),
         )
         return self
 
@@ -202,36 +199,16 @@ class Memory:
     def _append(
         self, table: Table, files: Sequence[Any], truncated: bytes, newest: bytes, creates: bool, last: int
     ) -> None:
-        said = {_NEWEST: max(newest, self.said.newest).hex()}
+        said = {NEWEST: max(newest, self.said.newest).hex()}
         if truncated or self.said.truncated:
-            said[_TRUNCATED] = max(truncated, self.said.truncated).hex()
+            said[TRUNCATED] = max(truncated, self.said.truncated).hex()
         if creates or self.said.creates:
-            said[_CREATES] = "true"
+            said[CREATES] = "true"
         append = table.java.newAppend()
         for file in files:
             append.appendFile(file)
         properties = {f"{EPOCH}{self._stream}": str(last), "firn.format": "1"} | said
         fence.commit(self._spark, table, append, files, properties, self._stream)
-
-    def forget(self, now: datetime, keep: timedelta = KEEP) -> bytes:
-        """Drops facts written before `now` - `keep`, and raises the floor first -> the floor (an order; b"": none).
-
-        From then on a change at or below the floor whose key is absent can't be told from one whose delete is
-        forgotten: it becomes a dead letter `too_old`.
-        """
-        if self._table is None:
-            return b""
-        old = f.col(AT) < f.lit((now - keep).astimezone(UTC))
-        highest = self._spark.table(self._table.sql).where(old & (f.col(OP) != "k")).agg(f.max(POSITION)).first()
-        found = None if highest is None or highest[0] is None else bytes(highest[0])
-        floor = max(self.said.floor, found or b"")
-        if found is not None:
-            self._table = self._tables.set_properties(self._table, {_FLOOR: floor.hex()})
-            cutoff = (now - keep).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
-            # A quoted name of ours and a formatted time: nothing of a user's text enters.
-            self._spark.sql(f"DELETE FROM {self._table.sql} WHERE {AT} < TIMESTAMP '{cutoff} UTC'")  # noqa: S608
-        self.look()
-        return floor
 
     def _ready(self, plan: ColumnPlan) -> Table:
         if self._table is not None:

@@ -19,8 +19,8 @@ from pyspark.sql import SparkSession
 from firn.staging import configs, cuts
 from firn.streams.names import TableName
 from firn_spark import retype
+from firn_spark.care.forgetting import GRACE, forget
 from firn_spark.evolve import Tables
-from firn_spark.memory import Memory
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
@@ -290,9 +290,13 @@ def test_below_the_floor_an_absent_key_is_too_old_and_a_live_one_is_not(lake: Ma
         [event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"}), event("u", 30, {"id": 2, "v": "c"})]
     )
     one.land([event("d", 20, None, {"id": 1, "v": None}), event("c", 40, {"id": 3, "v": "d"})])
-    memory = Memory(one.spark, Tables(one.spark), TableName("lake", "t"), "spec", one.warehouse).look()
-    assert memory.forget(datetime.now(UTC) + timedelta(hours=1), keep=timedelta(0))
-    assert one.rows("lake.t__deletes") == []
+    tables, now = Tables(one.spark), datetime.now(UTC) + timedelta(hours=1)
+    for turn in range(2):
+        facts = tables.load(TableName("lake", "t__deletes"))
+        assert facts is not None
+        done = forget(one.spark, tables, facts, now + turn * GRACE, keep=timedelta(0))
+        assert (done.raised, done.files) == ((True, 0), (False, 1))[turn]
+        assert len(one.rows("lake.t__deletes")) == 1 - turn
     late = [
         event("u", 15, {"id": 1, "v": "back from the dead"}),
         event("u", 16, {"id": 9, "v": "never seen"}),

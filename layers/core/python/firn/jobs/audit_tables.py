@@ -106,7 +106,7 @@ class _Table:
         mine = {n: rows for n, rows in self.routed.items() if low < n <= version.epoch and not self._is_out(n)}
         expected, counts = sum(mine.values()), version.counts
         if not counts:
-            self.found.uncounted += expected
+            self._uncounted(version, low, expected, first=first)
             return
         self._adds_up(version)
         aside = {n: rows for n, rows in self.aside.items() if low < n <= version.epoch}
@@ -131,6 +131,15 @@ class _Table:
                 _MIXED,
                 mine or range(max(low + 1, version.epoch), version.epoch + 1),
             )
+        self.found.add(counts)
+        self._letters(counts.get("dead", 0), low, version.epoch)
+
+    def _uncounted(self, version: Version, low: int, expected: int, *, first: bool) -> None:
+        """A snapshot that tells of an epoch and counts nothing: expiry carried on what older ones told."""
+        counts = self._expired(version.epoch, expected) if first else {}
+        if counts.get("events", 0) != expected:
+            self.found.uncounted += expected
+            return
         self.found.add(counts)
         self._letters(counts.get("dead", 0), low, version.epoch)
 

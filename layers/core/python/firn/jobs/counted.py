@@ -11,7 +11,7 @@ from firn.streams.names import TableName
 
 @dataclass(frozen=True)
 class Counted:
-    """`epochs`: stream -> the epoch up to which the cuts have counted the table's changes: a cut that comes later counts
+    """`epochs`: stream -> the epoch up to which cuts have counted the table's changes; the next cut counts what is in
     the snapshots above it (jobs/cutting.py). `snapshots`: those that the newest cut of each stream names."""
 
     epochs: dict[str, int] = field(default_factory=dict)

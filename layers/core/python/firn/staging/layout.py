@@ -7,6 +7,7 @@
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
+    swept/{stream}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -257,6 +258,11 @@ def state_path(stream: str) -> str:
 def health_path(stream: str) -> str:
     """How the tables of `stream` are, as a job saw them last; overwritten like its state."""
     return f"health/{stream}.json"
+
+
+def swept_path(stream: str) -> str:
+    """Up to which epoch the staged objects of `stream` are gone (jobs/sweeping.py); overwritten like its state."""
+    return f"swept/{stream}.json"
 
 
 def care_path(run: str) -> str:

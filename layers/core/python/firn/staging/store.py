@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -28,6 +29,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # One request must be answered inside a Lambda's 30 s, three tries of ours included.
 _CLIENT: Final = {"connect_timeout": "2s", "timeout": "8s"}
 _RETRY: Final = {"max_retries": 1}
+_DELETES_AT_ONCE: Final = 16
 _memory: dict[str, "Store"] = {}
 
 
@@ -118,6 +120,24 @@ def put(store: Store, path: str, data: bytes) -> None:
         store.put(path, data, mode="overwrite")
     except (BaseError, OSError) as error:
         raise _failure("write", path, error) from error
+
+
+def remove(store: Store, gone: Sequence[str]) -> None:
+    """Delete objects; those that are gone already are fine. Raises StorageUnavailable: some may be gone then."""
+    if len(gone) < 4:
+        for path in gone:
+            _remove(store, path)
+        return
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        list(pool.map(lambda path: _remove(store, path), gone))
+
+
+def _remove(store: Store, path: str) -> None:
+    try:
+        store.delete(path)
+    except (BaseError, OSError) as error:
+        if not _absent(error):
+            raise _unavailable("delete", path, error) from error
 
 
 def get(store: Store, path: str) -> bytes | None:

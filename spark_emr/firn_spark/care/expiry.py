@@ -1,0 +1,178 @@
+"""Old snapshots go, with the files that only they needed: what firn.jobs.expiry decides, done by Iceberg's own code.
+
+Iceberg commits first and removes files then. A commit whose answer is not known is not cleaned up after: what it may
+have left without a snapshot is found later as orphans (care.orphans).
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+
+from firn.jobs.counted import counted as counted_by_cuts
+from firn.jobs.expiry import LEAST, Plan, Snapshots, plan, read
+from firn.jobs.progress import EPOCH
+from firn.staging.layout import instant
+from firn.staging.store import Store
+from firn.streams.care import FEWEST_SNAPSHOTS, Expiry
+from firn_spark import fence
+from firn_spark.care.forgetting import Forgotten, forget
+from firn_spark.evolve import Table, Tables
+from firn_spark.java import java_class
+from firn_spark.memory import facts_beside
+
+_ERRORS: Final = "org.apache.iceberg.exceptions"
+# Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
+_OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
+_AT_ONCE: Final = 8  # files removed at a time
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What became of one table's snapshots.
+
+    snapshots  how many went, or would go (dry run); `kept`: how many stay
+    waiting    how many could go, and wait until they are worth it (a busy job's turn)
+    carried    whether a snapshot of nothing was added, so that more can go the next times (firn.jobs.expiry)
+    refs       tags and branches whose own age was over, and that went
+    oldest     when the oldest snapshot that stays was made (RFC 3339)
+    refused    why nothing is ever done here; "" where it is
+    plan       the whole decision
+    """
+
+    table: str
+    snapshots: int = 0
+    kept: int = 0
+    waiting: int = 0
+    carried: bool = False
+    refs: tuple[str, ...] = ()
+    oldest: str | None = None
+    refused: str = ""
+    plan: Plan = field(default_factory=Plan)
+
+    def line(self) -> dict[str, Any]:
+        """The numbers for a log line."""
+        said = {"snapshots": self.snapshots, "kept": self.kept, "waiting": self.waiting, "carried": self.carried}
+        more = {"refs": list(self.refs), "oldest": self.oldest, "refused": self.refused}
+        return said | {name: value for name, value in more.items() if value}
+
+
+def expire_all(
+    spark: SparkSession,
+    store: Store,
+    table: Table,
+    expiry: Expiry,
+    now: datetime,
+    *,
+    busy: bool = False,
+    dry_run: bool = False,
+) -> Iterator[Expired | Forgotten]:
+    """Lets go of old snapshots of a table and of its facts, and of old facts, one after the other.
+
+    store  the staging area, whose cuts tell what is still to be counted
+    Raises what `expire` and `forgetting.forget` raise, and StorageUnavailable.
+    """
+    tables = Tables(spark)
+    if not _is_early(table, expiry, busy):
+        streams = {name.removeprefix(EPOCH) for one in table.state.ancestry for name in one if name.startswith(EPOCH)}
+        told = counted_by_cuts(store, table.name, sorted(streams))
+        yield expire(
+            spark, table, expiry, now, must_stay=told.snapshots, counted=told.epochs, busy=busy, dry_run=dry_run
+        )
+    facts = facts_beside(tables, table)
+    if facts is None:
+        return
+    if not busy:
+        yield forget(spark, tables, facts, now, dry_run=dry_run)
+        facts = tables.look_again(facts)
+    if not _is_early(facts, expiry, busy):
+        yield expire(spark, facts, expiry, now, busy=busy, dry_run=dry_run)
+
+
+def expire(
+    spark: SparkSession,
+    table: Table,
+    expiry: Expiry,
+    now: datetime,
+    *,
+    must_stay: Collection[int] = (),
+    counted: Mapping[str, int] | None = None,
+    busy: bool = False,
+    dry_run: bool = False,
+) -> Expired:
+    """Lets go of the snapshots of main that `expiry` does not keep, with all files that no other snapshot needs.
+
+    must_stay, counted  as for firn.jobs.expiry.plan
+    busy                between the commits of a job: only when so many can go that it is worth it (Plan.worth). A table
+                        that has not enough is known by the metadata that the job has anyway
+    Raises fence.LostRace (another writer came between: nothing was let go), fence.CommitUnknown (perhaps: nothing is
+    cleaned up), or what the catalog says.
+    """
+    name = str(table.name)
+    if table.branch is not None or _is_early(table, expiry, busy):
+        return Expired(name, kept=len(table.state.ancestry))
+    if table.state.properties.get("gc.enabled", "true").lower() == "false":
+        return Expired(name, refused="the table's property gc.enabled is false: its files are another table's too")
+    snapshots = read(Tables(spark).metadata(table))
+    now_ms = int(now.timestamp() * 1_000)
+    found = plan(snapshots, expiry, now_ms, must_stay=must_stay, counted=counted)
+    told = Expired(
+        name,
+        len(found.expired),
+        len(found.kept),
+        carried=bool(found.carry),
+        refs=found.refs,
+        oldest=_oldest(snapshots, found),
+        refused=found.refused,
+        plan=found,
+    )
+    if dry_run or found.refused:
+        return told
+    if found.carry:
+        fence.carry(spark, table, found.carry)
+    if not (found.expired or found.refs):
+        return told
+    if busy and not found.worth:
+        return Expired(name, 0, told.kept, told.snapshots, told.carried, oldest=told.oldest, plan=found)
+    _let_go(spark, table, snapshots, found)
+    return told
+
+
+def _is_early(table: Table, expiry: Expiry, busy: bool) -> bool:
+    """Whether a busy job need not even look: so few snapshots always stay."""
+    return busy and len(table.state.ancestry) < max(expiry.at_least, FEWEST_SNAPSHOTS) + LEAST
+
+
+def _let_go(spark: SparkSession, table: Table, snapshots: Snapshots, found: Plan) -> None:
+    update = table.java.expireSnapshots().cleanExpiredFiles(True)
+    if found.plain:
+        # By age: then Iceberg's clean-up reads the manifests with deleted files only, not all that are left. The ages
+        # are those of snapshots, not of this clock, so that it takes what the plan takes or less.
+        update = update.expireOlderThan(min(snapshots.all[one].ms for one in found.kept)).retainLast(len(found.kept))
+    else:
+        update = update.expireOlderThan(0)  # nothing by its age but what a ref's own settings say
+        for one in found.expired:
+            update = update.expireSnapshotId(one)
+    pool = java_class(spark, "java.util.concurrent.Executors").newFixedThreadPool(_AT_ONCE)
+    try:
+        update.executeDeleteWith(pool).commit()
+    except IllegalArgumentException as error:  # so pyspark gives Java's
+        raise fence.LostRace(f"{table.name}: {str(error).splitlines()[0]}") from error
+    except Py4JJavaError as error:
+        kind, text = error.java_exception.getClass().getName(), str(error.java_exception.getMessage()).splitlines()[0]
+        if kind == _OVERTAKEN:
+            raise fence.LostRace(f"{table.name}: {text}") from error
+        if kind == f"{_ERRORS}.CommitStateUnknownException":
+            raise fence.CommitUnknown(f"{table.name}: {text}") from error
+        raise
+    finally:
+        pool.shutdown()
+
+
+def _oldest(snapshots: Snapshots, found: Plan) -> str | None:
+    kept = [snapshots.all[one].ms for one in found.kept]
+    return instant(datetime.fromtimestamp(min(kept) / 1_000).astimezone()) if kept else None
