@@ -12,6 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
@@ -37,6 +38,7 @@ from firn.jobs.staged import facts_of
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
+from firn.streams.care import Care
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 
@@ -276,7 +278,7 @@ class MemoryLake:
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
 
-    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
+    def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Tables in memory have no files."""
         return iter(())
 
