@@ -3,9 +3,9 @@
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
-from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession

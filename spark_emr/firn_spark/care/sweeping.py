@@ -5,7 +5,7 @@ commit that deletes no row and validates against no writer: a data file that is 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,7 +30,7 @@ Place = tuple[int, str]  # spec and partition, as in debt.DataFile
 
 @dataclass(frozen=True)
 class Swept:
-    """Files of deletes that are gone, and new ones."""
+    """Files of deletes that are gone, and new ones for them."""
 
     files: int = 0
     into: int = 0
@@ -88,20 +88,23 @@ def _read(table: Table, gone: frozenset[str], found: Listing, idle: list[str]) -
             yield _Partial(tuple(files), frozenset(path for one in files for path in named[one] if path not in live))
 
 
-def _commit(spark: SparkSession, table: Table, stream: str, idle: Iterable[str], partial: Iterable[_Partial]) -> Swept:
-    old = dict.fromkeys(idle) | {one.path: part for part in partial for one in part.files}
-    java = _java(spark, table, old)
-    new = [_joined(spark, table, part, java) for part in partial]
+def _commit(
+    spark: SparkSession, table: Table, stream: str, idle: Collection[str], partial: Sequence[_Partial]
+) -> Swept:
+    wanted = {*idle, *(one.path for part in partial for one in part.files)}
+    java = _java(spark, table, wanted)
+    # Iceberg itself drops those that are older than every data file, and a merge of small files may have taken some.
+    there = [part for part in partial if all(one.path in java for one in part.files)]
+    new = [_joined(spark, table, part, java) for part in there]
+    taken = {*idle, *(one.path for part in there for one in part.files)}
     update = table.java.newRewrite()
-    for file in java.values():
-        update.deleteFile(file)
+    for path in taken & java.keys():
+        update.deleteFile(java[path])
     for file, sequence in new:
         update.addFile(file, sequence)
-    try:
+    if taken & java.keys():
         fence.commit(spark, table, update, [file for file, _ in new], {"firn.format": "1"}, stream)
-    except LostRace:
-        return Swept()
-    return Swept(len(java), len(new))
+    return Swept(len(taken), len(new))
 
 
 def _joined(spark: SparkSession, table: Table, part: _Partial, java: Mapping[str, Any]) -> tuple[Any, int]:
@@ -122,7 +125,7 @@ def _joined(spark: SparkSession, table: Table, part: _Partial, java: Mapping[str
 
 
 def _java(spark: SparkSession, table: Table, paths: Collection[str]) -> dict[str, Any]:
-    """These files of deletes as Iceberg's objects. Raises LostRace if one is no longer there."""
+    """Those of these files of deletes that are still there, as Iceberg's objects."""
     snapshot, io, specs = table.head(), table.java.io(), table.java.specs()
     read = java_class(spark, "org.apache.iceberg.ManifestFiles").readDeleteManifest
     found: dict[str, Any] = {}
@@ -137,6 +140,4 @@ def _java(spark: SparkSession, table: Table, paths: Collection[str]) -> dict[str
                     found[path] = file.copyWithoutStats()
         finally:
             reader.close()
-    if len(found) < len(paths):
-        raise LostRace(f"files of deletes of {table.name} were merged meanwhile")
     return found

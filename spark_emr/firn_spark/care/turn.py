@@ -47,8 +47,7 @@ class Turn:
         budget = min(TURN_BYTES, measured.left(known, self._care.compaction, self._now))
         # A group that is larger than the budget must not hide the ones that would fit.
         if not any(
-            group.bytes <= budget
-            for group in planned(table, found, self._care, most=TURN_BYTES, least=SMALL_BYTES)
+            group.bytes <= budget for group in planned(table, found, self._care, most=TURN_BYTES, least=SMALL_BYTES)
         ):
             return
         try:
