@@ -3,6 +3,7 @@
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property, reduce
 from threading import Lock
 from typing import Any
@@ -21,12 +22,15 @@ from firn.jobs.quarantine import High, Span
 from firn.jobs.rebuilding import generations
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
+from firn.staging import health
 from firn.staging.epochs import Epoch, read_back
 from firn.staging.store import Store
+from firn.streams.care import Care
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
+from firn_spark.care.turn import Turn
 from firn_spark.driver.compact import merge
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
@@ -169,15 +173,20 @@ class SparkLake:
             for generation in sorted({known[n] for n in touched})
         ]
 
-    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
-        """Merges the small files of a table and of its facts."""
+    def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
+        """Merges the small files of a table and of its facts, and gives them a turn (care.turn)."""
         try:
             found = self._tables.load(table)
             if found is None or found.key() is None:
                 return  # a table that Firn did not make is its owner's to care for
             facts = facts_beside(self._tables, found)
+            known = health.read(self._store, stream)
+            turns = []
             for one in (found, facts) if facts else (found,):
                 yield from self._merged(stream, one)
+                turns.append(Turn(self._spark, self._tables, stream, care, now))
+                yield from turns[-1].take(one, known.get(str(one.name)))
+            health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
         except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)
             yield {"status": "not compacted", "error": failure_of(error).text}
 

@@ -41,7 +41,7 @@ from firn.jobs.staged import facts_of
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
-from firn.streams.care import Expiry
+from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 
@@ -404,7 +404,7 @@ class MemoryLake:
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
 
-    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
+    def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Tables in memory have no files."""
         return iter(())
 

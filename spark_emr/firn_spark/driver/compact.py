@@ -24,7 +24,7 @@ from firn_spark.evolve import Table
 from firn_spark.java import java_class
 
 _AT_LEAST = 8  # files of one size that are worth making one of
-_LARGE = 16 * 1024 * 1024  # bytes of a file: from here on it is none of the small ones
+SMALL_BYTES = 16 * 1024 * 1024  # of a file: from here on it is none of the small ones
 _MOST_BYTES = 32 * 1024 * 1024  # of the data files that one merge takes
 _MOST_ENTRIES = 1_000  # files of a manifest that is read: the small files are in the small manifests
 _MOST_MANIFESTS = 200
@@ -138,7 +138,7 @@ def _worth(files: Iterable[_File], most: int) -> Iterator[list[_File]]:
     """Those that become one: at least eight of one partition and about one size, of at most `most` bytes in all."""
     sizes: defaultdict[tuple[int, Any, int], list[_File]] = defaultdict(list)
     for file in files:
-        if file.size < _LARGE:
+        if file.size < SMALL_BYTES:
             # Each class is eight times as large as the one before. Partitions are compared by Iceberg.
             sizes[file.spec_id, file.partition, file.size.bit_length() // 3].append(file)
     for alike in sizes.values():

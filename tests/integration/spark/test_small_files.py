@@ -118,7 +118,7 @@ def test_large_tables_keep_their_large_files_and_get_one_file_of_deletes(
 ) -> None:
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": f"row {n} " * 20}) for n in range(2_000)])
-    monkeypatch.setattr(compact, "_LARGE", 10_000)
+    monkeypatch.setattr(compact, "SMALL_BYTES", 10_000)
     said = []
     for n in range(5):
         one.land([event("d", 9_000 + n, None, before={"id": 100 * n}), event("u", 9_500 + n, {"id": n + 1, "v": "x"})])

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from firn_spark.driver.compact import _AT_LEAST, _LARGE, _File, _worth
+from firn_spark.driver.compact import _AT_LEAST, SMALL_BYTES, _File, _worth
 
 
 def files(count: int, size: int, partition: Any = None) -> list[_File]:
@@ -12,7 +12,7 @@ def files(count: int, size: int, partition: Any = None) -> list[_File]:
 def test_enough_of_one_size_and_partition_become_one() -> None:
     few, many = files(_AT_LEAST - 1, 1_000), files(_AT_LEAST, 100_000)
     apart = files(_AT_LEAST - 1, 5_000_000, "a") + files(_AT_LEAST - 1, 5_000_000, "b")
-    assert list(_worth([*few, *many, *apart, *files(_AT_LEAST, _LARGE)], 10**9)) == [many]
+    assert list(_worth([*few, *many, *apart, *files(_AT_LEAST, SMALL_BYTES)], 10**9)) == [many]
 
 
 def test_files_that_are_too_few_take_nothing_from_the_bytes_of_the_others() -> None:

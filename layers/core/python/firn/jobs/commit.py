@@ -81,7 +81,7 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
     # Only now: what was committed is told of, and a table that can't be cared for is none that failed.
     for table in work.touched if held is None else ():
         if is_due(work.states.get(table)):
-            for line in lake.care(stream, table):
+            for line in lake.care(stream, table, work.config.care_of(table), now()):
                 log({"stream": stream, "table": str(table)} | line)
     return 0
 

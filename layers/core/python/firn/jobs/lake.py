@@ -1,6 +1,7 @@
 """The commit job's port: where tables are. Spark and Iceberg (firn_spark.lake), or tables in memory (tests/model)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from firn.jobs.facts import TableFacts
@@ -10,6 +11,7 @@ from firn.jobs.progress import TableState
 from firn.jobs.quarantine import High, Span
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
+from firn.streams.care import Care
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 
@@ -55,10 +57,11 @@ class Lake(Protocol):
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. A snapshot made of them carries `last` as its progress."""
 
-    def care(self, stream: str, table: TableName) -> Iterator[dict[str, Any]]:
-        """Make few of a table's many small files (and of those of what it remembers), where that can be done at once.
-        Rows and progress stay as they are. -> what was done, a log line each. Never raises an Exception: a table that
-        is not cared for is only slower."""
+    def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
+        """Make few of a table's many small files (and of those of what it remembers), where that can be done at once,
+        write a little of what `care` wants anew, and leave its Health for those who do the rest. Rows and progress stay
+        as they are. -> what was done, a log line each. Never raises an Exception: a table that is not cared for is only
+        slower."""
 
     def failure(self, error: Exception) -> Failure:
         """What an exception of this lake means."""

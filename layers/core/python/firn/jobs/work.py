@@ -13,7 +13,7 @@ from firn.staging import configs, cuts, epochs, quarantine
 from firn.staging.epochs import RENUMBERED, Epoch
 from firn.staging.quarantine import Quarantines
 from firn.staging.store import Store
-from firn.streams.config import StreamConfig
+from firn.streams.config import Config, StreamConfig
 from firn.streams.names import TableName
 
 Counts = dict[str, dict[str, int]]
@@ -22,13 +22,14 @@ Counts = dict[str, dict[str, int]]
 @dataclass(frozen=True)
 class Work:
     """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
-    tables that they go to, each with the last epoch that does; `states`, `standings`: of these tables and of those of
-    the cut `before`."""
+    tables that they go to, each with the last epoch that does; `config`: the one that the last epoch was sealed under,
+    `settings` its part for the stream; `states`, `standings`: of these tables and of those of the cut `before`."""
 
     store: Store
     lake: Lake
     stream: str
     last: int
+    config: Config
     settings: StreamConfig
     before: cuts.Cut | None
     known: Quarantines
@@ -110,7 +111,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     for name, state in states.items():
         stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
-    return Work(store, lake, stream, last, settings, before, known, mine, touched, states, standings)
+    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings)
 
 
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
