@@ -150,7 +150,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/"}
+    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/"}
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.
     assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]

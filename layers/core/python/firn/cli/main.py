@@ -22,6 +22,7 @@ from firn.cli import (
     send,
     status,
     tables,
+    tier,
     up,
 )
 from firn.cli.stack import use_target
@@ -47,6 +48,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "release": release.command,
     "rebuild": rebuild.command,
     "batch": batch.command,
+    "tier": tier.command,
     "audit": audit.command,
     "doctor": doctor.command,
 }

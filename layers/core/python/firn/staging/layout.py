@@ -7,6 +7,7 @@
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
+    tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -257,6 +258,26 @@ def state_path(stream: str) -> str:
 def health_path(stream: str) -> str:
     """How the tables of `stream` are, as a job saw them last; overwritten like its state."""
     return f"health/{stream}.json"
+
+
+def tier_path(table: str) -> str:
+    """What of a table is in a cold storage class or on its way; `table`: its slug. Overwritten."""
+    return f"tier/{table}.json"
+
+
+def reads_prefix(table: str) -> str:
+    """Below which lies who read what of a table (by its slug)."""
+    return f"reads/{table}"
+
+
+def reads_hour(table: str, when: datetime) -> str:
+    """A text below every record of reads from `when`'s hour on, above every earlier one."""
+    return f"{reads_prefix(table)}/{when.astimezone(UTC):%Y/%m/%d/%H}"
+
+
+def reads_path(table: str, when: datetime, name: str) -> str:
+    """A record of reads in the hour of `when`; `name`: what tells it from others of that hour."""
+    return f"{reads_hour(table, when)}-{name}.json"
 
 
 def care_path(run: str) -> str:

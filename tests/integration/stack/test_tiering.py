@@ -1,0 +1,409 @@
+"""Cold tiering on a real S3 endpoint: tags, lifecycle rules, a runner that does what they say, and back."""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema
+from pyiceberg.table import Table
+from pyiceberg.transforms import DayTransform, IdentityTransform
+from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
+
+from firn.jobs.tiering import TAG
+from firn.staging import reads, tiers
+from firn.staging.store import Store, open_store
+from firn.streams import config as configuration
+from firn.streams.care import Tiering
+from firn_lake import tiering
+from firn_lake.catalog import open_catalog
+from firn_lake.lifecycle import current_rules
+from firn_lake.live import NotOnS3
+from firn_lake.objects import to_standard
+from firn_lake.tier_round import apply_all, lines, tier_all
+from firn_lake.tiering import NoSuchPartition, Tiered, explain, tier, warm
+from firn_local.aws import AwsEndpoint
+
+pytestmark = pytest.mark.stack
+
+POLICY = Tiering(cold_seconds=40 * 86_400, storage_class="GLACIER_IR")
+LATER = timedelta(days=60)
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=False),
+    NestedField(2, "at", TimestamptzType(), required=False),
+    NestedField(3, "text", StringType(), required=False),
+)
+BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day"))
+COLD_ROWS = 6_000  # of texts that do not compress: more than 128 KB
+
+
+def texts(rows: int, seed: int) -> list[str]:
+    return [hashlib.sha256(f"{seed} {n}".encode()).hexdigest() for n in range(rows)]
+
+
+class Ground:
+    """A warehouse and a staging bucket of their own, and a table of three days in it."""
+
+    def __init__(self, endpoint: AwsEndpoint, folder: Path, name: str) -> None:
+        self.endpoint = endpoint
+        known = endpoint.credentials
+        make: Any = boto3.session.Session().client
+        self.s3 = make(
+            "s3", endpoint_url=endpoint.url, region_name="us-east-1",
+            aws_access_key_id=known["AWS_ACCESS_KEY_ID"], aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
+        )  # fmt: skip
+        self.lake, self.staged = f"lake-{name}", f"staging-{name}"
+        for bucket in (self.lake, self.staged):
+            self.s3.create_bucket(Bucket=bucket)
+        self.warehouse, self.staging = f"s3://{self.lake}/warehouse", f"s3://{self.staged}"
+        self.catalog: Catalog = open_catalog(f"sqlite:///{folder}/catalog.db", self.warehouse, known)
+        self.catalog.create_namespace("shop")
+        self.store: Store = open_store(self.staging)
+        self.today = datetime.now(UTC)
+
+    def table(self, name: str = "shop.events", spec: PartitionSpec = BY_DAY) -> Table:
+        return self.catalog.create_table(name, SCHEMA, partition_spec=spec)
+
+    def fill(self, table: Table, *days: int, rows: int = COLD_ROWS) -> None:
+        """A file of rows for each of the days (from today on), and a commit. PyIceberg alone writes no days."""
+        for day in days:
+            at = self.today + timedelta(days=day)
+            data = pa.table(
+                {"id": range(rows), "at": [at] * rows, "text": texts(rows, day)}, schema=table.schema().as_arrow()
+            )
+            path = f"{table.location()}/data/{self.day(day)}/{uuid.uuid4()}.parquet"
+            with table.io.new_output(path).create() as opened:
+                pq.write_table(data, opened)
+            table.add_files([path])
+
+    def classes(self, below: str) -> dict[str, str]:
+        """Storage class by key."""
+        listed = self.s3.list_objects_v2(Bucket=self.lake, Prefix=f"warehouse/shop/{below}").get("Contents", [])
+        return {one["Key"]: one["StorageClass"] for one in listed}
+
+    def cold(self, below: str = "") -> set[str]:
+        """The days (or names) of data files that are in a cold class."""
+        return {
+            key.split("/data/")[-1].partition("/")[0] for key, kind in self.classes(below).items() if kind != "STANDARD"
+        }
+
+    def day(self, day: int) -> str:
+        return f"day={self.today + timedelta(days=day):%Y-%m-%d}"
+
+    def rules(self) -> None:
+        found = configuration.parse(CONFIG)
+        apply_all(found, self.warehouse, self.staging, self.s3)
+
+    def tags(self, key: str) -> dict[str, str]:
+        return {tag["Key"]: tag["Value"] for tag in self.s3.get_object_tagging(Bucket=self.lake, Key=key)["TagSet"]}
+
+
+CONFIG = """
+care: {tier: {cold_after: 40d, class: GLACIER_IR}}
+streams:
+  shop: {tables: {public.events: {to: shop.events, key: [id]}}}
+"""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[AwsEndpoint]:
+    started = AwsEndpoint()
+    started.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("AWS_PROFILE", raising=False)
+        patch.delenv("AWS_SESSION_TOKEN", raising=False)
+        for name, value in started.credentials.items():
+            patch.setenv(name, value)
+        yield started
+    started.stop()
+
+
+@pytest.fixture
+def ground(endpoint: AwsEndpoint, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")[:45].strip("-")
+    made = Ground(endpoint, tmp_path, name)
+    yield made
+    made.catalog.close()
+    made.s3.close()
+
+
+def test_cold_days_are_in_the_cold_class_after_sixty_days_and_everything_answers(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -1, 55)
+    rows = table.scan().to_arrow().num_rows
+    now = ground.today + LATER
+    done = tier(table, POLICY, ground.s3, ground.store, now)
+    assert (done.tagged, done.on_their_way, done.files) == (2, 2, 3)
+    ground.rules()
+    moved = ground.endpoint.run_lifecycle(now)
+    assert {one.became for one in moved if one.bucket == ground.lake} == {"GLACIER_IR"}
+    assert ground.cold() == {ground.day(-30), ground.day(-1)}
+    metadata = {kind for key, kind in ground.classes("").items() if "/metadata/" in key}
+    assert metadata == {"STANDARD"}
+    assert table.scan().to_arrow().num_rows == rows
+    assert table.scan(row_filter="id = 17").to_arrow().num_rows == 3
+
+
+def test_a_second_time_changes_nothing_and_asks_next_to_nothing(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -1)
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    ground.endpoint.run_lifecycle(now)
+    asked = _count(ground.s3)
+    again = tier(table, POLICY, ground.s3, ground.store, now + timedelta(hours=1))
+    assert (again.same, again.tagged, again.cold_files, asked) == (True, 0, 2, [])
+    forced = tier(table, POLICY, ground.s3, ground.store, now, force=True)
+    assert (forced.tagged, forced.on_their_way, forced.cold_files) == (0, 2, 2)
+    assert set(asked) == {"ListObjectsV2"}, "what has its tag is remembered"
+
+
+def test_what_the_memory_lost_is_tagged_once_and_other_tags_stay(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30)
+    (key,) = list(ground.classes("events/data"))
+    ground.s3.put_object_tagging(Bucket=ground.lake, Key=key, Tagging={"TagSet": [{"Key": "team", "Value": "a b=c+d"}]})
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    assert ground.tags(key) == {"team": "a b=c+d", TAG: "GLACIER_IR"}
+    ground.store.delete("tier/shop/events.json")
+    asked = _count(ground.s3)
+    assert tier(table, POLICY, ground.s3, ground.store, now).tagged == 1
+    assert sorted(set(asked)) == ["GetObjectTagging", "ListObjectsV2"]
+    warm(table, "all", ground.s3, ground.store)
+    assert ground.tags(key) == {"team": "a b=c+d"}
+
+
+def test_a_dry_run_says_it_and_does_nothing(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30)
+    done = tier(table, POLICY, ground.s3, ground.store, ground.today + LATER, dry_run=True)
+    assert (done.tagged, done.dry_run) == (1, True)
+    assert [ground.tags(key) for key in ground.classes("events/data")] == [{}]
+    assert tiers.read(ground.store, "shop.events", "shop/events").looked_at == ""
+
+
+def test_rows_that_change_before_the_move_take_the_tag_away(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -1)
+    tier(table, POLICY, ground.s3, ground.store, ground.today + LATER)
+    table = ground.catalog.load_table("shop.events")
+    ground.fill(table, -30)
+    done = tier(table, POLICY, ground.s3, ground.store, ground.today + timedelta(days=30))
+    assert (done.released, done.on_their_way, done.tagged) == (2, 0, 0)
+    assert {tuple(ground.tags(key)) for key in ground.classes("events/data")} == {()}
+
+
+def test_small_files_and_young_files_are_left(ground: Ground) -> None:
+    table = ground.table(spec=PartitionSpec())
+    ground.fill(table, -30, rows=10)
+    ground.fill(table, -30)
+    assert tier(table, POLICY, ground.s3, ground.store, ground.today + timedelta(days=39)).tagged == 0
+    assert tier(table, POLICY, ground.s3, ground.store, ground.today + timedelta(days=41)).tagged == 1
+
+
+def test_warm_brings_a_partition_back(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -1)
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    ground.rules()
+    ground.endpoint.run_lifecycle(now)
+    rows = table.scan().to_arrow().num_rows
+    with pytest.raises(NoSuchPartition, match=ground.day(-30)):
+        warm(table, "day=1999-01-01", ground.s3, ground.store)
+    done = warm(table, ground.day(-30), ground.s3, ground.store)
+    assert (done.files, done.bytes > 131_072) == (1, True)
+    assert ground.cold() == {ground.day(-1)}
+    assert table.scan().to_arrow().num_rows == rows
+    assert warm(table, ground.day(-30), ground.s3, ground.store).files == 0
+    ground.endpoint.run_lifecycle(now)
+    assert ground.cold() == {ground.day(-1)}, "the tag is gone with it"
+    assert tiers.read(ground.store, "shop.events", "shop/events").cold.keys() == {ground.day(-1)}
+
+
+def test_objects_above_what_a_copy_takes_are_copied_in_parts(ground: Ground) -> None:
+    key, data = "warehouse/large", bytes(range(256)) * 65_536  # 16 MB
+    ground.s3.put_object(
+        Bucket=ground.lake, Key=key, Body=data, StorageClass="STANDARD_IA", Tagging=f"{TAG}=STANDARD_IA&a=b",
+        Metadata={"kept": "yes"},
+    )  # fmt: skip
+    where = tiering.place(f"s3://{ground.lake}/{key}")
+    assert where is not None
+    assert to_standard(ground.s3, where, TAG, most=10_000_000, part=6_000_000) == len(data)
+    found = ground.s3.get_object(Bucket=ground.lake, Key=key)
+    assert found["Body"].read() == data
+    assert found.get("StorageClass") is None
+    assert {name.lower(): value for name, value in found["Metadata"].items()} == {"kept": "yes"}
+    assert ground.tags(key) == {"a": "b"}
+    assert ground.s3.list_multipart_uploads(Bucket=ground.lake).get("Uploads", []) == []
+
+
+def test_explain_says_each_partition_and_why(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, 55)
+    found = explain(table, POLICY, ground.s3, ground.store, ground.today + LATER)
+    assert [(one.partition, one.decision, one.cold) for one in found] == [
+        (ground.day(-30), "cold", 1), (ground.day(55), "hot", 0),
+    ]  # fmt: skip
+    assert found[0].reason.startswith("not touched for ")
+    assert found[1].reason == "touched 4 days ago"
+    assert found[0].saving > 0
+    assert found[0].classes == {"STANDARD": 1}
+    assert found[0].break_even is not None
+    off = explain(table, Tiering(), ground.s3, ground.store, ground.today + LATER)
+    assert {one.reason for one in off} == {"tiering is off for this table"}
+
+
+def test_recorded_reads_keep_what_is_read(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, -29)
+    policy = Tiering(predictive=True)
+    for day in range(1, 60):
+        when = ground.today + timedelta(days=day)
+        reads.record(ground.store, "shop.events", "shop/events", [ground.day(-29)], when)
+    now = ground.today + LATER
+    done = tier(table, policy, ground.s3, ground.store, now)
+    assert done.tagged == 1, explain(table, policy, ground.s3, ground.store, now)
+    (view, busy) = explain(table, policy, ground.s3, ground.store, now)
+    assert (view.partition, view.on_their_way, busy.cold) == (ground.day(-30), 1, 0)
+    assert busy.reads_a_month == pytest.approx(26, rel=0.1)
+    state = tiers.read(ground.store, "shop.events", "shop/events")
+    assert set(state.reads) == {ground.day(-29)}
+    assert state.reads_after.startswith("reads/shop/events/")
+
+
+def test_tables_by_identity_of_a_date_and_of_odd_names_are_read(ground: Ground) -> None:
+    schema = Schema(NestedField(1, "on", DateType(), required=False), NestedField(2, "text", StringType()))
+    spec = PartitionSpec(PartitionField(1, 1000, IdentityTransform(), "on"))
+    table = ground.catalog.create_table(("shop", "Odd Name+1"), schema, partition_spec=spec)
+    for day in (date(2020, 1, 1), None):
+        table.append(pa.table({"on": [day] * COLD_ROWS, "text": texts(COLD_ROWS, 1)}, schema=table.schema().as_arrow()))
+    done = tier(table, POLICY, ground.s3, ground.store, ground.today + LATER)
+    assert done.tagged == 2
+    found = explain(table, POLICY, ground.s3, ground.store, datetime(2020, 1, 20, tzinfo=UTC))
+    assert {one.partition for one in found} == {"on=2020-01-01", "on=null"}
+
+
+def test_a_warehouse_of_files_has_no_classes_and_says_so(ground: Ground, tmp_path: Path) -> None:
+    local = open_catalog(f"sqlite:///{tmp_path}/local.db", f"file://{tmp_path}/warehouse", {})
+    local.create_namespace("shop")
+    table = local.create_table("shop.events", SCHEMA)
+    with pytest.raises(NotOnS3, match="file:// storage"):
+        tier(table, POLICY, ground.s3, ground.store, ground.today)
+    local.close()
+
+
+def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground) -> None:
+    theirs = [
+        {"ID": "logs", "Status": "Enabled", "Filter": {"And": {"Prefix": "logs/", "ObjectSizeGreaterThan": 5_000}},
+         "Expiration": {"Days": 7}},
+        {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": ""},
+         "NoncurrentVersionExpiration": {"NoncurrentDays": 3, "NewerNoncurrentVersions": 2}},
+        {"ID": "wrong", "Status": "Enabled", "Filter": {"Prefix": "warehouse/shop/"}, "Expiration": {"Days": 9}},
+    ]  # fmt: skip
+    ground.s3.put_bucket_lifecycle_configuration(
+        Bucket=ground.lake, LifecycleConfiguration={"Rules": theirs},
+        TransitionDefaultMinimumObjectSize="varies_by_storage_class",
+    )  # fmt: skip
+    before = current_rules(ground.s3, ground.lake)
+    assert before == theirs
+    config = configuration.parse(CONFIG)
+    first = apply_all(config, ground.warehouse, ground.staging, ground.s3)
+    told = list(lines(first))
+    assert {"bucket": ground.lake, "rules": ["firn-cold-GLACIER_IR warehouse/"]} in told
+    (warning,) = [one["warning"] for one in told if "warning" in one]
+    assert "rule wrong removes objects below warehouse/" in warning
+    after = current_rules(ground.s3, ground.lake)
+    assert after[:3] == theirs
+    assert [rule["ID"] for rule in after[3:]] == ["firn-cold-GLACIER_IR warehouse/"]
+    answer = ground.s3.get_bucket_lifecycle_configuration(Bucket=ground.lake)
+    assert answer["TransitionDefaultMinimumObjectSize"] == "varies_by_storage_class"
+    asked = _count(ground.s3)
+    again = apply_all(config, ground.warehouse, ground.staging, ground.s3)
+    assert [one.changed for one in again] == [(), ()]
+    assert set(asked) == {"GetBucketLifecycleConfiguration"}
+    apply_all(
+        configuration.parse(CONFIG.replace("GLACIER_IR", "STANDARD_IA")), ground.warehouse, ground.staging, ground.s3
+    )
+    assert [rule["ID"] for rule in current_rules(ground.s3, ground.lake)[3:]] == ["firn-cold-STANDARD_IA warehouse/"]
+    off = CONFIG.replace("care: {tier: {cold_after: 40d, class: GLACIER_IR}}", "")
+    apply_all(configuration.parse(off), ground.warehouse, ground.staging, ground.s3)
+    assert current_rules(ground.s3, ground.lake) == theirs
+
+
+def test_staged_things_expire_and_the_log_stays(ground: Ground) -> None:
+    for key in (
+        "receipts/shop/a",
+        "dead/shop/b",
+        "staged/shop/c",
+        "epochs/shop/d",
+        "cuts/shop/e",
+        "config/f",
+        "reads/g",
+    ):
+        ground.s3.put_object(Bucket=ground.staged, Key=key, Body=b"x")
+    ground.rules()
+    gone = {
+        days: {
+            one.key
+            for one in ground.endpoint.run_lifecycle(ground.today + timedelta(days=days))
+            if one.bucket == ground.staged
+        }
+        for days in (13, 16, 60, 5_000)
+    }
+    assert gone == {13: set(), 16: {"receipts/shop/a"}, 60: {"reads/g"}, 5_000: {"dead/shop/b"}}
+    left = ground.s3.list_objects_v2(Bucket=ground.staged)["Contents"]
+    assert {one["Key"] for one in left} == {"staged/shop/c", "epochs/shop/d", "cuts/shop/e", "config/f"}
+
+
+def test_a_round_tiers_what_has_a_policy_and_opens_no_catalog_without_one(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30)
+    text = CONFIG.replace("care: {tier: {cold_after: 40d, class: GLACIER_IR}}", "")
+    text = text.replace("key: [id]", "key: [id], care: {tier: {cold_after: 40d}}")
+    done = list(
+        tier_all(configuration.parse(text), lambda: ground.catalog, ground.s3, ground.store, ground.today + LATER)
+    )
+    assert [(one["table"], one["tagged"], one["tier"]) for one in done] == [("shop.events", 1, "STANDARD_IA")]
+    off = configuration.parse(text.replace(", care: {tier: {cold_after: 40d}}", ""))
+
+    def nobody() -> Catalog:
+        raise AssertionError("the catalog is not needed")
+
+    assert list(tier_all(off, nobody, ground.s3, ground.store, ground.today)) == []
+
+
+def test_a_table_that_fails_keeps_no_other(ground: Ground) -> None:
+    for name in ("shop.broken", "shop.events"):
+        ground.fill(ground.table(name), -30)
+    broken = ground.catalog.load_table("shop.broken")
+    snapshot = broken.current_snapshot()
+    assert snapshot is not None
+    key = snapshot.manifest_list.removeprefix(f"s3://{ground.lake}/")
+    ground.s3.delete_object(Bucket=ground.lake, Key=key)
+    config = configuration.parse(CONFIG)
+    done = list(tier_all(config, lambda: ground.catalog, ground.s3, ground.store, ground.today + LATER))
+    assert "error" in done[0]
+    assert done[1]["tagged"] == 1
+
+
+def test_lines_are_for_a_log() -> None:
+    line = Tiered("a.b", "STANDARD_IA", tagged=1, tagged_bytes=5).line()
+    assert (line["table"], line["tagged"], line["tagged_bytes"]) == ("a.b", 1, 5)
+
+
+def _count(s3: Any) -> list[str]:
+    """The names of the calls from here on."""
+    found: list[str] = []
+    s3.meta.events.register("before-call.s3", lambda model, **_: found.append(model.name))
+    return found
