@@ -1,7 +1,11 @@
 """Cold tiering on a real S3 endpoint: tags, lifecycle rules, a runner that does what they say, and back."""
 
 import hashlib
+import json
+import os
 import re
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
@@ -12,6 +16,7 @@ import boto3
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from moto.s3.models import s3_backends
 from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
@@ -19,8 +24,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
 
+from firn.cli.main import main
 from firn.jobs.tiering import TAG
-from firn.staging import reads, tiers
+from firn.staging import configs, reads, tiers
 from firn.staging.store import Store, open_store
 from firn.streams import config as configuration
 from firn.streams.care import Tiering
@@ -31,9 +37,11 @@ from firn_lake.live import NotOnS3
 from firn_lake.objects import to_standard
 from firn_lake.tier_round import apply_all, lines, tier_all
 from firn_lake.tiering import NoSuchPartition, Tiered, explain, tier, warm
-from firn_local.aws import AwsEndpoint
+from firn_local.aws import ACCOUNT, AwsEndpoint
+from firn_local.stack import Options, Stack
 
 pytestmark = pytest.mark.stack
+any_client: Any = boto3.session.Session().client
 
 POLICY = Tiering(cold_seconds=40 * 86_400, storage_class="GLACIER_IR")
 LATER = timedelta(days=60)
@@ -56,8 +64,7 @@ class Ground:
     def __init__(self, endpoint: AwsEndpoint, folder: Path, name: str) -> None:
         self.endpoint = endpoint
         known = endpoint.credentials
-        make: Any = boto3.session.Session().client
-        self.s3 = make(
+        self.s3 = any_client(
             "s3", endpoint_url=endpoint.url, region_name="us-east-1",
             aws_access_key_id=known["AWS_ACCESS_KEY_ID"], aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
         )  # fmt: skip
@@ -407,3 +414,133 @@ def _count(s3: Any) -> list[str]:
     found: list[str] = []
     s3.meta.events.register("before-call.s3", lambda model, **_: found.append(model.name))
     return found
+
+
+@pytest.fixture
+def stack(ground: Ground, tmp_path: Path) -> Path:
+    """The folder by which the firn command finds the ground; its table has a day of a hundred days ago."""
+    about = {
+        "pid": os.getpid(), "url": "http://localhost:1", "staging": ground.staging, "warehouse": ground.warehouse,
+        "catalog_uri": f"sqlite:///{tmp_path}/catalog.db", "env": ground.endpoint.credentials,
+    }  # fmt: skip
+    (tmp_path / "stack.json").write_text(json.dumps(about))
+    configs.publish(ground.store, CONFIG)
+    ground.fill(ground.table(), -100, 0)
+    keys = s3_backends[ACCOUNT]["aws"].get_bucket(ground.lake).keys
+    for key in [one for one in keys if "/data/" in one]:
+        keys[key].last_modified -= timedelta(days=100)
+    return tmp_path
+
+
+def run(folder: Path, *arguments: str) -> int:
+    return main(["tier", *arguments, "--dir", str(folder)])
+
+
+def test_the_command_explains_tags_and_warms(ground: Ground, stack: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(stack, "events", "--explain") == 0
+    told = capsys.readouterr()
+    assert f"{ground.day(-100)} " in told.out
+    assert "not touched for 9" in told.out
+    assert "list prices of us-east-1, 2026-11-22" in told.err
+    assert run(stack, "shop.events", "--dry-run") == 0
+    told = capsys.readouterr()
+    assert "1 file of" in told.out
+    assert "would be tagged for GLACIER_IR" in told.out
+    assert f"{ground.lake}: lifecycle rules would be changed: firn-cold-GLACIER_IR warehouse/" in told.out
+    assert current_rules(ground.s3, ground.lake) == []
+    assert run(stack, "shop.events", "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["tiered"]["tagged"] == 1
+    assert {one["bucket"]: len(one["changed"]) for one in answer["rules"]} == {ground.lake: 1, ground.staged: 6}
+    ground.endpoint.run_lifecycle(datetime.now(UTC))
+    assert ground.cold() == {ground.day(-100)}
+    assert run(stack, "shop.events", "--explain", "--json") == 0
+    assert json.loads(capsys.readouterr().out)[0]["classes"] == {"GLACIER_IR": 1}
+    assert run(stack, "shop.events", "--warm", ground.day(-100)) == 0
+    assert "shop.events: 1 file of" in capsys.readouterr().out
+    assert ground.cold() == set()
+
+
+def test_the_command_says_what_is_wrong(stack: Path, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(stack, "shop.events", "--warm", "yesterday") == 1
+    assert f"it has {ground.day(-100)}, {ground.day(0)}, or write all" in capsys.readouterr().err
+    assert run(stack, "shop.events", "--warm", "all", "--explain") == 2
+    assert run(stack, "shop.nothing") == 1
+    assert "tables: shop.events" in capsys.readouterr().err
+    rule = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
+    ground.s3.put_bucket_lifecycle_configuration(Bucket=ground.lake, LifecycleConfiguration={"Rules": [rule]})
+    configs.publish(ground.store, CONFIG.replace("cold_after: 40d, ", ""))
+    assert run(stack, "shop.events") == 0
+    told = capsys.readouterr().err
+    assert "tiering is off" in told
+    assert f"bucket {ground.lake}: the lifecycle rule all removes objects below warehouse/" in told
+
+
+def test_the_stack_runs_lifecycle_rules_on_request(tmp_path: Path) -> None:
+    (tmp_path / "firn.yaml").write_text(CONFIG)
+    options = Options(tmp_path / "stack", s3=True, port=0, config=tmp_path / "firn.yaml", schedules=False)
+    with Stack(options, say=lambda _line: None) as stack:
+        s3 = any_client(
+            "s3", endpoint_url=stack.description["aws_endpoint"], region_name="us-east-1",
+            aws_access_key_id="test", aws_secret_access_key="test",
+        )  # fmt: skip
+        bucket = stack.description["warehouse"].split("/")[2]
+        s3.put_object(Bucket=bucket, Key="warehouse/a", Body=b"x" * 200_000, Tagging=f"{TAG}=GLACIER_IR")
+        url = stack.description["url"] + "/_firn/"
+        invoked = urllib.request.urlopen(urllib.request.Request(url + "invoke/tier", data=b"{}", method="POST"))
+        assert {"bucket": bucket, "rules": ["firn-cold-GLACIER_IR warehouse/"]} in json.loads(invoked.read())["rules"]
+        later = (datetime.now(UTC) + timedelta(days=60)).isoformat()
+        done = json.loads(
+            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now={later}", method="POST")).read()
+        )
+        mine = [one for one in done["objects"] if one["bucket"] == bucket]
+        assert [(one["key"], one["became"]) for one in mine] == [("warehouse/a", "GLACIER_IR")]
+        with pytest.raises(urllib.error.HTTPError, match="400"):
+            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now=soon", method="POST"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ([{"Days": 29, "StorageClass": "STANDARD_IA"}], "greater than or equal to 30"),
+        ([{"Days": 30, "StorageClass": "STANDARD_IA"}], None),
+        ([{"Days": 0, "StorageClass": "GLACIER_IR"}], None),
+    ],
+)
+def test_the_endpoint_refuses_what_s3_refuses(ground: Ground, rules: list[dict[str, Any]], says: str | None) -> None:
+    made = {"ID": "a", "Status": "Enabled", "Filter": {"Prefix": ""}, "Transitions": rules}
+
+    def put(*all_rules: dict[str, Any]) -> None:
+        ground.s3.put_bucket_lifecycle_configuration(
+            Bucket=ground.lake, LifecycleConfiguration={"Rules": list(all_rules)}
+        )
+
+    if says is None:
+        put(made)
+        assert current_rules(ground.s3, ground.lake) == [made]
+        with pytest.raises(ground.s3.exceptions.ClientError, match="must be unique"):
+            put(made, made)
+    else:
+        with pytest.raises(ground.s3.exceptions.ClientError, match=says):
+            put(made)
+        assert current_rules(ground.s3, ground.lake) == []
+
+
+def test_old_versions_go_by_the_time_since_they_are_old(ground: Ground) -> None:
+    ground.s3.put_bucket_versioning(Bucket=ground.lake, VersioningConfiguration={"Status": "Enabled"})
+    for body in (b"old", b"new"):
+        ground.s3.put_object(Bucket=ground.lake, Key="warehouse/a", Body=body)
+    rule = {
+        "ID": "a",
+        "Status": "Enabled",
+        "Filter": {"Prefix": ""},
+        "NoncurrentVersionExpiration": {"NoncurrentDays": 7},
+    }
+    ground.s3.put_bucket_lifecycle_configuration(Bucket=ground.lake, LifecycleConfiguration={"Rules": [rule]})
+
+    def versions(days: int) -> int:
+        ground.endpoint.run_lifecycle(ground.today + timedelta(days=days))
+        return len(ground.s3.list_object_versions(Bucket=ground.lake, Prefix="warehouse/a")["Versions"])
+
+    assert (versions(6), versions(9)) == (2, 1)
+    assert ground.s3.get_object(Bucket=ground.lake, Key="warehouse/a")["Body"].read() == b"new"
