@@ -27,7 +27,7 @@ from pyiceberg.types import DateType, LongType, NestedField, StringType, Timesta
 from firn.cli.main import main
 from firn.jobs.tiering import TAG
 from firn.staging import configs, reads, tiers
-from firn.staging.store import Store, open_store
+from firn.staging.store import Store, open_store, paths
 from firn.streams import config as configuration
 from firn.streams.care import Tiering
 from firn_lake import tiering
@@ -544,3 +544,20 @@ def test_old_versions_go_by_the_time_since_they_are_old(ground: Ground) -> None:
 
     assert (versions(6), versions(9)) == (2, 1)
     assert ground.s3.get_object(Bucket=ground.lake, Key="warehouse/a")["Body"].read() == b"new"
+
+
+def test_queries_are_recorded_where_the_policy_asks_for_it(
+    ground: Ground, stack: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["query", "SELECT count(*) AS n FROM shop.events", "--dir", str(stack)]
+    assert main(asked) == 0
+    assert paths(ground.store, "reads") == []
+    configs.publish(ground.store, CONFIG.replace("cold_after: 40d", "predictive: true"))
+    assert main(asked) == 0
+    (path,) = paths(ground.store, "reads")
+    assert path.startswith("reads/shop/events/")
+    found, _ = reads.settled(ground.store, "shop/events", "", datetime.now(UTC) + timedelta(hours=4))
+    assert [one.partitions for one in found] == [("*",)]
+    ground.s3.delete_object(Bucket=ground.staged, Key="config/current.json")
+    assert main(asked) == 0, "a read never fails for its record"
+    assert "12000" in capsys.readouterr().out
