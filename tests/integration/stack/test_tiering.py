@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,32 @@ def test_rows_that_change_before_the_move_take_the_tag_away(ground: Ground) -> N
     done = tier(table, POLICY, ground.s3, ground.store, ground.today + timedelta(days=30))
     assert (done.released, done.on_their_way, done.tagged) == (2, 0, 0)
     assert {tuple(ground.tags(key)) for key in ground.classes("events/data")} == {()}
+
+
+def test_another_class_takes_what_is_on_its_way_along(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30, 55)
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    other = replace(POLICY, storage_class="STANDARD_IA")
+    done = tier(table, other, ground.s3, ground.store, now)
+    assert (done.tagged, done.released, done.on_their_way) == (1, 0, 1)
+    assert {tuple(ground.tags(key).items()) for key in ground.classes("events/data")} == {(), ((TAG, "STANDARD_IA"),)}
+    off = CONFIG.replace("cold_after: 40d, class: GLACIER_IR", "cold_after: never")
+    config = configuration.parse(off + "  other: {tables: {t: {to: other.t, care: {tier: {cold_after: 40d}}}}}\n")
+    (line,) = tier_all(config, lambda: ground.catalog, ground.s3, ground.store, now)
+    assert (line["released"], line["on_their_way"]) == (1, 0)
+    assert {tuple(ground.tags(key)) for key in ground.classes("events/data")} == {()}
+    assert list(tier_all(config, lambda: ground.catalog, ground.s3, ground.store, now)) == []
+
+
+def test_what_one_run_can_not_tag_the_next_one_does(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiering, "MOST_AT_ONCE", 2)
+    table = ground.table()
+    ground.fill(table, -30, -29, -28)
+    now = ground.today + LATER
+    done = [tier(table, POLICY, ground.s3, ground.store, now) for _ in range(3)]
+    assert [(one.tagged, one.on_their_way, one.same) for one in done] == [(2, 2, False), (1, 3, False), (0, 3, True)]
 
 
 def test_small_files_and_young_files_are_left(ground: Ground) -> None:

@@ -4,7 +4,7 @@ Where no table has one this is two requests: what rules the buckets have.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +13,8 @@ import msgspec
 
 from firn.errors import FirnError
 from firn.jobs.lifecycle import LIVE_STAGING, Rule, cold_rules, staging_rules
-from firn.staging import health, layout
-from firn.staging.store import Store
+from firn.staging import health, layout, tiers
+from firn.staging.store import Store, paths
 from firn.streams.care import StorageClass, Tiering
 from firn.streams.config import Config
 from firn.streams.names import TableName
@@ -58,11 +58,12 @@ def tier_all(
     if not policies(config):
         return
     opened = catalog()
+    tiered = frozenset(paths(store, layout.tiers_prefix()))
     for identifier in table_identifiers(opened):
         try:
             name = TableName(".".join(identifier[:-1]), identifier[-1])
             policy = config.care_of(name).tiering
-            if not policy.on:
+            if not policy.on and not _left_over(store, name, tiered):
                 continue
             table = opened.load_table(identifier)
             if table.properties.get("firn.mode") == "deletes":
@@ -77,16 +78,20 @@ def tier_all(
             yield {"table": ".".join(identifier), "error": f"{type(error).__name__}: {error}"}
 
 
+def _left_over(store: Store, name: TableName, tiered: Collection[str]) -> bool:
+    """Whether files of a table without a policy are still on their way, by a rule that is there for other tables."""
+    return layout.tier_path(name.slug) in tiered and bool(tiers.read(store, str(name), name.slug).tagged)
+
+
 def apply_all(config: Config, warehouse: str, staging: str, s3: Any, *, dry_run: bool = False) -> list[Applied]:
     """Make the rules of the warehouse's and the staging area's bucket what the configuration asks for; what does not
     lie on S3 has none. Raises TransientError, TerminalError, TooManyRules."""
     wanted: dict[str, _Wanted] = {}
-    for url in (warehouse, staging):
+    for url, tables in ((warehouse, True), (staging, False)):
         where = place(url)
         if where is None:
             continue
         prefix = f"{where.key.strip('/')}/" if where.key.strip("/") else ""
-        tables = url == warehouse
         rules = cold_rules(classes(config), prefix) if tables else staging_rules(prefix=prefix)
         live = [prefix] if tables else [prefix + one for one in LIVE_STAGING]
         before = wanted.get(where.bucket, _Wanted())

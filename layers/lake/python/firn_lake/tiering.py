@@ -30,6 +30,8 @@ ALL: Final = "all"
 # Lifecycle rules work once a day: more often there is nothing new to see of what is on its way.
 _AGAIN: Final = timedelta(hours=20)
 _MOST_READS: Final = 10_000
+MOST_AT_ONCE: Final = 50_000
+"""Files that one run tags: two requests each, some minutes of a Lambda's fifteen. The next run goes on."""
 
 
 class NoSuchPartition(TerminalError):
@@ -121,8 +123,17 @@ def tier(
     found, decisions, state = _look(table, policy, s3, store, known, now)
     kind = policy.storage_class
     move = [file for one in decisions for file in one.move]
+    cut = len(move) > MOST_AT_ONCE
+    move = move[:MOST_AT_ONCE]
     release = [file for one in decisions for file in one.release]
-    tagged = {path: kind for path, kind in known.tagged.items() if path in _waiting(found, known)}
+    # Tags of a class that the policy no longer names: no rule may be left that moves them.
+    waiting, moving = _waiting(found, known), {file.path for file in move}
+    release += [
+        file
+        for file in found.files
+        if file.path in waiting and known.tagged[file.path] != kind and file.path not in moving
+    ]
+    tagged = {path: known.tagged[path] for path in waiting}
     done = move
     if not dry_run:
         with told(f"tag the files of {name}"):
@@ -134,7 +145,9 @@ def tier(
     tagged |= {file.path: kind for file in done}
     cold = _cold(found.files, tagged)
     if not dry_run:
-        tiers.write(store, _with(state, tagged=tagged, cold=cold), name.slug)
+        # What is left over the next run finds, however soon it comes.
+        more = {"snapshot": None} if cut else {}
+        tiers.write(store, _with(state, tagged=tagged, cold=cold, **more), name.slug)
     return Tiered(
         str(name), kind, len(done), sum(file.size for file in done), len(release), len(move) - len(done), len(tagged),
         *_counts(cold), len(found.files), dry_run=dry_run,
@@ -197,7 +210,7 @@ def _look(
         now,
         reads=summed,
         recorded_since=datetime.fromisoformat(since) if since else None,
-        tagged=_waiting(found, known),
+        tagged=frozenset(path for path in _waiting(found, known) if known.tagged[path] == policy.storage_class),
     )
     due = min((one.due for one in decisions if one.due is not None), default=None)
     snapshot = table.current_snapshot()

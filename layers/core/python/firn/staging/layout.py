@@ -260,6 +260,11 @@ def health_path(stream: str) -> str:
     return f"health/{stream}.json"
 
 
+def tiers_prefix() -> str:
+    """Below which lies what is known of the tiers of all tables."""
+    return "tier"
+
+
 def tier_path(table: str) -> str:
     """What of a table is in a cold storage class or on its way; `table`: its slug. Overwritten."""
     return f"tier/{table}.json"
