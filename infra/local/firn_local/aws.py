@@ -14,12 +14,14 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from firn_local import glue
+from firn_local import glue, lifecycle_rules, lifecycle_runner
 from firn_local.calls import Call, calls, to_know_it_is_not_there
+from firn_local.lifecycle_runner import Done
 from firn_local.serving import Server, read_body
 
 ACCOUNT = "123456789012"  # moto's default account
@@ -60,11 +62,19 @@ class AwsApplication:
             return other(environ, start_response)
         if service == "sqs" and (poll := _long_poll(environ)) is not None:
             return self._receive(environ, start_response, *poll)
+        bucket = lifecycle_rules.bucket_of(environ) if service == "s3" else None
         with self._lock:
+            if bucket is not None:
+                return list(lifecycle_rules.answer(self._moto, environ, start_response, bucket, ACCOUNT))
             if service == "glue" and glue.is_stale(environ, ACCOUNT, REGION):
                 start_response("400 Bad Request", [("Content-Type", "application/x-amz-json-1.1")])
                 return [glue.REFUSED]
             return _whole(self._moto(environ, start_response))
+
+    def run_lifecycle(self, now: datetime) -> list[Done]:
+        """Do what the lifecycle rules of all buckets say, as if it were `now` (aware)."""
+        with self._lock:
+            return lifecycle_runner.run(ACCOUNT, now)
 
     @staticmethod
     def _watched(environ: WSGIEnvironment, start_response: StartResponse, observe: Observe) -> StartResponse:
@@ -151,8 +161,13 @@ class AwsEndpoint(Server):
     def __init__(
         self, port: int = 0, others: dict[str, WSGIApplication] | None = None, observe: Observe | None = None
     ) -> None:
+        self._application = AwsApplication(others, observe)
         # Each long poll holds a thread, so there are more than the machine has use for otherwise.
-        super().__init__(AwsApplication(others, observe), port, threads=24)
+        super().__init__(self._application, port, threads=24)
+
+    def run_lifecycle(self, now: datetime) -> list[Done]:
+        """AwsApplication.run_lifecycle."""
+        return self._application.run_lifecycle(now)
 
     @property
     def credentials(self) -> dict[str, str]:

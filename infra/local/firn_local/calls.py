@@ -66,10 +66,17 @@ def _s3(environ: WSGIEnvironment) -> Iterator[tuple[str, str, bool]]:
         if method == "POST" and "delete" in query:
             for deleted in re.findall(rb"<Key>(.*?)</Key>", _body(environ)):
                 yield "s3:DeleteObject", f"{there}/{deleted.decode()}", False
+        elif "lifecycle" in query:
+            # Who may put rules may take them away: there is no action of its own for that.
+            yield f"s3:{'Get' if method == 'GET' else 'Put'}LifecycleConfiguration", there, False
         elif method in ("GET", "HEAD"):
             yield ("s3:GetBucketLocation" if "location" in query else "s3:ListBucket"), there, False
         else:
             yield f"s3:{method} bucket", there, False
+        return
+    if "tagging" in query:
+        verb = {"GET": "Get", "PUT": "Put", "DELETE": "Delete"}.get(method, method)
+        yield f"s3:{verb}ObjectTagging", f"{there}/{key}", False
         return
     if_absent = environ.get("HTTP_IF_NONE_MATCH") == "*"
     match method:
@@ -79,6 +86,8 @@ def _s3(environ: WSGIEnvironment) -> Iterator[tuple[str, str, bool]]:
             # A part, and the start of an upload, can't carry the condition; the policy lets them through.
             part = "partNumber" in query or "uploads" in query
             yield "s3:PutObject", f"{there}/{key}", if_absent or part
+            if environ.get("HTTP_X_AMZ_TAGGING"):
+                yield "s3:PutObjectTagging", f"{there}/{key}", False
             if source := environ.get("HTTP_X_AMZ_COPY_SOURCE"):
                 yield "s3:GetObject", f"arn:aws:s3:::{source.lstrip('/')}", False
         case "DELETE":

@@ -1,20 +1,24 @@
 """The function host: drives each function of a template by its events there: requests, SQS batches, schedules, rules.
 
-Of its own it answers only GET /metrics, GET /_firn/health and POST /_firn/invoke/{function}; everything else is API
-Gateway's part, its rate limit included.
+Of its own it answers only GET /metrics, GET /_firn/health, POST /_firn/invoke/{function} and POST /_firn/lifecycle;
+everything else is API Gateway's part, its rate limit included.
 """
 
 import base64
 import json
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 from firn_local.events import HttpRequest, api_event, matches, path_parameters, schedule_event
 from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
+from firn_local.lifecycle_runner import Done
 from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
 from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers
@@ -36,7 +40,7 @@ class FunctionHost:
 
     `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and
     delivers no events. `rate`: bytes of
-    requests that are let in a second, 0 for all.
+    requests that are let in a second, 0 for all. `lifecycle`: does what the buckets' lifecycle rules say, as of a time.
     """
 
     def __init__(
@@ -52,7 +56,9 @@ class FunctionHost:
         schedule_seconds: float | None = None,
         environments: int = 1,
         rate: float = 0,
+        lifecycle: Callable[[datetime], list[Done]] | None = None,
     ) -> None:
+        self._lifecycle = lifecycle
         self._template = template
         self._bucket = ByteBucket(rate)
         self._metrics = Metrics(logs.parent)
@@ -181,13 +187,16 @@ class FunctionHost:
         return ApiEvent(request.path, request.method), None, {}
 
     def _own(self, method: str, path: str, environ: WSGIEnvironment) -> Response:
-        """The host's own two routes."""
+        """The host's own routes."""
         if path == "/_firn/health" and method == "GET":
             errors = {name: function.last_error for name, function in self.functions.items()}
             return json_response(200, {"status": "ok", "functions": errors})
+        if path == "/_firn/lifecycle" and method == "POST" and self._lifecycle is not None:
+            return _lifecycle_response(self._lifecycle, environ.get("QUERY_STRING", ""))
         name = path.removeprefix("/_firn/invoke/")
         if name == path or method != "POST":
-            return json_response(404, {"message": "here are GET /_firn/health and POST /_firn/invoke/{function}"})
+            here = "GET /_firn/health, POST /_firn/invoke/{function} and POST /_firn/lifecycle?now=TIME"
+            return json_response(404, {"message": f"here are {here}"})
         function = self.functions.get(name) or next(
             (known for known in self.functions.values() if known.spec.logical_id == name), None
         )
@@ -216,6 +225,18 @@ class FunctionHost:
         while not self._stopping.wait(10):
             for function in self.functions.values():
                 function.reap(_IDLE_SECONDS)
+
+
+def _lifecycle_response(run: Callable[[datetime], list[Done]], query: str) -> Response:
+    """Lifecycle rules are applied as of `now`, an ISO time (UTC without a zone); the present without one."""
+    text = parse_qs(query).get("now", [""])[0]
+    try:
+        # A plus that was not encoded is a space by now.
+        now = datetime.fromisoformat(text.replace(" ", "+")) if text else datetime.now(UTC)
+    except ValueError:
+        return json_response(400, {"message": f"now={text!r} is no time; write now=2026-03-01T00:00:00Z"})
+    done = run(now if now.tzinfo else now.replace(tzinfo=UTC))
+    return json_response(200, {"now": now.isoformat(), "objects": [asdict(one) for one in done]})
 
 
 def _gateway_response(result: Any) -> Response:

@@ -140,6 +140,7 @@ class Stack:
             schedule_seconds=self.options.schedule_seconds,
             environments=self.options.environments,
             rate=self.options.rate,
+            lifecycle=aws.run_lifecycle,
         )
         self._stops.append(host.stop)
         host.start()

@@ -42,6 +42,22 @@ class Grant:
         return fnmatchcase(call.action, self.action) and fnmatchcase(call.resource, self.resource)
 
 
+def with_what_holds_it(seen: Iterable[Call]) -> list[Call]:
+    """The calls, and those of Glue on what holds their resource besides: Glue asks for the right on the catalog and the
+    database of a table too, and to list tables on the tables (Developer Guide, "Specifying AWS Glue resource ARNs")."""
+    found = []
+    for call in seen:
+        found.append(call)
+        base, _, rest = call.resource.partition("/")
+        if call.action.startswith("glue:"):
+            names = rest.split("/")
+            home = base.rpartition(":")[0]
+            held = [f"{home}:catalog", f"{home}:database/{names[0]}"]
+            held += [f"{home}:table/{names[0]}/*"] if call.action == "glue:GetTables" else []
+            found += [Call(call.who, call.action, resource) for resource in held]
+    return found
+
+
 def scope_and_resources(template: Path, parameters: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
     """What names mean, and the resources whose condition holds."""
     data = load(template.read_text())

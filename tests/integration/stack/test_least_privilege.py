@@ -4,38 +4,52 @@ The functions run as always, with obstore and boto3; the endpoint sees who signe
 scenario needs fails the test, and so does a call that no grant covers: whoever adds a right adds the step that uses it.
 """
 
+import hashlib
 import json
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pytest
+from moto.s3.models import s3_backends
 
 from firn.jobs.runs import ENDED
-from firn.staging import attempts, configs, cuts, epochs, health, layout, quarantine
+from firn.staging import attempts, configs, cuts, epochs, health, layout, quarantine, reads
 from firn.staging.health import Health
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import open_store
+from firn_lake.catalog import open_catalog
 from firn_local import stack as stack_module
+from firn_local.aws import ACCOUNT
 from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.events import job_state_event
 from firn_local.spark_submit import SparkSubmit
 from firn_local.stack import ROLE_ARN, Options, Stack
-from tests.integration.stack.granted import BY_LAMBDA, BY_LAMBDA_OF_A_QUEUE, Grant, differences, forget_aws, grants
+from tests.integration.stack.granted import (
+    BY_LAMBDA,
+    BY_LAMBDA_OF_A_QUEUE,
+    Grant,
+    differences,
+    forget_aws,
+    grants,
+    with_what_holds_it,
+)
 
 pytestmark = pytest.mark.stack
 
 CONFIG = """
 streams:
-  shop: {job: shop, commit: {every: 1s}, tables: {public.orders: {to: shop.orders, key: [id]}}}
+  shop: {job: shop, commit: {every: 1s},
+         tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}}}}
   bank: {job: bank, commit: {every: 1s}, tables: {public.orders: {to: bank.orders, key: [id]}}}
   signed: {auth: {by: api_key, secret: 'secretsmanager:firn/local/signed'}, tables: {t: {to: s.t}}}
   keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
@@ -57,6 +71,7 @@ ROLES = {
     "job_events": ("JobEventsRole", BY_LAMBDA),
     "compact": ("CompactRole", BY_LAMBDA),
     "expire": ("ExpireRole", BY_LAMBDA),
+    "tier": ("TierRole", BY_LAMBDA),
 }
 
 
@@ -139,7 +154,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             patch.delenv(name, raising=False)
         ours = partial(SparkSubmit, command=(sys.executable, str(folder / "job.py")))
         patch.setattr(stack_module, "SparkSubmit", ours)
-        options = Options(folder / "stack", s3=True, port=0, config=folder / "firn.yaml", schedules=False)
+        options = Options(folder / "stack", s3=True, glue=True, port=0, config=folder / "firn.yaml", schedules=False)
         with Stack(options, say=lambda _line: None, observe=found.append) as stack:
             patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
             for name, value in stack.description["env"].items():
@@ -151,6 +166,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
             care(ground)
+            tiers(ground)
         yield found
 
 
@@ -254,6 +270,41 @@ def care(ground: Ground) -> None:
     assert ground.post("/v1/tables/shop.orders/health")[1]["due"] == {"orphans": "never looked for"}
 
 
+def tiers(ground: Ground) -> None:
+    """What becomes of cold files: one is tagged, and loses its tag when it is new again."""
+    catalog = open_catalog("glue://", ground.about["warehouse"])
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": range(8_000), "text": [hashlib.sha256(b"%d" % n).hexdigest() for n in range(8_000)]})
+    table = catalog.create_table("shop.orders", rows.schema)
+    table.append(rows)
+    store = open_store(ground.about["staging"])
+    now = datetime.now(UTC)
+    reads.record(store, "shop.orders", "shop/orders", ["*"], now - timedelta(hours=5))
+    health.write(store, "shop", [Health("shop.orders", layout.instant(now))])
+    written(ground, now - timedelta(days=100))
+    told = tiered(ground)
+    assert (told["tagged"], told["cold_files"]) == (1, 1), told
+    assert health.read(store, "shop")["shop.orders"].cold_files == 1
+    written(ground, now)
+    table.append(rows.slice(0, 5))
+    assert tiered(ground)["released"] == 1
+    catalog.close()
+
+
+def tiered(ground: Ground) -> dict[str, Any]:
+    status, answer = ground.post("/_firn/invoke/tier", {})
+    assert status == 200, answer
+    (told,) = answer["tables"]
+    return dict(told)
+
+
+def written(ground: Ground, when: datetime) -> None:
+    """Let all data files have been written then."""
+    keys = s3_backends[ACCOUNT]["aws"].get_bucket(ground.about["warehouse"].split("/")[2]).keys
+    for key in [one for one in keys if "/data/" in one]:
+        keys[key].last_modified = when.replace(tzinfo=None)
+
+
 @pytest.mark.parametrize("function", ROLES)
 def test_a_function_may_do_what_it_does_and_no_more(seen: list[Call], function: str) -> None:
     role, unseen = ROLES[function]
@@ -293,4 +344,4 @@ def granted(template: Path, role: str) -> list[Grant]:
 
 def of(seen: list[Call], function: str) -> list[Call]:
     """The function's calls."""
-    return [call for call in seen if call.who == function]
+    return with_what_holds_it(call for call in seen if call.who == function)

@@ -121,7 +121,7 @@ def own() -> Template:
 
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     functions = {function.name: function for function in own().functions}
-    assert set(functions) == {"ingest_http", "ingest_queue", "dispatch", "job_events"}
+    assert set(functions) == {"ingest_http", "ingest_queue", "dispatch", "job_events", "tier"}
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
         ("GET", "/v1/streams"),
@@ -131,6 +131,8 @@ def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     (source,) = functions["ingest_queue"].queues
     assert source.report_failures
     assert [schedule.seconds for schedule in functions["dispatch"].schedules] == [60, 86_400]
+    assert [schedule.seconds for schedule in functions["tier"].schedules] == [86_400]
+    assert [layer.parts[-3] for layer in functions["tier"].layers] == ["layers", "layers"]
     (rule,) = functions["job_events"].rules
     assert rule.pattern["detail"] == {"applicationId": ["00local"], "state": ["SUCCESS", "FAILED", "CANCELLED"]}
     assert own().binary_types == ("*/*",)
@@ -150,7 +152,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/"}
+    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/"}
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.
     assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]
@@ -167,3 +169,12 @@ def test_the_layers_requirements_are_the_projects_dependencies() -> None:
     lines = (REPOSITORY / "layers/core/python/requirements.txt").read_text().splitlines()
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert [line for line in lines if line and not line.startswith("#")] == project["dependencies"]
+
+
+def test_the_lake_layer_has_the_projects_pyiceberg_and_no_pyarrow() -> None:
+    lines = (REPOSITORY / "layers/lake/python/requirements.txt").read_text().splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+    lake = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["lake"]
+    assert wanted[0] in lake
+    assert wanted[0].startswith("pyiceberg[")
+    assert not any(line.startswith(("pyarrow", "duckdb")) for line in wanted)

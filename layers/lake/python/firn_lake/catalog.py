@@ -19,17 +19,26 @@ BUSY_TIMEOUT_SECONDS = 30
 """How long a reader waits for a writer of the same SQLite file; the commit job waits as long."""
 
 
-def open_catalog(catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None) -> "Catalog":
+READING = "firn_lake.object_io.ObjectIO"
+"""The FileIO of a catalog that is only read: it needs no pyarrow."""
+
+
+def open_catalog(
+    catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
+) -> "Catalog":
     """The Iceberg catalog at `catalog_uri` (`sqlite:///PATH` or another SQLAlchemy URL; `glue://`, or `glue://ACCOUNT`
     for the one of another account), warehouse at `warehouse`.
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION. Raises ConfigError for a URL that names no known kind.
+    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION. `read_only`: tables' metadata is read, and nothing else can be
+    done. Raises ConfigError for a URL that names no known kind.
     """
     environment = os.environ if env is None else env
     if "://" not in catalog_uri:
         raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db or glue://")
     properties = {"warehouse": warehouse, **storage_properties(environment)}
+    if read_only:
+        properties["py-io-impl"] = READING
     if catalog_uri.startswith(GLUE):
         from pyiceberg.catalog.glue import GlueCatalog
 

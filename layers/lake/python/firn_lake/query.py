@@ -16,6 +16,7 @@ from sqlglot import exp
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
 from firn_lake.moments import snapshot_at, snapshot_in
+from firn_lake.recording import OnRead
 from firn_lake.tables import identifier_text, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
@@ -33,12 +34,15 @@ class QueryError(TerminalError):
     """The query can't be run; the text says where and what to write instead."""
 
 
-def query(catalog: "Catalog", sql: str, as_of: AsOf = None, cut: Cut | None = None) -> pa.Table:
+def query(
+    catalog: "Catalog", sql: str, as_of: AsOf = None, cut: Cut | None = None, on_read: OnRead | None = None
+) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
+    `on_read` hears of each table.
 
     Raises QueryError, TableNotFound, NoSuchMoment.
     """
@@ -57,6 +61,8 @@ def query(catalog: "Catalog", sql: str, as_of: AsOf = None, cut: Cut | None = No
                 table = catalog.load_table(identifier)
                 snapshot = snapshot_at(table, as_of) if cut is None else snapshot_in(table, cut)
                 tables[identifier] = _read(table, snapshot, wanted)
+                if on_read is not None:
+                    on_read(identifier)
             _register(connection, number, written, tables[identifier])
         connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
         try:

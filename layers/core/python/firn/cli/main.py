@@ -23,6 +23,7 @@ from firn.cli import (
     send,
     status,
     tables,
+    tier,
     up,
 )
 from firn.cli.stack import use_target
@@ -51,6 +52,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "expire": care.expire,
     "orphans": care.orphans,
     "batch": batch.command,
+    "tier": tier.command,
     "audit": audit.command,
     "doctor": doctor.command,
 }

@@ -46,7 +46,14 @@ def command(
         wanted = find(stack.store(), cut, stream)
         for table, reason in sorted(wanted.quarantined.items()):
             typer.echo(f"cut {wanted.n} leaves {table} behind, it is older than the others: {reason}", err=True)
-    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted)
+    on_read = None
+    if stack.warehouse.startswith("s3://") and stack.staging:  # elsewhere nothing is tiered
+        from firn.staging.configs import CurrentConfig
+        from firn_lake.recording import recorder
+
+        store = stack.store()
+        on_read = recorder(store, CurrentConfig(store))
+    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted, on_read)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())

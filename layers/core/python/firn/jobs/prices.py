@@ -124,6 +124,7 @@ def storage_price(kind: Kind, next_access_days: float | None, table: PriceTable 
     return paid / days
 
 
-def may_move(now: str, kind: Kind) -> bool:
+def may_move(now: str, kind: str) -> bool:
     """Whether a lifecycle rule takes an object of the class `now` to `kind`: only ever to a later class."""
-    return now in WATERFALL and WATERFALL.index(now) < WATERFALL.index(kind)
+    order: tuple[str, ...] = WATERFALL
+    return now in order and kind in order and order.index(now) < order.index(kind)

@@ -169,15 +169,14 @@ def decide(
     policy: Tiering,
     now: datetime,
     *,
-    by_time: bool,
     reads: Mapping[str, Reads] | None = None,
     recorded_since: datetime | None = None,
     tagged: Collection[str] = (),
 ) -> list[Decision]:
     """What to do with a table's files, in the order of their partitions.
 
-    `by_time`: partitioned by time, so that partitions are decided as a whole. `reads`: by partition, "*" for those of
-    the whole table; `recorded_since`: since when there are any, None: never. `tagged`: paths that are on their way.
+    `reads`: by partition, "*" for those of the whole table; `recorded_since`: since when there are any, None: never.
+    `tagged`: paths that are on their way.
     """
     found = []
     of_deletes: dict[str, list[LiveDeletes]] = {}
@@ -186,6 +185,7 @@ def decide(
     for partition, group in _by_partition(files).items():
         near = _Latest(of_deletes.get(partition, ()))
         known = _together((reads or {}).get(partition), (reads or {}).get("*"))
+        by_time = any(file.until is not None for file in group)
         for unit in [group] if by_time else [[file] for file in group]:
             last = max(touched(unit, ()), *(near.of_all() if by_time else near.of(unit[0])))
             if policy.predictive or recorded_since is not None:

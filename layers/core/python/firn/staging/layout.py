@@ -8,6 +8,7 @@
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
     swept/{stream}.json
+    tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
 and its object's path follows from the id alone. Numbers are 20 digits, so that they sort as text.
@@ -263,6 +264,31 @@ def health_path(stream: str) -> str:
 def swept_path(stream: str) -> str:
     """Up to which epoch the staged objects of `stream` are gone (jobs/sweeping.py); overwritten like its state."""
     return f"swept/{stream}.json"
+
+
+def tiers_prefix() -> str:
+    """Below which lies what is known of the tiers of all tables."""
+    return "tier"
+
+
+def tier_path(table: str) -> str:
+    """What of a table is in a cold storage class or on its way; `table`: its slug. Overwritten."""
+    return f"tier/{table}.json"
+
+
+def reads_prefix(table: str) -> str:
+    """Below which lies who read what of a table (by its slug)."""
+    return f"reads/{table}"
+
+
+def reads_hour(table: str, when: datetime) -> str:
+    """A text below every record of reads from `when`'s hour on, above every earlier one."""
+    return f"{reads_prefix(table)}/{when.astimezone(UTC):%Y/%m/%d/%H}"
+
+
+def reads_path(table: str, when: datetime, name: str) -> str:
+    """A record of reads in the hour of `when`; `name`: what tells it from others of that hour."""
+    return f"{reads_hour(table, when)}-{name}.json"
 
 
 def care_path(run: str) -> str:

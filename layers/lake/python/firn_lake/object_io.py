@@ -1,0 +1,83 @@
+"""PyIceberg's FileIO by obstore, to read metadata with: who only looks at tables needs no pyarrow (110 MB) for it."""
+
+import io
+from functools import lru_cache
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
+from pyiceberg.typedef import EMPTY_DICT, Properties
+
+from firn.staging import store as objects
+from firn.staging.store import Store
+
+
+class ObjectIO(FileIO):
+    """Reads whole objects, which metadata files are small enough for. Writes nothing: it is for looking only.
+
+    Credentials, region and endpoint come from the AWS_* environment, as everywhere in Firn.
+    """
+
+    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
+        super().__init__(properties)
+
+    def new_input(self, location: str) -> "ObjectInput":
+        """The object at `location`, which need not be there."""
+        return ObjectInput(location)
+
+    def new_output(self, location: str) -> OutputFile:
+        """Raises PermissionError."""
+        raise PermissionError(f"{location} can't be written here: this catalog was opened to be read")
+
+    def delete(self, location: str | InputFile | OutputFile) -> None:
+        """Raises PermissionError."""
+        raise PermissionError(f"{location} can't be removed here: this catalog was opened to be read")
+
+
+class ObjectInput(InputFile):
+    """One object. Its methods raise StorageUnavailable, and FileNotFoundError where there is none."""
+
+    def __len__(self) -> int:
+        """Bytes."""
+        return len(self._content())
+
+    def exists(self) -> bool:
+        """Whether there is such an object."""
+        store, path = _find(self.location)
+        return objects.exists(store, path)
+
+    def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - it always is
+        """All of it, as a stream."""
+        return _Stream(self._content())
+
+    def _content(self) -> bytes:
+        store, path = _find(self.location)
+        found = objects.get(store, path)
+        if found is None:
+            raise FileNotFoundError(self.location)
+        return found
+
+
+class _Stream(io.BytesIO):
+    def __enter__(self) -> "_Stream":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        self.close()
+
+
+def _find(location: str) -> tuple[Store, str]:
+    parts = urlsplit(location)
+    if not parts.scheme or parts.scheme == "file":
+        return _store("file:///"), location.removeprefix("file://").lstrip("/")
+    scheme = "s3" if parts.scheme in ("s3a", "s3n") else parts.scheme
+    # What is left is the key as it is written: it may hold ? and #.
+    return _store(f"{scheme}://{parts.netloc}"), location.partition("://")[2].partition("/")[2]
+
+
+@lru_cache(maxsize=32)
+def _store(url: str) -> Store:
+    return objects.open_store(url)
