@@ -19,10 +19,11 @@ from firn.changes.types import Column, storable
 from firn.jobs import progress
 from firn.jobs.progress import REBUILD
 from firn.jobs.rebuilding import retyped
+from firn.streams import names
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
-from firn_spark.memory import FACTS, SUFFIX, name_in
+from firn_spark.memory import FACTS, name_in
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
@@ -155,7 +156,7 @@ class InPlace:
             self._swap(table, base, self._builder(base).removeRef(branch.name))
             self._tables.drop(branch.facts)
             raise Moved
-        name = f"{self._of.table}{SUFFIX}_{self._number}_{uuid.uuid4().hex[:8]}"
+        name = f"{self._of.table}{names.FACTS}_{self._number}_{uuid.uuid4().hex[:8]}"
         mine[FACTS] = str(TableName(self._of.namespace, name))
         branch = Branch(self._of, self._number, mine)
         snapshot = self._empty(table, base, {REBUILD: str(self._number), _UNDER: config, FACTS: mine[FACTS]})
@@ -187,7 +188,7 @@ class InPlace:
         builder.setBranchSnapshot(new.snapshot_id, "main")
         builder.removeRef(branch.name)
         builder.setProperties(self._map({**branch.properties, REBUILT: str(branch.number)}))
-        default = TableName(self._of.namespace, self._of.table + SUFFIX)
+        default = TableName(self._of.namespace, self._of.table + names.FACTS)
         self._old_facts = name_in(table.state.properties) or default
         self._swap(table, base, builder)
         self.tidy()

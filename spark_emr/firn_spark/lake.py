@@ -30,6 +30,7 @@ from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
+from firn_spark.care.expiry import Expired, expire_all
 from firn_spark.care.turn import Turn
 from firn_spark.driver.compact import merge
 from firn_spark.driver.job import DriverJob
@@ -180,6 +181,7 @@ class SparkLake:
             if found is None or found.key() is None:
                 return  # a table that Firn did not make is its owner's to care for
             facts = facts_beside(self._tables, found)
+            yield from self._expired(found, care, now)
             known = health.read(self._store, stream)
             turns = []
             for one in (found, facts) if facts else (found,):
@@ -189,6 +191,17 @@ class SparkLake:
             health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
         except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)
             yield {"status": "not compacted", "error": failure_of(error).text}
+
+    def _expired(self, table: Table, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
+        """Old snapshots of a table and of its facts go, once they are many."""
+        began = time.monotonic()
+        try:
+            for one in expire_all(self._spark, self._store, table, care.expiry, now, busy=True):
+                if isinstance(one, Expired) and (one.snapshots or one.carried):
+                    seconds = round(time.monotonic() - began, 2)
+                    yield {"status": "expired", "table": one.table, "seconds": seconds} | one.line()
+        except LostRace as why:
+            yield {"status": "not expired", "table": str(table.name), "error": str(why)}
 
     def _merged(self, stream: str, table: Table) -> Iterator[dict[str, Any]]:
         began = time.monotonic()

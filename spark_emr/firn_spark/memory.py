@@ -19,6 +19,7 @@ from pyspark.sql import functions as f
 from firn.changes.types import Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
+from firn.streams import names
 from firn.streams.names import TableName, quoted
 from firn_spark import fence
 from firn_spark.arrow import spark_schema
@@ -28,7 +29,6 @@ from firn_spark.folding import order_of, plain, same_key
 from firn_spark.retype import finish, retype
 from firn_spark.writing import write_rows
 
-SUFFIX = "__deletes"
 FACTS = "firn.deletes"  # table property, see `name_in`
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
@@ -55,7 +55,7 @@ def name_in(properties: Mapping[str, str]) -> TableName | None:
 
 def facts_beside(tables: Tables, table: Table) -> Table | None:
     """What is remembered beside this table; None if nothing is."""
-    default = TableName(table.name.namespace, table.name.table + SUFFIX)
+    default = TableName(table.name.namespace, table.name.table + names.FACTS)
     found = tables.load(name_in(table.state.properties) or default)
     return found if found is not None and found.state.properties.get("firn.mode") == _MODE else None
 
@@ -77,7 +77,7 @@ class Memory:
         self._tables = tables
         self._stream = stream
         self._warehouse = warehouse
-        self.name = name or TableName(of.namespace, of.table + SUFFIX)
+        self.name = name or TableName(of.namespace, of.table + names.FACTS)
         self._of = of
         self._table: Table | None = None
         self.said = Remembered()

@@ -24,6 +24,7 @@ from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
 from firn.staging.store import Store, open_store, put
+from firn.streams import names
 from firn.streams.config import Config, TableRule
 from firn.streams.names import TableName, quoted
 from firn_spark import session as sessions
@@ -34,7 +35,7 @@ from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.frames import raw_changes
 from firn_spark.lake import batches_of
-from firn_spark.memory import SUFFIX, spark_type
+from firn_spark.memory import spark_type
 from firn_spark.table_job import TableJob
 
 CHECK: Final = "__check"
@@ -180,7 +181,7 @@ class _Rebuild:
 
     def _into(self, name: TableName) -> None:
         """Into a table of its own, which may be there from a run that did not come to its end."""
-        facts = TableName(name.namespace, name.table + SUFFIX)
+        facts = TableName(name.namespace, name.table + names.FACTS)
         if self._tables.load(name) is None and self._tables.marked(facts):
             self._tables.drop(facts)  # its table was dropped: they tell of rows that are no longer there
         for one in (name, facts):
@@ -204,9 +205,9 @@ class _Rebuild:
         """Into a table that is dropped again, compared with the live one as it was at the beginning."""
         self._of_the_log(live)
         name = TableName(live.name.namespace, live.name.table + CHECK)
-        names = (name, TableName(name.namespace, name.table + SUFFIX))
+        both = (name, TableName(name.namespace, name.table + names.FACTS))
         parts = plan(self._store, self._config, live.name, upto=self._progress(live))
-        for one in names:
+        for one in both:
             if self._tables.load(one) is not None and not self._tables.marked(one):
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
@@ -218,7 +219,7 @@ class _Rebuild:
                 self._bring(part, name, letters=False)
             self._compare(live, self._loaded(name))
         finally:
-            for one in names:
+            for one in both:
                 self._tables.drop(one)
 
     def _in_place(self, live: Table) -> None:

@@ -3,7 +3,7 @@ into `care/{run}.json`, which `firn compact` and its like read."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,7 +23,9 @@ from firn.streams.care import Care
 from firn.streams.config import Config
 from firn.streams.names import TableName
 from firn_spark import session as sessions
-from firn_spark.care import compaction, expiry, orphans
+from firn_spark.care import orphans
+from firn_spark.care.compaction import compact
+from firn_spark.care.expiry import expire_all
 from firn_spark.care.health import measure
 from firn_spark.commit import print_line
 from firn_spark.driver.unfit import Unfit
@@ -86,39 +88,60 @@ class _Job:
         streams = sorted(feeding(self._config, str(name)))
         found = self._tables.load(name)
         if found is None or not streams or found.key() is None:
-            why = "no such table" if found is None else "no stream feeds it" if not streams else "not made by Firn"
+            why = (
+                "there is no such table" if found is None else "no stream feeds it" if not streams else "not Firn's own"
+            )
             yield {"table": str(name), "status": "failed", "error": f"{name} is left alone: {why}"}
             return
-        care = self._config.care_of(name)
-        known = health.read(self._store, streams[0]).get(str(name))
         facts = facts_beside(self._tables, found)
-        parts = [(found, known)] + ([(facts, None)] if facts is not None else [])
+        parts = [found] if facts is None else [found, facts]
+        care = self._config.care_of(name)
+        known = health.read(self._store, streams[0])
+        status = "dry run" if self._request.dry_run else "done"
         for kind in self._request.kinds:
-            for part, its in parts:
-                began = time.monotonic()
-                line = {"table": str(part.name), "kind": kind, "status": "dry run" if self._request.dry_run else "done"}
-                try:
-                    done = self._do(kind, part, streams[0], care, its)
-                    if part is found and not self._request.dry_run:
-                        known = noted(known, str(name), kind, int(done.get("bytes", 0)), datetime.now(UTC))
-                    yield line | {"seconds": round(time.monotonic() - began, 2)} | done
-                except (Unfit, LostRace) as why:
-                    yield line | {"status": "left", "why": str(why)}
-                except Exception as error:  # noqa: BLE001 (the edge: a table that fails doesn't keep the others)
-                    yield line | {"status": "failed", "error": failure_of(error).text}
+            line = {"table": str(name), "kind": kind, "status": status}
+            try:
+                for of, told in self._do(kind, parts, streams[0], care, known):
+                    yield line | {"table": of} | told
+                    if not self._request.dry_run:
+                        known[of] = noted(known.get(of), of, kind, int(told.get("bytes", 0)), datetime.now(UTC))
+            except (Unfit, LostRace, orphans.CannotTell) as why:
+                yield line | {"status": "left", "why": str(why)}
+            except Exception as error:  # noqa: BLE001 (the edge: a table that fails doesn't keep the others)
+                yield line | {"status": "failed", "error": failure_of(error).text}
         if not self._request.dry_run:
             now = datetime.now(UTC)
-            measured, _ = measure(self._spark, self._tables.look_again(found), care, now, known)
+            measured = [
+                measure(self._spark, self._tables.look_again(one), care, now, known.get(str(one.name)))[0]
+                for one in parts
+            ]
             for stream in streams:
-                health.write(self._store, stream, [measured])
+                health.write(self._store, stream, measured)
 
-    def _do(self, kind: Kind, table: Table, stream: str, care: Care, known: Health | None) -> dict[str, Any]:
-        now, dry = datetime.now(UTC), self._request.dry_run
-        table = self._tables.look_again(table)
-        if kind == "compact":
-            budget = _ANYTHING if self._request.all else budget_left(known, care, now)
-            return compaction.compact(self._spark, table, stream, care, budget=budget, now=now, dry_run=dry).line()
+    def _do(
+        self, kind: Kind, parts: Sequence[Table], stream: str, care: Care, known: Mapping[str, Health]
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """-> the table, or that of its facts, and what was done to it."""
+        dry = self._request.dry_run
+        began = time.monotonic()
+
+        def told(table: str, line: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+            return table, {"seconds": round(time.monotonic() - began, 2)} | dict(line)
+
+        now = datetime.now(UTC)
         if kind == "expire":
-            return expiry.expire(self._spark, table, care.expiry, now, dry_run=dry).line()
-        place = open_store(table.state.location)
-        return orphans.remove(self._spark, table, place, care.expiry.orphan_seconds, now, dry_run=dry).line()
+            for one in expire_all(
+                self._spark, self._store, self._tables.look_again(parts[0]), care.expiry, now, dry_run=dry
+            ):
+                yield told(one.table, one.line())
+            return
+        for part in parts:
+            table = self._tables.look_again(part)
+            if kind == "compact":
+                budget = _ANYTHING if self._request.all else budget_left(known.get(str(part.name)), care, now)
+                done = compact(self._spark, table, stream, care, budget=budget, dry_run=dry)
+                yield told(str(part.name), done.line())
+            else:
+                place = open_store(table.state.location)
+                removed = orphans.remove(self._spark, table, place, care.expiry.orphan_seconds, now, dry_run=dry)
+                yield told(str(part.name), removed.line() | {"freed_bytes": removed.bytes})

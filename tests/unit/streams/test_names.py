@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.streams.names import TableName, quoted, slug
+from firn.streams.names import TableName, owner, quoted, slug
 
 part = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1)
 
@@ -53,3 +53,10 @@ def test_different_names_never_share_a_place(one: str, other: str) -> None:
 
 def test_a_name_that_looks_like_a_hashed_one_does_not_take_its_place() -> None:
     assert slug(slug("Mixed Case")) != slug("Mixed Case")
+
+
+def test_the_table_of_a_tables_deletes_is_known_by_its_name() -> None:
+    assert [owner(one) for one in ("shop.orders", "shop.orders__deletes", "shop.orders__deletes_3_0a1b2c3d")] == (
+        ["shop.orders"] * 3
+    )
+    assert owner("shop.orders__deletes_all") == "shop.orders__deletes_all"

@@ -77,7 +77,7 @@ def _run(
             [(one["table"], one["status"], _told(one), one.get("seconds")) for one in done.lines],
         )
         for one in done.lines:
-            for path in one.get("listed", ()):
+            for path in one.get("sample", ()):
                 typer.echo(path)
         if done.freed:
             verb = "would free" if dry_run else "freed"

@@ -12,6 +12,7 @@ from firn.cli.stack import Stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.jobs import caring
 from firn.jobs.due import Kind
+from firn.jobs.prices import PRICES
 from firn.staging import layout
 from firn.staging.settings import Settings
 from firn.staging.store import get
@@ -21,7 +22,6 @@ Report = Callable[[str], None]
 
 _POLL_SECONDS: Final = 1.0
 _STARTS: Final = 3
-GB_MONTH: Final = 0.023  # USD
 
 
 class CareFailed(FirnError):
@@ -79,7 +79,7 @@ def care_for(
         raise CareFailed(f"job run {run} ended {state} without a result: {details or 'no details'}\n{tail}".rstrip())
     lines = json.loads(data)["lines"]
     freed = sum(int(line.get("freed_bytes", 0)) for line in lines)
-    return Done(run, lines, time.monotonic() - began, freed, freed / 1e9 * GB_MONTH)
+    return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * PRICES.of["STANDARD"].storage)
 
 
 def _start(stack: Stack, identifier: str, kind: Kind, names: Sequence[str], flags: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from firn.staging import health
 from firn.staging.settings import Settings
 from firn.staging.store import Store
 from firn.streams.config import Config
-from firn.streams.names import TableName
+from firn.streams.names import TableName, owner
 
 Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
 PREFIX: Final = "care-"
@@ -50,8 +50,9 @@ def run(
     """One round. Raises StorageUnavailable, TransientError, UnknownOutcome (the next round asks again, in the same slot
     with the same token)."""
     known = health.read_all(store, config.streams)
-    policies = {name: config.care_of(TableName.parse(name)) for name in known if feeding(config, name)}
-    found = tables_due(known, policies, tuple(kinds), now)
+    owners = {name: owner(name) for name in known}
+    policies = {name: config.care_of(TableName.parse(of)) for name, of in owners.items() if feeding(config, of)}
+    found = _with_facts(tables_due(known, policies, tuple(kinds), now))
     if not found:
         return Cared()
     if jobs is None:
@@ -70,6 +71,14 @@ def run(
     started = start(settings, jobs, identifier, wanted, mine)
     log.info("started a job to care for tables", extra={"run": started, "due": mine})
     return Cared(found, started)
+
+
+def _with_facts(due: Mapping[str, Mapping[Kind, str]]) -> dict[str, dict[Kind, str]]:
+    """What is due of the facts of a table is due of the table: a job cares for both."""
+    found: dict[str, dict[Kind, str]] = {}
+    for name, kinds in sorted(due.items()):
+        found.setdefault(owner(name), {}).update(kinds)
+    return found
 
 
 def feeding(config: Config, table: str) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from msgspec.structs import replace
 
+from firn.jobs import measured
 from firn.staging import layout
 from firn.staging.health import Health, age_seconds
 from firn.streams.care import Care
@@ -17,7 +18,6 @@ KINDS: Final[tuple[Kind, ...]] = ("compact", "expire", "orphans")
 PORTION: Final = 16
 # What was tried in vain is tried again so much later: something else holds it, such as a stream that has stopped.
 _PATIENCE: Final = timedelta(hours=6)
-_HOUR: Final = 3600.0
 # Orphans come of crashes and lost races: few, and never in a hurry.
 ORPHANS_EVERY: Final = timedelta(days=7)
 
@@ -31,8 +31,7 @@ def due(health: Health, care: Care, now: datetime) -> dict[Kind, str]:
 
 def budget_left(health: Health | None, care: Care, now: datetime) -> int:
     """Bytes that compaction may still write anew in this hour."""
-    spent = health.compacted_bytes if health and age_seconds(health.compacted_at, now) < _HOUR else 0
-    return max(0, care.compaction.budget_bytes - spent)
+    return measured.left(health, care.compaction, now)
 
 
 def noted(known: Health | None, table: str, kind: Kind, size: int, now: datetime) -> Health:
@@ -44,9 +43,7 @@ def noted(known: Health | None, table: str, kind: Kind, size: int, now: datetime
         return replace(before, expired_at=at)
     if kind == "orphans":
         return replace(before, orphans=0, orphan_bytes=0, orphans_at=at)
-    same_hour = age_seconds(before.compacted_at, now) < _HOUR
-    spent = before.compacted_bytes if same_hour else 0
-    return replace(before, compacted_at=before.compacted_at if same_hour else at, compacted_bytes=spent + size)
+    return measured.compacted(before, now, size)
 
 
 def _compact(health: Health, care: Care, now: datetime) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from firn.errors import EventError
 from firn.jobs.runs import PREFIX
 from firn.streams.config import StreamConfig, TableRule
-from firn.streams.names import slug
+from firn.streams.names import FACTS, slug
 
 LONGEST: Final = 2048
 # Of a stream; jobs/, state/ and health/ hold one object each.
@@ -75,7 +75,7 @@ def _places(rule: TableRule, depth: int) -> list[str]:
     if depth == 0 or "{" in namespace:
         return ["*"]
     # What a delete is remembered in, and what a rebuild in place makes of it (firn_spark/branch.py).
-    facts = f"{table}__deletes"
+    facts = f"{table}{FACTS}"
     if depth == 1 or slug(f"{facts}_9999_00000000") != f"{facts}_9999_00000000":  # a name that is no path as it is
         return [f"{slug(namespace)}/*"]
     return [f"{slug(namespace)}/{table}/*", f"{slug(namespace)}/{facts}*"]

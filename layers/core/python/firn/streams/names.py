@@ -3,6 +3,7 @@
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Final
 
 # What may stand in a path as it is. Lower case only: some file systems can't tell `Orders` from `orders`.
 _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,62}")
@@ -10,6 +11,17 @@ _PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,62}")
 _HASHED = re.compile(r".*-[0-9a-f]{10}")
 _NOT_SAFE = re.compile(r"[^a-z0-9_]+")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+FACTS: Final = "__deletes"
+"""What the table of a table's deletes is called after it; one that a rebuild in place made also bears its number."""
+_FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?")
+
+
+def owner(table: str) -> str:
+    """The table whose deletes `table` holds, by its name; itself if it is no such table."""
+    found = _FACTS.fullmatch(table)
+    return found["owner"] if found else table
 
 
 def quoted(identifier: str) -> str:
