@@ -18,11 +18,11 @@ CONFIG = """
 care: {expire: {at_least: 20, at_most: 20}}
 streams:
   shop:
-    commit: {fresh: 1s, linger: 2s}
+    commit: {fresh: 1s, linger: 8s}
     tables:
       app.t: {to: shop.t, key: [id]}
 """
-COMMITS = 6
+COMMITS = 5
 
 
 def post(stack: Stack, op: str, *ids: int) -> None:

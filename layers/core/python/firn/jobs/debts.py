@@ -52,7 +52,8 @@ def debts(health: Health, care: Care, now: datetime) -> list[Debt]:
 
 def report(health: Health, care: Care, now: datetime) -> dict[str, Any]:
     """What GET /v1/tables/{table}/health answers."""
-    found: dict[str, Any] = msgspec.to_builtins(health)
+    found: dict[str, Any] = msgspec.structs.asdict(health)
+    found["partitions"] = [msgspec.structs.asdict(one) for one in health.partitions]
     share = round(health.cold_bytes / health.bytes, 4) if health.bytes else 0.0
     return found | {
         "cold_share": share,
