@@ -111,7 +111,7 @@ class _Used:
     others: frozenset[str]
     content: int
 
-    def __contains__(self, path: str) -> bool:
+    def __contains__(self, path: object) -> bool:
         return path in self.rows or path in self.others
 
 

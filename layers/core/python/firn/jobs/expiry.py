@@ -196,8 +196,8 @@ class _Plan:
         for ref in refs:
             if ref.name != MAIN:
                 self._ref(ref)
-        for one in self._must_stay:
-            self._with_what_tells(one, "the newest cut names it")
+        for named in self._must_stay:
+            self._with_what_tells(named, "the newest cut names it")
         reached = {one.id for ref in refs for one in _reached(snapshots, ref)}
         for one in snapshots.all.values():
             if one.id not in reached and one.ms >= self._young:
