@@ -10,6 +10,38 @@ _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
 
 MUTANTS: Final = (
     Mutant(
+        "expiry ends the chain at a snapshot that does not tell the progress",
+        f"{_JOBS}/expiry.py",
+        """            if self._tells[one.id]:
+                return
+""",
+        """            if one:
+                return
+""",
+        ("tests/unit/jobs/test_expiry.py::test_a_merge_at_the_end_takes_the_commit_below_it_along",),
+    ),
+    Mutant(
+        "expiry takes what no cut has counted yet",
+        f"{_JOBS}/expiry.py",
+        "return any(epoch_of(stream, one.summary) > n for stream, n in self._counted.items())",
+        "return False",
+        ("tests/unit/jobs/test_expiry.py::test_what_no_cut_has_counted_yet_stays",),
+    ),
+    Mutant(
+        "staged objects go by their age alone",
+        f"{_JOBS}/sweeping.py",
+        "        if epoch.n > safe:\n",
+        "        if epoch.n > 10**9 > safe:\n",
+        ("tests/unit/jobs/test_sweeping.py::test_what_is_not_committed_stays_whatever_its_age",),
+    ),
+    Mutant(
+        "orphans go whatever their age",
+        f"{_JOBS}/orphans.py",
+        "if one.path not in used and one.modified < before and not _lies_in(one.path, folders):",
+        "if one.path not in used and not _lies_in(one.path, folders):",
+        ("tests/unit/jobs/test_orphans.py::test_only_old_files_that_nobody_uses_go",),
+    ),
+    Mutant(
         "a second run starts while one is at work",
         f"{_JOBS}/dispatch.py",
         "if run.active and _serves(",

@@ -6,24 +6,26 @@ have left without a snapshot is found later as orphans (care.orphans).
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from firn.jobs.counted import counted as counted_by_cuts
 from firn.jobs.expiry import LEAST, Plan, Snapshots, plan, read
-from firn.jobs.progress import EPOCH
+from firn.jobs.planning import AT, LOOKED, OP
+from firn.jobs.progress import CREATES, EPOCH
 from firn.staging.layout import instant
 from firn.staging.store import Store
 from firn.streams.care import FEWEST_SNAPSHOTS, Expiry
 from firn_spark import fence
 from firn_spark.care.forgetting import Forgotten, forget
-from firn_spark.evolve import Table, Tables
+from firn_spark.evolve import HELD_IDS, Table, Tables
 from firn_spark.java import java_class
-from firn_spark.memory import facts_beside
+from firn_spark.memory import KEEP, facts_beside
 
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 # Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
@@ -77,13 +79,15 @@ def expire_all(
     Raises what `expire` and `forgetting.forget` raise, and StorageUnavailable.
     """
     tables = Tables(spark)
+    facts = facts_beside(tables, table)
     if not _is_early(table, expiry, busy):
         streams = {name.removeprefix(EPOCH) for one in table.state.ancestry for name in one if name.startswith(EPOCH)}
         told = counted_by_cuts(store, table.name, sorted(streams))
-        yield expire(
-            spark, table, expiry, now, must_stay=told.snapshots, counted=told.epochs, busy=busy, dry_run=dry_run
-        )
-    facts = facts_beside(tables, table)
+        stay = told.snapshots
+        look = expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=True)
+        if facts is not None and look.plan.expired and (look.plan.worth or not busy):
+            stay |= looked_at(spark, table, facts, expiry, now)
+        yield expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=dry_run)
     if facts is None:
         return
     if not busy:
@@ -91,6 +95,29 @@ def expire_all(
         facts = tables.look_again(facts)
     if not _is_early(facts, expiry, busy):
         yield expire(spark, facts, expiry, now, busy=busy, dry_run=dry_run)
+
+
+def looked_at(spark: SparkSession, table: Table, facts: Table, expiry: Expiry, now: datetime) -> set[int]:
+    """The snapshots before the deletes that the facts know, the newest `expiry.at_most`: there are the rows that those
+    deletes removed (docs/adr/0011-memory.md).
+
+    A row that moves to another key, and whose event leaves values out, takes them from there if the halves of the move
+    come far apart. So none where no event has ever left values out. One Spark job.
+    """
+    leaves_out = table.state.properties.get(HELD_IDS) or any(CREATES in one for one in facts.state.ancestry)
+    if not leaves_out or LOOKED not in {field["name"] for field in facts.state.fields}:
+        return set()
+    since = (now - KEEP).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    found = (
+        spark.table(facts.sql)
+        .where(f"{OP} = 'd' AND {LOOKED} IS NOT NULL AND {AT} >= TIMESTAMP '{since} UTC'")
+        .groupBy(LOOKED)
+        .agg(f.max(AT).alias("at"))
+        .orderBy(f.desc("at"))
+        .limit(expiry.at_most)
+        .collect()
+    )
+    return {int(row[LOOKED]) for row in found}
 
 
 def expire(
@@ -151,7 +178,8 @@ def _let_go(spark: SparkSession, table: Table, snapshots: Snapshots, found: Plan
     update = table.java.expireSnapshots().cleanExpiredFiles(True)
     if found.plain:
         # By age: then Iceberg's clean-up reads the manifests with deleted files only, not all that are left. The ages
-        # are those of snapshots, not of this clock, so that it takes what the plan takes or less.
+        # are those of snapshots, not of this clock, so that it takes what the plan takes or less. (Where a tag comes
+        # later, and the other way is taken, the few files that the oldest snapshot had deleted are left as orphans.)
         update = update.expireOlderThan(min(snapshots.all[one].ms for one in found.kept)).retainLast(len(found.kept))
     else:
         update = update.expireOlderThan(0)  # nothing by its age but what a ref's own settings say

@@ -102,32 +102,46 @@ def _inside(table: Table, location: str, others: Iterable[str]) -> set[str]:
     return inside
 
 
-def _used(spark: SparkSession, table: Table, location: str) -> set[str]:
-    """All files that any snapshot or the metadata names, as far as they lie below the location, from there on."""
+@dataclass(frozen=True)
+class _Used:
+    """What the table names below its location, from there on: files of rows and of deletes, and all others. `content`:
+    how many of the former there are wherever they lie."""
+
+    rows: frozenset[str]
+    others: frozenset[str]
+    content: int
+
+    def __contains__(self, path: object) -> bool:
+        return path in self.rows or path in self.others
+
+
+def _used(spark: SparkSession, table: Table, location: str) -> _Used:
+    """All files that any snapshot or the metadata names."""
     util = java_class(spark, "org.apache.iceberg.ReachableFileUtil")
     named: set[str] = {str(util.versionHintLocation(table.java)), *map(str, util.statisticsFilesLocations(table.java))}
     named |= {str(table.java.operations().current().metadataFileLocation())}
-    for part, column in (
-        ("all_files", "file_path"),
-        ("all_manifests", "path"),
-        ("snapshots", "manifest_list"),
-        ("metadata_log_entries", "file"),
-    ):
+    for part, column in (("all_manifests", "path"), ("snapshots", "manifest_list"), ("metadata_log_entries", "file")):
         named.update(_column(spark, f"{table.files_sql}.{part}", column))
-    paths = (rules.below(location, rules.spelled(one)) for one in named)
-    return {path for path in paths if path is not None}
+    content = set(_column(spark, f"{table.files_sql}.all_files", "file_path"))
+    return _Used(_below(location, content), _below(location, named), len(content))
+
+
+def _below(location: str, paths: Iterable[str]) -> frozenset[str]:
+    found = (rules.below(location, rules.spelled(one)) for one in paths)
+    return frozenset(path for path in found if path is not None)
 
 
 def _column(spark: SparkSession, name: str, column: str) -> Iterator[str]:
-    for row in spark.table(name).select(column).where(f"{column} IS NOT NULL").distinct().toArrow()[column]:
-        yield str(row.as_py())
+    # Without distinct(), which would shuffle: a file stands in few manifests.
+    for path in spark.table(name).select(column).where(f"{column} IS NOT NULL").toArrow()[column]:
+        yield str(path.as_py())
 
 
-def _check(table: Table, location: str, used: Collection[str], listed: Collection[str]) -> None:
+def _check(table: Table, location: str, used: _Used, listed: Collection[str]) -> None:
     """Raises CannotTell where the listing and the metadata do not speak of the same files."""
     metadata = str(table.java.operations().current().metadataFileLocation())
     newest = rules.below(location, rules.spelled(metadata))
-    if not used or newest is None:
+    if newest is None or newest not in used:
         raise CannotTell(f"the metadata of {table.name} names no file below {table.state.location}: {metadata}")
     if newest not in listed:
         raise CannotTell(
@@ -135,8 +149,10 @@ def _check(table: Table, location: str, used: Collection[str], listed: Collectio
             "files in different ways, or the store is another one"
         )
     files = int(table.state.ancestry[0].get("total-data-files", 0)) if table.state.ancestry else 0
-    if files and not any(path in listed for path in used if path.endswith((".parquet", ".orc", ".avro"))):
-        raise CannotTell(f"{table.name} has {files} data files, and none that it uses is in {table.state.location}")
+    if used.content < files:
+        raise CannotTell(f"{table.name} has {files} data files, and its metadata tables name {used.content}")
+    if used.rows and used.rows.isdisjoint(listed):
+        raise CannotTell(f"none of the {len(used.rows)} files of {table.name} is listed in {table.state.location}")
 
 
 def _look_again(spark: SparkSession, tables: Tables, table: Table, location: str, found: Iterable[Stored]) -> None:
@@ -147,7 +163,7 @@ def _look_again(spark: SparkSession, tables: Tables, table: Table, location: str
         return
     again = _used(spark, table, location)
     taken = [one.path for one in found if one.path in again]
-    if not again or taken:
+    if taken or not again.others:
         raise CannotTell(
             f"{table.name} was changed meanwhile and uses {len(taken)} files that were older than that and in no "
             f"snapshot ({', '.join(taken[:3])}): raise care.expire.orphans_after above the longest job's time"

@@ -13,6 +13,7 @@ from firn.jobs import expiry as rules
 from firn.jobs.expiry import told
 from firn.staging import cuts
 from firn.staging.kept import find
+from firn.staging.store import paths
 from firn.streams.care import Expiry
 from firn.streams.names import TableName
 from firn_lake.keep import keep_cut
@@ -27,7 +28,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import files_of, unknown
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
-from tests.integration.spark.test_commit import config, event
+from tests.integration.spark.test_commit import GONE, config, event
 
 pytestmark = pytest.mark.spark
 
@@ -345,6 +346,28 @@ def test_what_was_rolled_back_meanwhile_is_not_carried_on(lake: Make, monkeypatc
     fence.carry(one.spark, table_of(one), says(one))
     assert table_of(one).state.sealed("spec") == "3"
     assert audited(one).differences == []
+
+
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("leaves_out", [True, False])
+def test_the_row_that_a_delete_removed_is_found_when_its_other_half_comes_late(lake: Make, leaves_out: bool) -> None:
+    """A changed key, of which the create comes after its delete, and after the log and most snapshots have gone."""
+    one = lake(config("key: [id]"))
+    one.land([event("c", 10, {"id": 1, "v": "much text"}), event("c", 11, {"id": 5, "v": "x"})])
+    if leaves_out:
+        one.land([event("u", 12, {"id": 5, "v": GONE})])
+    one.land([event("d", 50, None, before={"id": 1, "v": "much text"}, commit=49)])
+    for n in range(6):
+        one.land([event("c", 100 + n, {"id": 100 + n, "v": "y"})])
+    before = len(loaded(one).metadata.snapshots)
+    mine, *_ = expire_all(one.spark, one.store, table_of(one), FEW, soon())
+    assert isinstance(mine, Expired)
+    assert mine.kept == (4 if leaves_out else 3)
+    assert mine.snapshots == before - mine.kept
+    for path in paths(one.store, "staged")[:3]:
+        one.store.delete(path)  # what made the row is no longer in the log
+    one.land([event("c", 50, {"id": 2, "v": GONE}, commit=49)])
+    assert one.by_key("lake.t", "id")[2]["v"] == ("much text" if leaves_out else None)
 
 
 def test_old_facts_go_in_two_turns(lake: Make) -> None:

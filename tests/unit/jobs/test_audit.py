@@ -6,6 +6,7 @@ from datetime import timedelta
 import pytest
 
 from firn.jobs.audit import NOT_ROWS
+from firn.jobs.expiry import told
 from firn.staging import configs, layout, quarantine
 from firn.staging.ingest import accept
 from firn.staging.queue import Message, take
@@ -283,6 +284,21 @@ def test_an_older_table_without_counts_is_in_but_uncounted(stream: Stream, groun
     found = audited(stream, ground)
     assert found.differences == []
     assert (found.merged, found.uncounted) == (0, 1)
+
+
+@pytest.mark.parametrize("upto", [2, 4])
+def test_what_expiry_has_carried_on_is_counted_by_the_cuts(stream: Stream, ground: Ground, upto: int) -> None:
+    """A snapshot of nothing tells the progress of those that went (jobs/expiry.py)."""
+    for lsn in range(1, upto + 1):
+        stream.land(event("c", lsn, {"id": lsn, "v": "a"}), typed(lsn, "x"))
+    table = ground.catalog.tables[ORDERS]
+    newest = table.snapshots[table.current or 0]
+    gone = told([one.summary for one in sorted(table.snapshots.values(), key=lambda one: one.id)])
+    table.snapshots = {newest.id: type(newest)(newest.id, 10**6, gone, newest.rows)}
+    stream.land(event("c", 9, {"id": 9, "v": "a"}))
+    found = audited(stream, ground)
+    assert found.differences == []
+    assert (found.merged, found.dead, found.uncounted, found.difference) == (upto + 1, upto, 0, 0)
 
 
 def test_a_stream_configured_for_a_moved_staging_area_is_renumbered(ground: Ground) -> None:

@@ -136,7 +136,7 @@ class _Table:
 
     def _uncounted(self, version: Version, low: int, expected: int, *, first: bool) -> None:
         """A snapshot that tells of an epoch and counts nothing: expiry carried on what older ones told."""
-        counts = self._expired(version.epoch, expected) if first else {}
+        counts = self._expired(version.epoch, expected) if first and not self.history.whole else {}
         if counts.get("events", 0) != expected:
             self.found.uncounted += expected
             return

@@ -156,7 +156,8 @@ def plan(
 ) -> Plan:
     """What may go.
 
-    must_stay  ids of snapshots that stay whatever their age: those that the newest cut of each stream names
+    must_stay  ids of snapshots that stay whatever their age: those that the newest cut of each stream names, and those
+               that facts name
     counted    stream -> the last epoch whose changes a cut has counted (jobs/counted.py): younger snapshots of that
                stream are still to be counted, and stay
     """
@@ -196,8 +197,8 @@ class _Plan:
         for ref in refs:
             if ref.name != MAIN:
                 self._ref(ref)
-        for one in self._must_stay:
-            self._with_what_tells(one, "the newest cut names it")
+        for named in self._must_stay:
+            self._with_what_tells(named, "a cut or a fact names it")
         reached = {one.id for ref in refs for one in _reached(snapshots, ref)}
         for one in snapshots.all.values():
             if one.id not in reached and one.ms >= self._young:

@@ -4,7 +4,7 @@ A path is compared in one spelling, and otherwise as it is stored: `%` in it is 
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -34,7 +34,7 @@ def below(location: str, path: str) -> str | None:
 
 
 def orphans(
-    listed: Iterable[Stored], used: Collection[str], before: datetime, others: Collection[str] = ()
+    listed: Iterable[Stored], used: Container[str], before: datetime, others: Collection[str] = ()
 ) -> Iterator[Stored]:
     """The listed files that are not used and that were last written before an instant.
 
