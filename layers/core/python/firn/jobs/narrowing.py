@@ -18,7 +18,7 @@ from firn.streams.config import StreamConfig, TableRule
 from firn.streams.names import slug
 
 LONGEST: Final = 2048
-# Of a stream; jobs/ and state/ hold one object each.
+# Of a stream; jobs/, state/ and health/ hold one object each.
 _FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts")
 
 
@@ -55,7 +55,8 @@ def _ways(streams: Sequence[StreamConfig], log: str, lake: str) -> Iterable[list
     """From the narrowest to the widest."""
     common = [f"{log}/config/*", f"{log}/code/*"]
     each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
-    each += [f"{log}/state/{s.name}.json" for s in streams] + [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
+    each += [f"{log}/{folder}/{s.name}.json" for s in streams for folder in ("state", "health")]
+    each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
     for logs in (common + each, [f"{log}/*"]):
         for depth in (2, 1, 0):
             rules = [rule for s in streams for rule in s.tables if rule.to and not rule.ignore]
