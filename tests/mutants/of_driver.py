@@ -5,9 +5,36 @@ from typing import Final
 from tests.mutants.copy import Mutant
 
 _DRIVER: Final = "spark_emr/firn_spark/driver"
+_CARE: Final = "spark_emr/firn_spark/care"
 _TESTS: Final = "tests/integration/spark"
+_COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "a rewrite brings back what was deleted meanwhile",
+        f"{_CARE}/between.py",
+        "if not paths_in(objects, file.location()).keys().isdisjoint(paths):",
+        "if paths_in(objects, file.location()).keys() > set(paths):",
+        (f"{_COMPACTION_TESTS}::test_a_row_that_is_deleted_while_its_file_is_written_anew_stays_deleted",),
+    ),
+    Mutant(
+        "a rewrite takes away deletes of files that stay",
+        f"{_CARE}/sweeping.py",
+        "if live.isdisjoint(named[one]):",
+        "if not live.issuperset(named[one]):",
+        (f"{_COMPACTION_TESTS}::test_deletes_of_files_that_stay_stay_and_name_only_those",),
+    ),
+    Mutant(
+        "what a rewrite wrote is removed where its outcome is not known",
+        f"{_CARE}/compaction.py",
+        """        except LostRace:
+            for file in added:
+""",
+        """        except Exception:
+            for file in added:
+""",
+        (f"{_COMPACTION_TESTS}::test_a_rewrite_that_was_not_committed_leaves_the_table_as_it_was[unknown]",),
+    ),
     Mutant(
         "the driver finds rows that are deleted",
         f"{_DRIVER}/lookup.py",

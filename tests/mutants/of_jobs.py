@@ -49,6 +49,20 @@ MUTANTS: Final = (
         (f"{_DISPATCH_TESTS}::test_while_a_run_is_active_epochs_are_sealed_and_no_second_run_starts",),
     ),
     Mutant(
+        "deletes of a file that is there are taken for dangling",
+        f"{_JOBS}/debt.py",
+        "named = paths.get(delete.lowest)",
+        "named = paths.get(delete.path)",
+        ("tests/unit/jobs/test_debt.py::test_a_file_that_is_named_from_another_partition_still_needs_its_deletes",),
+    ),
+    Mutant(
+        "an hour's budget of compaction begins anew with each look",
+        f"{_JOBS}/measured.py",
+        "if spent(health, now):",
+        "if spent(health, now) and taken:",
+        ("tests/unit/jobs/test_measured.py::test_a_look_in_vain_does_not_begin_the_hour_anew",),
+    ),
+    Mutant(
         "a job ends without a last look",
         f"{_JOBS}/lingering.py",
         "return code or job.once_more()",
