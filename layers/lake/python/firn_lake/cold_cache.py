@@ -1,9 +1,9 @@
 """Cold files on this machine's disk, for the next read: S3 is paid once for bringing them out (`FIRN_COLD_CACHE=DIR`).
 
-Off unless asked for. A data file that S3 asks for by the byte is fetched whole at its first read, and read from the folder
-from then on. Iceberg writes no data file twice, so that a path says what is in it for ever. Files of the other
-classes cost nothing to read, and are not kept. Pays where the same cold files are read again; who reads one column of a wide table
-once is cheaper off without, for a fetch is of all of it.
+Off unless asked for. A data file whose reads S3 asks for by the byte is fetched whole at its first read, and read from
+the folder from then on. Iceberg writes no data file twice, so that a path says what is in it for ever. Files of other
+classes cost nothing to read, and are not kept. Pays where the same cold files are read again; who reads one column of
+a wide table once is cheaper off without, for a fetch is of all of it.
 """
 
 import contextlib
