@@ -150,6 +150,18 @@ def test_warm_brings_a_partition_back(ground: Ground) -> None:
     assert tiers.read(ground.store, "shop.events", "shop/events").cold.keys() == {ground.day(-1)}
 
 
+def test_warm_takes_tags_that_the_memory_lost(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30)
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    ground.store.delete("tier/shop/events.json")
+    assert warm(table, "all", ground.s3, ground.store).files == 1
+    ground.rules()
+    ground.endpoint.run_lifecycle(now)
+    assert ground.cold() == set()
+
+
 def test_objects_above_what_a_copy_takes_are_copied_in_parts(ground: Ground) -> None:
     key, data = "warehouse/large", bytes(range(256)) * 65_536  # 16 MB
     ground.s3.put_object(
