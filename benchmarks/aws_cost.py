@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.cost import PRICES, SMALLEST
+from firn.jobs.prices import PRICES as STORAGE
 
 DAYS = 30
 API_REQUEST = 3.50e-6  # API Gateway REST API, the first 333 million; a function URL costs nothing
 LAMBDA_REQUEST = 0.20e-6
 LAMBDA_GB_SECOND = 16.6667e-6  # x86
-S3_PUT = 5.0e-6  # PUT, POST, LIST
-S3_GET = 0.4e-6
-S3_GB_MONTH = 0.023  # Standard
+_S3 = STORAGE.of["STANDARD"]  # the table that `firn tier` decides by
+S3_PUT, S3_GET = _S3.transition / 1000, _S3.get / 1000  # PUT, POST, LIST; GET
+S3_GB_MONTH = _S3.storage
 LOGS_GB = 0.50  # taken in
 METRIC_MONTH, ALARM_MONTH = 0.30, 0.10
 

@@ -6,6 +6,7 @@ from tests.mutants.copy import Mutant
 
 _JOBS: Final = "layers/core/python/firn/jobs"
 _DISPATCH_TESTS: Final = "tests/unit/jobs/test_dispatch.py"
+_TIERING_TESTS: Final = "tests/unit/jobs/test_tiering.py"
 _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
 
 MUTANTS: Final = (
@@ -191,5 +192,47 @@ MUTANTS: Final = (
         ("tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
          "tests/unit/jobs/test_audit_differences.py"
          "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is"),
+    ),
+    Mutant(
+        "a partition whose rows are deleted lately is cold",
+        f"{_JOBS}/tiering.py",
+        "return [_EPOCH, *(one.written for one in self._newest)]",
+        "return [_EPOCH]",
+        (f"{_TIERING_TESTS}::test_rows_that_were_deleted_lately_keep_their_partition_hot",),
+    ),
+    Mutant(
+        "small files are moved too",
+        f"{_JOBS}/tiering.py",
+        "large = [file for file in files if file.size > SMALLEST_BYTES]",
+        "large = list(files)",
+        (f"{_TIERING_TESTS}::test_small_files_are_never_moved[131072-False]",),
+    ),
+    Mutant(
+        "what is touched on its way to a cold class goes on",
+        f"{_JOBS}/tiering.py",
+        "left if cold else (), () if cold else on_its_way",
+        "left if cold else (), ()",
+        (f"{_TIERING_TESTS}::test_what_has_its_tag_is_not_tagged_again_and_loses_it_when_it_is_touched",),
+    ),
+    Mutant(
+        "a partition of time that has not ended is as old as its file",
+        f"{_JOBS}/tiering.py",
+        "*(file.until for file in files if file.until), ",
+        "",
+        (f"{_TIERING_TESTS}::test_a_time_that_has_not_ended_long_ago_keeps_its_partition_hot",),
+    ),
+    Mutant(
+        "rules of others go with those of ours",
+        f"{_JOBS}/lifecycle.py",
+        "return [*others, *ours]",
+        "return [*ours]",
+        ("tests/unit/jobs/test_lifecycle.py::test_rules_of_others_stay_as_they_are_and_where_they_are",),
+    ),
+    Mutant(
+        "rules of another Firn in the bucket are taken for ours",
+        f"{_JOBS}/lifecycle.py",
+        'return str(rule.get("ID", "")).startswith(OWN) and any(prefix_of(rule).startswith(one) for one in prefixes)',
+        'return str(rule.get("ID", "")).startswith(OWN)',
+        ("tests/unit/jobs/test_lifecycle.py::test_another_firn_in_the_bucket_keeps_its_rules",),
     ),
 )  # fmt: skip

@@ -1,34 +1,19 @@
-"""Cold tiering on a real S3 endpoint: tags, lifecycle rules, a runner that does what they say, and back."""
+"""Cold tiering on a real S3 endpoint: tags, rules that move what is tagged, and back."""
 
-import hashlib
-import json
-import os
-import re
-import urllib.error
-import urllib.request
-import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from moto.s3.models import s3_backends
 from pyiceberg.catalog import Catalog
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
-from pyiceberg.table import Table
-from pyiceberg.transforms import DayTransform, IdentityTransform
-from pyiceberg.types import DateType, LongType, NestedField, StringType, TimestamptzType
+from pyiceberg.transforms import IdentityTransform
+from pyiceberg.types import DateType, NestedField, StringType
 
-from firn.cli.main import main
 from firn.jobs.tiering import TAG
-from firn.staging import configs, reads, tiers
-from firn.staging.store import Store, open_store, paths
+from firn.staging import reads, tiers
 from firn.streams import config as configuration
 from firn.streams.care import Tiering
 from firn_lake import tiering
@@ -37,111 +22,11 @@ from firn_lake.lifecycle import current_rules
 from firn_lake.live import NotOnS3
 from firn_lake.objects import to_standard
 from firn_lake.tier_round import apply_all, lines, tier_all
-from firn_lake.tiering import NoSuchPartition, Tiered, explain, tier, warm
-from firn_local.aws import ACCOUNT, AwsEndpoint
-from firn_local.stack import Options, Stack
+from firn_lake.tier_views import explain
+from firn_lake.tiering import NoSuchPartition, Tiered, tier, warm
+from tests.integration.stack.cold_ground import COLD_ROWS, CONFIG, LATER, POLICY, SCHEMA, Ground, count, texts
 
 pytestmark = pytest.mark.stack
-any_client: Any = boto3.session.Session().client
-
-POLICY = Tiering(cold_seconds=40 * 86_400, storage_class="GLACIER_IR")
-LATER = timedelta(days=60)
-SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=False),
-    NestedField(2, "at", TimestamptzType(), required=False),
-    NestedField(3, "text", StringType(), required=False),
-)
-BY_DAY = PartitionSpec(PartitionField(2, 1000, DayTransform(), "day"))
-COLD_ROWS = 6_000  # of texts that do not compress: more than 128 KB
-
-
-def texts(rows: int, seed: int) -> list[str]:
-    return [hashlib.sha256(f"{seed} {n}".encode()).hexdigest() for n in range(rows)]
-
-
-class Ground:
-    """A warehouse and a staging bucket of their own, and a table of three days in it."""
-
-    def __init__(self, endpoint: AwsEndpoint, folder: Path, name: str) -> None:
-        self.endpoint = endpoint
-        known = endpoint.credentials
-        self.s3 = any_client(
-            "s3", endpoint_url=endpoint.url, region_name="us-east-1",
-            aws_access_key_id=known["AWS_ACCESS_KEY_ID"], aws_secret_access_key=known["AWS_SECRET_ACCESS_KEY"],
-        )  # fmt: skip
-        self.lake, self.staged = f"lake-{name}", f"staging-{name}"
-        for bucket in (self.lake, self.staged):
-            self.s3.create_bucket(Bucket=bucket)
-        self.warehouse, self.staging = f"s3://{self.lake}/warehouse", f"s3://{self.staged}"
-        self.catalog: Catalog = open_catalog(f"sqlite:///{folder}/catalog.db", self.warehouse, known)
-        self.catalog.create_namespace("shop")
-        self.store: Store = open_store(self.staging)
-        self.today = datetime.now(UTC)
-
-    def table(self, name: str = "shop.events", spec: PartitionSpec = BY_DAY) -> Table:
-        return self.catalog.create_table(name, SCHEMA, partition_spec=spec)
-
-    def fill(self, table: Table, *days: int, rows: int = COLD_ROWS) -> None:
-        """A file of rows for each of the days (from today on), and a commit. PyIceberg alone writes no days."""
-        for day in days:
-            at = self.today + timedelta(days=day)
-            data = pa.table(
-                {"id": range(rows), "at": [at] * rows, "text": texts(rows, day)}, schema=table.schema().as_arrow()
-            )
-            path = f"{table.location()}/data/{self.day(day)}/{uuid.uuid4()}.parquet"
-            with table.io.new_output(path).create() as opened:
-                pq.write_table(data, opened)
-            table.add_files([path])
-
-    def classes(self, below: str) -> dict[str, str]:
-        """Storage class by key."""
-        listed = self.s3.list_objects_v2(Bucket=self.lake, Prefix=f"warehouse/shop/{below}").get("Contents", [])
-        return {one["Key"]: one["StorageClass"] for one in listed}
-
-    def cold(self, below: str = "") -> set[str]:
-        """The days (or names) of data files that are in a cold class."""
-        return {
-            key.split("/data/")[-1].partition("/")[0] for key, kind in self.classes(below).items() if kind != "STANDARD"
-        }
-
-    def day(self, day: int) -> str:
-        return f"day={self.today + timedelta(days=day):%Y-%m-%d}"
-
-    def rules(self) -> None:
-        found = configuration.parse(CONFIG)
-        apply_all(found, self.warehouse, self.staging, self.s3)
-
-    def tags(self, key: str) -> dict[str, str]:
-        return {tag["Key"]: tag["Value"] for tag in self.s3.get_object_tagging(Bucket=self.lake, Key=key)["TagSet"]}
-
-
-CONFIG = """
-care: {tier: {cold_after: 40d, class: GLACIER_IR}}
-streams:
-  shop: {tables: {public.events: {to: shop.events, key: [id]}}}
-"""
-
-
-@pytest.fixture(scope="module")
-def endpoint() -> Iterator[AwsEndpoint]:
-    started = AwsEndpoint()
-    started.start()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("AWS_PROFILE", raising=False)
-        patch.delenv("AWS_SESSION_TOKEN", raising=False)
-        for name, value in started.credentials.items():
-            patch.setenv(name, value)
-        yield started
-    started.stop()
-
-
-@pytest.fixture
-def ground(endpoint: AwsEndpoint, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")[:45].strip("-")
-    made = Ground(endpoint, tmp_path, name)
-    yield made
-    made.catalog.close()
-    made.s3.close()
 
 
 def test_cold_days_are_in_the_cold_class_after_sixty_days_and_everything_answers(ground: Ground) -> None:
@@ -167,7 +52,7 @@ def test_a_second_time_changes_nothing_and_asks_next_to_nothing(ground: Ground) 
     now = ground.today + LATER
     tier(table, POLICY, ground.s3, ground.store, now)
     ground.endpoint.run_lifecycle(now)
-    asked = _count(ground.s3)
+    asked = count(ground.s3)
     again = tier(table, POLICY, ground.s3, ground.store, now + timedelta(hours=1))
     assert (again.same, again.tagged, again.cold_files, asked) == (True, 0, 2, [])
     forced = tier(table, POLICY, ground.s3, ground.store, now, force=True)
@@ -184,7 +69,7 @@ def test_what_the_memory_lost_is_tagged_once_and_other_tags_stay(ground: Ground)
     tier(table, POLICY, ground.s3, ground.store, now)
     assert ground.tags(key) == {"team": "a b=c+d", TAG: "GLACIER_IR"}
     ground.store.delete("tier/shop/events.json")
-    asked = _count(ground.s3)
+    asked = count(ground.s3)
     assert tier(table, POLICY, ground.s3, ground.store, now).tagged == 1
     assert sorted(set(asked)) == ["GetObjectTagging", "ListObjectsV2"]
     warm(table, "all", ground.s3, ground.store)
@@ -263,6 +148,18 @@ def test_warm_brings_a_partition_back(ground: Ground) -> None:
     ground.endpoint.run_lifecycle(now)
     assert ground.cold() == {ground.day(-1)}, "the tag is gone with it"
     assert tiers.read(ground.store, "shop.events", "shop/events").cold.keys() == {ground.day(-1)}
+
+
+def test_warm_takes_tags_that_the_memory_lost(ground: Ground) -> None:
+    table = ground.table()
+    ground.fill(table, -30)
+    now = ground.today + LATER
+    tier(table, POLICY, ground.s3, ground.store, now)
+    ground.store.delete("tier/shop/events.json")
+    assert warm(table, "all", ground.s3, ground.store).files == 1
+    ground.rules()
+    ground.endpoint.run_lifecycle(now)
+    assert ground.cold() == set()
 
 
 def test_objects_above_what_a_copy_takes_are_copied_in_parts(ground: Ground) -> None:
@@ -362,7 +259,7 @@ def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground) -> None:
     assert [rule["ID"] for rule in after[3:]] == ["firn-cold-GLACIER_IR warehouse/"]
     answer = ground.s3.get_bucket_lifecycle_configuration(Bucket=ground.lake)
     assert answer["TransitionDefaultMinimumObjectSize"] == "varies_by_storage_class"
-    asked = _count(ground.s3)
+    asked = count(ground.s3)
     again = apply_all(config, ground.warehouse, ground.staging, ground.s3)
     assert [one.changed for one in again] == [(), ()]
     assert set(asked) == {"GetBucketLifecycleConfiguration"}
@@ -373,31 +270,6 @@ def test_rules_of_others_stay_and_ours_come_and_go(ground: Ground) -> None:
     off = CONFIG.replace("care: {tier: {cold_after: 40d, class: GLACIER_IR}}", "")
     apply_all(configuration.parse(off), ground.warehouse, ground.staging, ground.s3)
     assert current_rules(ground.s3, ground.lake) == theirs
-
-
-def test_staged_things_expire_and_the_log_stays(ground: Ground) -> None:
-    for key in (
-        "receipts/shop/a",
-        "dead/shop/b",
-        "staged/shop/c",
-        "epochs/shop/d",
-        "cuts/shop/e",
-        "config/f",
-        "reads/g",
-    ):
-        ground.s3.put_object(Bucket=ground.staged, Key=key, Body=b"x")
-    ground.rules()
-    gone = {
-        days: {
-            one.key
-            for one in ground.endpoint.run_lifecycle(ground.today + timedelta(days=days))
-            if one.bucket == ground.staged
-        }
-        for days in (13, 16, 60, 5_000)
-    }
-    assert gone == {13: set(), 16: {"receipts/shop/a"}, 60: {"reads/g"}, 5_000: {"dead/shop/b"}}
-    left = ground.s3.list_objects_v2(Bucket=ground.staged)["Contents"]
-    assert {one["Key"] for one in left} == {"staged/shop/c", "epochs/shop/d", "cuts/shop/e", "config/f"}
 
 
 def test_a_round_tiers_what_has_a_policy_and_opens_no_catalog_without_one(ground: Ground) -> None:
@@ -434,157 +306,3 @@ def test_a_table_that_fails_keeps_no_other(ground: Ground) -> None:
 def test_lines_are_for_a_log() -> None:
     line = Tiered("a.b", "STANDARD_IA", tagged=1, tagged_bytes=5).line()
     assert (line["table"], line["tagged"], line["tagged_bytes"]) == ("a.b", 1, 5)
-
-
-def _count(s3: Any) -> list[str]:
-    """The names of the calls from here on."""
-    found: list[str] = []
-    s3.meta.events.register("before-call.s3", lambda model, **_: found.append(model.name))
-    return found
-
-
-@pytest.fixture
-def stack(ground: Ground, tmp_path: Path) -> Path:
-    """The folder by which the firn command finds the ground; its table has a day of a hundred days ago."""
-    about = {
-        "pid": os.getpid(), "url": "http://localhost:1", "staging": ground.staging, "warehouse": ground.warehouse,
-        "catalog_uri": f"sqlite:///{tmp_path}/catalog.db", "env": ground.endpoint.credentials,
-    }  # fmt: skip
-    (tmp_path / "stack.json").write_text(json.dumps(about))
-    configs.publish(ground.store, CONFIG)
-    ground.fill(ground.table(), -100, 0)
-    keys = s3_backends[ACCOUNT]["aws"].get_bucket(ground.lake).keys
-    for key in [one for one in keys if "/data/" in one]:
-        keys[key].last_modified -= timedelta(days=100)
-    return tmp_path
-
-
-def run(folder: Path, *arguments: str) -> int:
-    return main(["tier", *arguments, "--dir", str(folder)])
-
-
-def test_the_command_explains_tags_and_warms(ground: Ground, stack: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(stack, "events", "--explain") == 0
-    told = capsys.readouterr()
-    assert f"{ground.day(-100)} " in told.out
-    assert "not touched for 9" in told.out
-    assert "list prices of us-east-1, 2026-11-22" in told.err
-    assert run(stack, "shop.events", "--dry-run") == 0
-    told = capsys.readouterr()
-    assert "1 file of" in told.out
-    assert "would be tagged for GLACIER_IR" in told.out
-    assert f"{ground.lake}: lifecycle rules would be changed: firn-cold-GLACIER_IR warehouse/" in told.out
-    assert current_rules(ground.s3, ground.lake) == []
-    assert run(stack, "shop.events", "--json") == 0
-    answer = json.loads(capsys.readouterr().out)
-    assert answer["tiered"]["tagged"] == 1
-    assert {one["bucket"]: len(one["changed"]) for one in answer["rules"]} == {ground.lake: 1, ground.staged: 6}
-    ground.endpoint.run_lifecycle(datetime.now(UTC))
-    assert ground.cold() == {ground.day(-100)}
-    assert run(stack, "shop.events", "--explain", "--json") == 0
-    assert json.loads(capsys.readouterr().out)[0]["classes"] == {"GLACIER_IR": 1}
-    assert run(stack, "shop.events", "--warm", ground.day(-100)) == 0
-    assert "shop.events: 1 file of" in capsys.readouterr().out
-    assert ground.cold() == set()
-
-
-def test_the_command_says_what_is_wrong(stack: Path, ground: Ground, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(stack, "shop.events", "--warm", "yesterday") == 1
-    assert f"it has {ground.day(-100)}, {ground.day(0)}, or write all" in capsys.readouterr().err
-    assert run(stack, "shop.events", "--warm", "all", "--explain") == 2
-    assert run(stack, "shop.nothing") == 1
-    assert "tables: shop.events" in capsys.readouterr().err
-    rule = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
-    ground.s3.put_bucket_lifecycle_configuration(Bucket=ground.lake, LifecycleConfiguration={"Rules": [rule]})
-    configs.publish(ground.store, CONFIG.replace("cold_after: 40d, ", ""))
-    assert run(stack, "shop.events") == 0
-    told = capsys.readouterr().err
-    assert "tiering is off" in told
-    assert f"bucket {ground.lake}: the lifecycle rule all removes objects below warehouse/" in told
-
-
-def test_the_stack_runs_lifecycle_rules_on_request(tmp_path: Path) -> None:
-    (tmp_path / "firn.yaml").write_text(CONFIG)
-    options = Options(tmp_path / "stack", s3=True, port=0, config=tmp_path / "firn.yaml", schedules=False)
-    with Stack(options, say=lambda _line: None) as stack:
-        s3 = any_client(
-            "s3", endpoint_url=stack.description["aws_endpoint"], region_name="us-east-1",
-            aws_access_key_id="test", aws_secret_access_key="test",
-        )  # fmt: skip
-        bucket = stack.description["warehouse"].split("/")[2]
-        s3.put_object(Bucket=bucket, Key="warehouse/a", Body=b"x" * 200_000, Tagging=f"{TAG}=GLACIER_IR")
-        url = stack.description["url"] + "/_firn/"
-        invoked = urllib.request.urlopen(urllib.request.Request(url + "invoke/tier", data=b"{}", method="POST"))
-        assert {"bucket": bucket, "rules": ["firn-cold-GLACIER_IR warehouse/"]} in json.loads(invoked.read())["rules"]
-        later = (datetime.now(UTC) + timedelta(days=60)).isoformat()
-        done = json.loads(
-            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now={later}", method="POST")).read()
-        )
-        mine = [one for one in done["objects"] if one["bucket"] == bucket]
-        assert [(one["key"], one["became"]) for one in mine] == [("warehouse/a", "GLACIER_IR")]
-        with pytest.raises(urllib.error.HTTPError, match="400"):
-            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now=soon", method="POST"))
-
-
-@pytest.mark.parametrize(
-    ("rules", "says"),
-    [
-        ([{"Days": 29, "StorageClass": "STANDARD_IA"}], "greater than or equal to 30"),
-        ([{"Days": 30, "StorageClass": "STANDARD_IA"}], None),
-        ([{"Days": 0, "StorageClass": "GLACIER_IR"}], None),
-    ],
-)
-def test_the_endpoint_refuses_what_s3_refuses(ground: Ground, rules: list[dict[str, Any]], says: str | None) -> None:
-    made = {"ID": "a", "Status": "Enabled", "Filter": {"Prefix": ""}, "Transitions": rules}
-
-    def put(*all_rules: dict[str, Any]) -> None:
-        ground.s3.put_bucket_lifecycle_configuration(
-            Bucket=ground.lake, LifecycleConfiguration={"Rules": list(all_rules)}
-        )
-
-    if says is None:
-        put(made)
-        assert current_rules(ground.s3, ground.lake) == [made]
-        with pytest.raises(ground.s3.exceptions.ClientError, match="must be unique"):
-            put(made, made)
-    else:
-        with pytest.raises(ground.s3.exceptions.ClientError, match=says):
-            put(made)
-        assert current_rules(ground.s3, ground.lake) == []
-
-
-def test_old_versions_go_by_the_time_since_they_are_old(ground: Ground) -> None:
-    ground.s3.put_bucket_versioning(Bucket=ground.lake, VersioningConfiguration={"Status": "Enabled"})
-    for body in (b"old", b"new"):
-        ground.s3.put_object(Bucket=ground.lake, Key="warehouse/a", Body=body)
-    rule = {
-        "ID": "a",
-        "Status": "Enabled",
-        "Filter": {"Prefix": ""},
-        "NoncurrentVersionExpiration": {"NoncurrentDays": 7},
-    }
-    ground.s3.put_bucket_lifecycle_configuration(Bucket=ground.lake, LifecycleConfiguration={"Rules": [rule]})
-
-    def versions(days: int) -> int:
-        ground.endpoint.run_lifecycle(ground.today + timedelta(days=days))
-        return len(ground.s3.list_object_versions(Bucket=ground.lake, Prefix="warehouse/a")["Versions"])
-
-    assert (versions(6), versions(9)) == (2, 1)
-    assert ground.s3.get_object(Bucket=ground.lake, Key="warehouse/a")["Body"].read() == b"new"
-
-
-def test_queries_are_recorded_where_the_policy_asks_for_it(
-    ground: Ground, stack: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = ["query", "SELECT count(*) AS n FROM shop.events", "--dir", str(stack)]
-    assert main(asked) == 0
-    assert paths(ground.store, "reads") == []
-    configs.publish(ground.store, CONFIG.replace("cold_after: 40d", "predictive: true"))
-    assert main(asked) == 0
-    (path,) = paths(ground.store, "reads")
-    assert path.startswith("reads/shop/events/")
-    found, _ = reads.settled(ground.store, "shop/events", "", datetime.now(UTC) + timedelta(hours=4))
-    assert [one.partitions for one in found] == [("*",)]
-    ground.s3.delete_object(Bucket=ground.staged, Key="config/current.json")
-    assert main(asked) == 0, "a read never fails for its record"
-    assert "12000" in capsys.readouterr().out

@@ -22,6 +22,8 @@ BUSY_TIMEOUT_SECONDS = 30
 READING = "firn_lake.object_io.ObjectIO"
 """The FileIO of a catalog that is only read: it needs no pyarrow."""
 
+CACHING = "firn_lake.cold_cache.ColdCacheIO"
+
 
 def open_catalog(
     catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
@@ -30,15 +32,15 @@ def open_catalog(
     for the one of another account), warehouse at `warehouse`.
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
-    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION. `read_only`: tables' metadata is read, and nothing else can be
-    done. Raises ConfigError for a URL that names no known kind.
+    AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
+    `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
+    known kind, or a number of bytes that is none.
     """
     environment = os.environ if env is None else env
     if "://" not in catalog_uri:
         raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db or glue://")
     properties = {"warehouse": warehouse, **storage_properties(environment)}
-    if read_only:
-        properties["py-io-impl"] = READING
+    properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
     if catalog_uri.startswith(GLUE):
         from pyiceberg.catalog.glue import GlueCatalog
 
@@ -65,6 +67,17 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
         properties["s3.force-virtual-addressing"] = "false"
         properties["s3.path-style-access"] = "true"
     return properties
+
+
+def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:
+    """The FileIO that keeps cold files, where a folder for them is named."""
+    if not env.get("FIRN_COLD_CACHE"):
+        return {}
+    most = env.get("FIRN_COLD_CACHE_BYTES", "")
+    if most and not (most.isascii() and most.isdigit()):
+        raise ConfigError(f"FIRN_COLD_CACHE_BYTES is {most!r}: write a number of bytes, such as 10000000000")
+    limit = {"firn.cold-cache-bytes": most} if most else {}
+    return {"py-io-impl": CACHING, "firn.cold-cache": env["FIRN_COLD_CACHE"]} | limit
 
 
 def _glue(catalog_uri: str, env: Mapping[str, str]) -> dict[str, str]:

@@ -70,7 +70,7 @@ def live(table: "Table", s3: Any) -> Live:
         partition = _path(spec, data, schema)
         known = stored.get(data.file_path)
         if data.content != DataFileContent.DATA:
-            deletes.append(_deletes(entry, partition, known))
+            deletes.append(deletes_of(entry, partition, known))
         elif known is None:
             missing += 1
         else:
@@ -99,7 +99,8 @@ def _stored(s3: Any, base: Place, paths: Sequence[str]) -> Mapping[str, Listed]:
     return found | {path: one for path, one in zip(outside, told, strict=True) if one is not None}
 
 
-def _deletes(entry: ManifestEntry, partition: str, known: Listed | None) -> LiveDeletes:
+def deletes_of(entry: ManifestEntry, partition: str, known: Listed | None) -> LiveDeletes:
+    """A delete file by its entry in a manifest. `known`: what the storage says of it."""
     data = entry.data_file
     first = (data.lower_bounds or {}).get(_FILE_PATH)
     last = (data.upper_bounds or {}).get(_FILE_PATH)

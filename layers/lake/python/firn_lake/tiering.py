@@ -5,14 +5,13 @@ metadata is read by every query, delete files are small and soon written anew. W
 the same way as before, for S3's price; `warm` takes it back.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.errors import TerminalError
-from firn.jobs.prices import SMALLEST_BYTES, economics, may_move
+from firn.jobs.prices import may_move
 from firn.jobs.tiering import TAG, Decision, LiveFile, Reads, decide
 from firn.staging import layout, reads, tiers
 from firn.staging.store import Store
@@ -41,8 +40,8 @@ class NoSuchPartition(TerminalError):
 @dataclass(frozen=True)
 class Tiered:
     """What was done to a table, or would be (`dry_run`). `on_their_way`: tagged and not moved yet; `refused`: objects
-    that could not be tagged (gone meanwhile, or with ten tags already); `same`: nothing had changed, nothing was done.
-    """
+    that could not be tagged (gone meanwhile, or with ten tags already); `missing`: live files that the storage does not
+    have; `same`: nothing had changed, nothing was done."""
 
     table: str
     kind: str
@@ -54,6 +53,7 @@ class Tiered:
     cold_files: int = 0
     cold_bytes: int = 0
     files: int = 0
+    missing: int = 0
     dry_run: bool = False
     same: bool = False
 
@@ -65,32 +65,8 @@ class Tiered:
         return told | {
             "tagged": self.tagged, "tagged_bytes": self.tagged_bytes, "released": self.released,
             "refused": self.refused, "on_their_way": self.on_their_way, "cold_files": self.cold_files,
-            "cold_bytes": self.cold_bytes, "files": self.files, "dry_run": self.dry_run,
+            "cold_bytes": self.cold_bytes, "files": self.files, "missing": self.missing, "dry_run": self.dry_run,
         }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class PartitionView:
-    """A partition as `firn tier --explain` shows it. Dollars a month; `classes`: files by class, `cold`: files that are
-    cold, `on_their_way`: of those, tagged or to be tagged; `next_read_days` None: nobody is expected, or nobody counts;
-    `break_even`: full reads a month at which nothing is saved, None: no number of them makes it dearer."""
-
-    partition: str
-    files: int
-    bytes: int
-    classes: Mapping[str, int] = field(default_factory=dict)
-    cold: int = 0
-    on_their_way: int = 0
-    touched: datetime | None = None
-    next_read_days: float | None = None
-    reads_a_month: float = 0.0
-    saving: float = 0.0
-    retrieval: float = 0.0
-    transition: float = 0.0
-    penalty: float = 0.0
-    break_even: float | None = None
-    decision: str = ""
-    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,25 +91,25 @@ def tier(
     Where nothing can have changed since the last time, one object is read and nothing else (`force`: looks all the
     same). Raises NotOnS3, TransientError, TerminalError, StorageUnavailable, UnknownOutcome.
     """
-    name = _name(table)
+    name = name_of(table)
     known = tiers.read(store, str(name), name.slug)
     if not force and not dry_run and _same(table, policy, known, now):
         counts = _counts(known.cold)
         return Tiered(str(name), policy.storage_class, 0, 0, 0, 0, len(known.tagged), *counts, same=True)
-    found, decisions, state = _look(table, policy, s3, store, known, now)
+    found, decisions, state = look(table, policy, s3, store, known, now)
     kind = policy.storage_class
     move = [file for one in decisions for file in one.move]
     cut = len(move) > MOST_AT_ONCE
     move = move[:MOST_AT_ONCE]
     release = [file for one in decisions for file in one.release]
     # Tags of a class that the policy no longer names: no rule may be left that moves them.
-    waiting, moving = _waiting(found, known), {file.path for file in move}
+    on_their_way, moving = waiting(found, known), {file.path for file in move}
     release += [
         file
         for file in found.files
-        if file.path in waiting and known.tagged[file.path] != kind and file.path not in moving
+        if file.path in on_their_way and known.tagged[file.path] != kind and file.path not in moving
     ]
-    tagged = {path: known.tagged[path] for path in waiting}
+    tagged = {path: known.tagged[path] for path in on_their_way}
     done = move
     if not dry_run:
         with told(f"tag the files of {name}"):
@@ -150,21 +126,8 @@ def tier(
         tiers.write(store, _with(state, tagged=tagged, cold=cold, **more), name.slug)
     return Tiered(
         str(name), kind, len(done), sum(file.size for file in done), len(release), len(move) - len(done), len(tagged),
-        *_counts(cold), len(found.files), dry_run=dry_run,
+        *_counts(cold), len(found.files), found.missing, dry_run=dry_run,
     )  # fmt: skip
-
-
-def explain(table: "Table", policy: Tiering, s3: Any, store: Store, now: datetime) -> list[PartitionView]:
-    """What would be done, and why: a row a partition, by its name. Changes nothing. Raises as `tier`."""
-    name = _name(table)
-    known = tiers.read(store, str(name), name.slug)
-    found, decisions, state = _look(table, policy, s3, store, known, now)
-    of: dict[str, list[Decision]] = {}
-    for one in decisions:
-        of.setdefault(one.partition, []).append(one)
-    waiting = _waiting(found, known)
-    counted = state.recorded_since is not None
-    return [_view(partition, ones, policy, waiting, counted) for partition, ones in sorted(of.items())]
 
 
 def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
@@ -173,14 +136,16 @@ def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
     `partition`: as `explain` names it; "all": the whole table. Files count as written now: the policy takes them again
     when they have been left alone for as long as it says. Raises NoSuchPartition, and as `tier`.
     """
-    name = _name(table)
+    name = name_of(table)
     with told(f"look at the files of {name}"):
         found = live(table, s3)
     mine = [file for file in found.files if partition in (ALL, file.partition or ALL)]
     if not mine:
         raise NoSuchPartition(f"{name} has no live files in {partition!r}; {_valid(found.files)}")
     known = tiers.read(store, str(name), name.slug)
-    wanted = [file for file in mine if file.kind != "STANDARD" or file.path in known.tagged]
+    # Without a memory of what is tagged all are asked.
+    unknown = not known.looked_at
+    wanted = [file for file in mine if unknown or file.kind != "STANDARD" or file.path in known.tagged]
     with told(f"copy files of {name}"):
         done = each(lambda file: _to_standard(s3, file), wanted)
     gone = {file.path for file in wanted}
@@ -192,11 +157,11 @@ def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
     return Warmed(str(name), partition, len(copied), sum(copied))
 
 
-def _look(
+def look(
     table: "Table", policy: Tiering, s3: Any, store: Store, known: TierState, now: datetime
 ) -> tuple[Live, list[Decision], TierState]:
     """-> the live files, what is decided of them, and what is known of the table then."""
-    name = _name(table)
+    name = name_of(table)
     with told(f"look at the files of {name}"):
         found = live(table, s3)
     summed, after, first = _sum_reads(known, store, name, now)
@@ -210,7 +175,7 @@ def _look(
         now,
         reads=summed,
         recorded_since=datetime.fromisoformat(since) if since else None,
-        tagged=frozenset(path for path in _waiting(found, known) if known.tagged[path] == policy.storage_class),
+        tagged=frozenset(path for path in waiting(found, known) if known.tagged[path] == policy.storage_class),
     )
     due = min((one.due for one in decisions if one.due is not None), default=None)
     snapshot = table.current_snapshot()
@@ -254,7 +219,7 @@ def _sum_reads(
     return summed, after, layout.instant(min(one.at for one in found)) if found else None
 
 
-def _waiting(found: Live, known: TierState) -> frozenset[str]:
+def waiting(found: Live, known: TierState) -> frozenset[str]:
     """Live files that have the tag of the class that they are still to go to."""
     return frozenset(
         file.path for file in found.files if file.path in known.tagged and may_move(file.kind, known.tagged[file.path])
@@ -272,41 +237,6 @@ def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> dict[str, tup
 
 def _counts(cold: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
     return sum(count for count, _ in cold.values()), sum(size for _, size in cold.values())
-
-
-def _view(
-    partition: str, decisions: Sequence[Decision], policy: Tiering, waiting: frozenset[str], counted: bool
-) -> PartitionView:
-    files = [file for one in decisions for file in one.files]
-    large = [file for file in files if file.size > SMALLEST_BYTES]
-    cold = [file for one in decisions if one.cold for file in one.files]
-    moving = {file.path for one in decisions for file in one.move} | {f.path for f in cold if f.path in waiting}
-    soonest = max(decisions, key=lambda one: one.forecast.reads_a_month)
-    ahead = soonest.forecast
-    money = economics(
-        len(large), sum(file.size for file in large), policy.storage_class,
-        next_access_days=ahead.next_days, reads_a_month=ahead.reads_a_month,
-    )  # fmt: skip
-    latest = max(decisions, key=lambda one: one.touched)
-    partly = f"{len(cold)} of {len(files)} files cold" if 0 < len(cold) < len(files) else None
-    return PartitionView(
-        partition or ALL,
-        len(files),
-        sum(file.size for file in files),
-        dict(Counter(file.kind for file in files)),
-        len(cold),
-        len(moving),
-        latest.touched,
-        ahead.next_days if counted else None,
-        ahead.reads_a_month if counted else 0.0,
-        money.saving,
-        money.retrieval,
-        money.transition,
-        money.penalty,
-        money.break_even,
-        partly or ("cold" if cold else "hot"),
-        latest.reason,
-    )
 
 
 def _tag(s3: Any, file: LiveFile, kind: str | None) -> bool:
@@ -338,5 +268,6 @@ def _with(state: TierState, **more: Any) -> TierState:
     return changed
 
 
-def _name(table: "Table") -> TableName:
+def name_of(table: "Table") -> TableName:
+    """The table's name as Firn writes it."""
     return TableName(".".join(table.name()[:-1]), table.name()[-1])

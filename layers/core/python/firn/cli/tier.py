@@ -12,7 +12,8 @@ from firn.cli.stack import find_stack
 if TYPE_CHECKING:
     from firn.streams.care import Tiering
     from firn_lake.lifecycle import Applied
-    from firn_lake.tiering import PartitionView, Tiered
+    from firn_lake.tier_views import PartitionView
+    from firn_lake.tiering import Tiered
 
 
 def command(
@@ -35,7 +36,7 @@ def command(
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
     from firn.staging.configs import CurrentConfig
     from firn.streams.names import TableName
-    from firn_lake import objects, tier_round, tiering
+    from firn_lake import objects, tier_round, tier_views, tiering
     from firn_lake.tables import find_table
 
     stack = find_stack(folder)
@@ -52,7 +53,7 @@ def command(
     config = CurrentConfig(store)()
     policy = config.care_of(TableName(".".join(found.name()[:-1]), found.name()[-1])).tiering
     if explain:
-        views = tiering.explain(found, policy, s3, store, now)
+        views = tier_views.explain(found, policy, s3, store, now)
         if as_json:
             print_json(views)
         else:
