@@ -11,8 +11,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from firn.errors import FirnError
 from firn.jobs import caring, rounds
 from firn.jobs.emr import EmrJobs
+from firn.jobs.sweeping import sweep
+from firn.staging.store import Store
 from firn.staging.wiring import staging
 
 logger = Logger(service="expire")
@@ -24,5 +27,18 @@ def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     settings, store, current, _ = staging()
     config = current()
     settings = rounds.placed(settings, config)
-    jobs = EmrJobs(settings) if settings.emr_application else None
-    return caring.line(caring.run(settings, store, config, jobs, ("expire", "orphans"), datetime.now(UTC), logger))
+    jobs, now = EmrJobs(settings) if settings.emr_application else None, datetime.now(UTC)
+    done = caring.line(caring.run(settings, store, config, jobs, ("expire", "orphans"), now, logger))
+    return done | {"swept": [_swept(store, stream, now) for stream in config.streams]}
+
+
+def _swept(store: Store, stream: str, now: datetime) -> dict[str, Any]:
+    """What became of a stream's staged objects; a stream's failure doesn't keep the others."""
+    try:
+        found = sweep(store, stream, now)
+    except FirnError as error:
+        logger.error("not swept", extra={"stream": stream, "reason": str(error)})
+        return {"stream": stream, "error": str(error)}
+    if found.batches:
+        logger.info("swept", extra=found.line())
+    return found.line()

@@ -22,7 +22,7 @@ import pytest
 from moto.s3.models import s3_backends
 
 from firn.jobs.runs import ENDED
-from firn.staging import attempts, configs, cuts, epochs, health, layout, quarantine, reads
+from firn.staging import attempts, configs, cuts, epochs, health, ingest, layout, quarantine, reads
 from firn.staging.health import Health
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import open_store
@@ -260,14 +260,27 @@ def care(ground: Ground) -> None:
     store = open_store(ground.about["staging"])
     assert ground.post("/v1/tables/shop.orders/health")[0] == 404
     now = layout.instant(datetime.now(UTC))
+    long_ago, at = datetime.now(UTC) - timedelta(days=20), "2026-03-01T00:00:00.000Z"
+    config = configs.load(store, configs.current_sha(store))
+    ingest.accept(store, config, "keyed", json.dumps(event(1)).encode(), now=long_ago)
+    found = epochs.candidates(store, "keyed", long_ago + timedelta(minutes=1), above=0)
+    assert epochs.seal(store, "keyed", found, now=long_ago, config=config.sha, nonce="n")
+    assert cuts.write(store, cuts.make("keyed", 1, at, {}))
+    quarantine.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "mend it", table="a.b", epoch=2, last=1))
     for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
-        assert ground.post(f"/_firn/invoke/{function}", {})[1]["run"] is None
+        first = ground.post(f"/_firn/invoke/{function}", {})[1]
+        assert (first["run"], _of_keyed(first)) == (None, {"compact": None, "expire": 2}[function]), first
         health.write(store, "shop", [Health("shop.orders", now, orphans_at=now, **debt)])
-        assert ground.post(f"/_firn/invoke/{function}", {})[1]["run"]
+        assert (done := ground.post(f"/_firn/invoke/{function}", {})[1])["run"], done
         health.write(store, "shop", [], gone=["shop.orders"])
         ground.wait_for_care()
     health.write(store, "shop", [Health("shop.orders", now)])
     assert ground.post("/v1/tables/shop.orders/health")[1]["due"] == {"orphans": "never looked for"}
+
+
+def _of_keyed(answer: dict[str, Any]) -> int | None:
+    """Staged objects of that stream that were swept; None if nothing was."""
+    return next((one["batches"] for one in answer.get("swept", ()) if one["stream"] == "keyed"), None)
 
 
 def tiers(ground: Ground) -> None:
