@@ -1,5 +1,6 @@
 """Fixtures of the tests about cold files."""
 
+import hashlib
 import json
 import os
 import re
@@ -30,7 +31,8 @@ def cold_endpoint() -> Iterator[AwsEndpoint]:
 
 @pytest.fixture
 def ground(cold_endpoint: AwsEndpoint, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Ground]:
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")[:45].strip("-")
+    plain = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")[:40].strip("-")
+    name = f"{plain}-{hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:6]}"
     made = Ground(cold_endpoint, tmp_path, name)
     yield made
     made.catalog.close()

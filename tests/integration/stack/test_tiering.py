@@ -162,21 +162,24 @@ def test_warm_takes_tags_that_the_memory_lost(ground: Ground) -> None:
     assert ground.cold() == set()
 
 
-def test_objects_above_what_a_copy_takes_are_copied_in_parts(ground: Ground) -> None:
+@pytest.mark.parametrize("most", [10_000_000, 20_000_000], ids=["in-parts", "at-once"])
+@pytest.mark.parametrize("kind", ["STANDARD_IA", "STANDARD"])
+def test_a_copy_back_keeps_all_that_an_object_carries(ground: Ground, most: int, kind: str) -> None:
     key, data = "warehouse/large", bytes(range(256)) * 65_536  # 16 MB
     ground.s3.put_object(
-        Bucket=ground.lake, Key=key, Body=data, StorageClass="STANDARD_IA", Tagging=f"{TAG}=STANDARD_IA&a=b",
-        Metadata={"kept": "yes"},
+        Bucket=ground.lake, Key=key, Body=data, StorageClass=kind, Tagging=f"{TAG}=STANDARD_IA&a=b",
+        Metadata={"kept": "yes"}, ContentType="application/vnd.apache.parquet",
     )  # fmt: skip
     where = tiering.place(f"s3://{ground.lake}/{key}")
     assert where is not None
-    assert to_standard(ground.s3, where, TAG, most=10_000_000, part=6_000_000) == len(data)
+    assert to_standard(ground.s3, where, TAG, most=most, part=6_000_000) == len(data)
     found = ground.s3.get_object(Bucket=ground.lake, Key=key)
     assert found["Body"].read() == data
-    assert found.get("StorageClass") is None
+    assert (found.get("StorageClass"), found["ContentType"]) == (None, "application/vnd.apache.parquet")
     assert {name.lower(): value for name, value in found["Metadata"].items()} == {"kept": "yes"}
     assert ground.tags(key) == {"a": "b"}
     assert ground.s3.list_multipart_uploads(Bucket=ground.lake).get("Uploads", []) == []
+    assert to_standard(ground.s3, where, TAG, most=most) is None, "it is where it should be"
 
 
 def test_explain_says_each_partition_and_why(ground: Ground) -> None:

@@ -18,6 +18,9 @@ COPY_BYTES: Final = 5 * 2**30
 """CopyObject takes no more (S3 API Reference): larger objects are copied in parts."""
 PART_BYTES: Final = 2**30
 MOST_TAGS: Final = 10
+_CARRIED: Final = (
+    "Metadata", "ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl",
+)  # fmt: skip
 _MISSING: Final = frozenset({"NoSuchKey", "404", "NotFound", "NoSuchVersion"})
 _PASSING: Final = frozenset({"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "503"})
 
@@ -165,9 +168,10 @@ def to_standard(s3: Any, where: Place, name: str, *, most: int = COPY_BYTES, par
         if int(head["ContentLength"]) > most:
             _copy_in_parts(s3, address, head, kept, part)
         else:
+            # S3 refuses a copy in place that changes neither class nor metadata: what is said anew counts as changed.
             s3.copy_object(
                 **address, CopySource=address, CopySourceIfMatch=head["ETag"], StorageClass="STANDARD",
-                TaggingDirective="REPLACE", Tagging=kept, MetadataDirective="COPY",
+                TaggingDirective="REPLACE", Tagging=kept, MetadataDirective="REPLACE", **_metadata(head),
             )  # fmt: skip
     except ClientError as error:
         if is_missing(error):
@@ -176,11 +180,13 @@ def to_standard(s3: Any, where: Place, name: str, *, most: int = COPY_BYTES, par
     return int(head["ContentLength"])
 
 
+def _metadata(head: Mapping[str, Any]) -> dict[str, Any]:
+    """What an object carries besides its bytes, as a put takes it."""
+    return {name: head[name] for name in _CARRIED if head.get(name)}
+
+
 def _copy_in_parts(s3: Any, address: dict[str, str], head: Mapping[str, Any], tags: str, part: int) -> None:
-    told = {
-        name: head[name] for name in ("ContentType", "Metadata", "CacheControl", "ContentEncoding") if head.get(name)
-    }
-    upload = s3.create_multipart_upload(**address, StorageClass="STANDARD", Tagging=tags, **told)["UploadId"]
+    upload = s3.create_multipart_upload(**address, StorageClass="STANDARD", Tagging=tags, **_metadata(head))["UploadId"]
     try:
         parts = [
             (number, f"bytes={begin}-{min(begin + part, int(head['ContentLength'])) - 1}")
