@@ -49,8 +49,13 @@ def told(store: FaultyStore, *, debt: bool, table: str = "shop.orders") -> None:
     health.write(store, "shop", [Health(table, now, orphans_at=now, **numbers)])
 
 
+def did(app: ModuleType) -> dict[str, Any]:
+    """What was done, but for the staged log."""
+    return {name: value for name, value in app.handler({}, None).items() if name != "swept"}
+
+
 def test_nothing_is_known_and_nothing_is_done(app: ModuleType, store: FaultyStore) -> None:
-    assert app.handler({}, None) == {"due": {}, "run": None, "left": None}
+    assert did(app) == {"due": {}, "run": None, "left": None}
     assert FakeJobs.started == []
 
 
@@ -60,7 +65,7 @@ def test_tables_that_are_well_cost_a_few_reads(app: ModuleType, store: FaultySto
     before = store.reads
     assert app.handler({}, None)["run"] is None
     assert FakeJobs.started == []
-    assert store.reads - before <= 3
+    assert store.reads - before <= 9, "the configuration, and of each stream its health, and how far it was swept"
 
 
 def test_debt_starts_one_job_for_what_is_due(app: ModuleType, store: FaultyStore, function: str) -> None:
@@ -91,5 +96,5 @@ def test_a_job_that_does_it_already_is_left_alone(app: ModuleType, store: Faulty
 
 def test_a_table_that_no_stream_feeds_any_more_is_nobodys(app: ModuleType, store: FaultyStore) -> None:
     told(store, debt=True, table="elsewhere.orders")
-    assert app.handler({}, None) == {"due": {}, "run": None, "left": None}
+    assert did(app) == {"due": {}, "run": None, "left": None}
     assert FakeJobs.started == []
