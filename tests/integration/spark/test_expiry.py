@@ -101,12 +101,12 @@ def test_what_nobody_needs_goes_and_nothing_else(
     one, twin = Lake(spark, tmp_path, config()), Lake(spark, tmp_path, config())
     kept_rows: list[str] = []
     stale: Table | None = None
-    for n in range(32):
+    for n in range(26):
         one.land(changes(n))
         if n == 9:
             keep_cut(one.catalog, one.store, "month-end", find(one.store, None, "spec"), one.now)
             kept_rows = rows(one)
-        if n == 30:
+        if n == 24:
             stale = table_of(twin)
     count = len(loaded(one).metadata.snapshots)
     before, was, history = rows(one), says(one), {n: rows(one, n) for n in newest(one, 8)}
@@ -137,17 +137,17 @@ def test_what_nobody_needs_goes_and_nothing_else(
         snapshot_in(table, gone)
     found = audited(one)
     assert (found.differences, found.difference, found.uncounted) == ([], 0, 0)
-    assert found.acked == sum(len(changes(n)) for n in range(32))
+    assert found.acked == sum(len(changes(n)) for n in range(26))
 
     # The next commit works, late changes are still late, and a job that looked before is refused.
-    assert one.commit(32) == 0
+    assert one.commit(26) == 0
     assert len(loaded(one).metadata.snapshots) == mine.kept
-    one.land([*changes(32), event("u", 105, {"id": 27, "v": "late"})])
-    assert epochs_of(loaded(one), "spec")[-1] == 33
-    assert values(one) == folded(33)
+    one.land([*changes(26), event("u", 105, {"id": 21, "v": "late"})])
+    assert epochs_of(loaded(one), "spec")[-1] == 27
+    assert values(one) == folded(27)
     assert stale is not None
     with pytest.raises(fence.LostRace):
-        append.apply(twin.spark, stale, twin.spark.table("firn.lake.t").limit(1), {"firn.epoch.spec": "32"}, "spec")
+        append.apply(twin.spark, stale, twin.spark.table("firn.lake.t").limit(1), {"firn.epoch.spec": "26"}, "spec")
     again = expire(one.spark, table_of(one), FEW, soon())
     assert again.snapshots <= 2
     whole(one)

@@ -37,7 +37,7 @@ def snapshot_at(table: "Table", as_of: str | int | datetime | None) -> int | Non
         if 0 <= number < _FIRST_SNAPSHOT_LIKE:
             return _at_time(table, datetime.fromtimestamp(number / 1000, UTC), text)
         raise NoSuchMoment(
-            f"{_name(table)} has no snapshot {text} (firn history {_name(table)} lists them); "
+            f"{_name(table)} has no snapshot {text}, or it has expired (firn history {_name(table)} lists them); "
             "a snapshot belongs to one table: to read several together, give a time"
         )
     try:
