@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from firn.jobs import debt
@@ -151,9 +152,14 @@ class _Work:
         table, read_at = self.table, _snapshot(self.table)
         paths = {file.path for file in group.files}
         tasks = list(deletes.tasks_of(table, paths))
-        with rows_of(self._spark, table, tasks) as rows:
-            ready = arranged(rows, table, self._policy, group.into)
-            added = write_rows(self._spark, table, ready, self._options(group))
+        try:
+            with rows_of(self._spark, table, tasks) as rows:
+                ready = arranged(rows, table, self._policy, group.into)
+                added = write_rows(self._spark, table, ready, self._options(group))
+        except AnalysisException:
+            # Spark looks at the table anew, and has found other columns than ours.
+            self._same_columns(self.tables.look_again(table), table)
+            raise
         try:
             self._land(read_at, paths, [task.file() for task in tasks], added)
         except LostRace:
@@ -163,6 +169,11 @@ class _Work:
         self.gone |= paths
         size = sum(int(file.fileSizeInBytes()) for file in added)
         return Compacted(groups=1, files=len(tasks), into=len(added), bytes=group.bytes, bytes_after=size)
+
+    def _same_columns(self, now: Table, before: Table) -> None:
+        """Raises LostRace if the columns have changed: values of one type would stand in another's column."""
+        if now.state.fields != before.state.fields:
+            raise LostRace(f"the columns of {now.name} changed while its files were written")
 
     def _options(self, group: Group) -> dict[str, str]:
         """As many files as tasks, in the group's own partition and spec: the rows are divided and sorted already."""
@@ -177,11 +188,10 @@ class _Work:
     def _land(self, read_at: int | None, paths: set[str], old: Sequence[Any], added: Sequence[Any]) -> None:
         """Puts the new files in the place of the old ones. Raises LostRace if rows of these were deleted since
         `read_at`, or they are gone: nothing was applied, and the new files are still there."""
-        fields = self.table.state.fields
+        before = self.table
         for left in reversed(range(_TRIES)):
             self.table = self.tables.look_again(self.table)
-            if self.table.state.fields != fields:
-                raise LostRace(f"the columns of {self.table.name} changed while its files were written")
+            self._same_columns(self.table, before)
             update = self.table.java.newRewrite()
             update.validateFromSnapshot(caught_up(self.table, read_at, paths))
             for file in old:

@@ -314,6 +314,30 @@ def test_a_commit_that_deletes_from_other_files_only_does_not_undo_a_rewrite(
     assert epochs_of(one.catalog.load_table(("lake", "t")), "spec") == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("written", [False, True], ids=["before", "after"])
+def test_columns_that_change_while_files_are_written_make_it_start_over(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    one = lake(config())
+    land(one, 5)
+    real = compaction.write_rows
+    added: list[str] = []
+
+    def write(spark: Any, table: Any, *rest: Any) -> list[Any]:
+        files = real(spark, table, *rest) if written else []
+        if not added:
+            added.append("more")
+            load(one).java.updateSchema().addColumn("more", table.java.schema().findType("v")).commit()
+        return files or real(spark, table, *rest)
+
+    monkeypatch.setattr(compaction, "write_rows", write)
+    before = id_and_v(one)
+    done = compact(one)
+    assert (done.lost, done.groups, done.left) == (1, 2, 0)
+    assert id_and_v(one) == before
+    assert {row["more"] for row in one.rows("lake.t")} == {None}
+
+
 def test_an_answer_that_got_lost_ends_the_work_and_loses_nothing(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before and after the rewrite's commit, its answer lost, or late: the rows are those of before."""
     one = lake(config())

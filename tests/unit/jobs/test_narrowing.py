@@ -45,6 +45,7 @@ SHOP = "{shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}"
         "staged/shop/2026/03/01/12/shop.0.parquet", "epochs/shop/00000000000000000001.json", "dead/shop/2026/x.parquet",
         "cuts/shop/1.json", "quarantine/shop/epochs/1.json", "attempts/shop/1-1-1.started", "state/shop.json",
         "jobs/firn-shop-1-2-1.closed", "config/abc.yaml", "config/current.json", "code/firn.zip",
+        "health/shop.json",
     ],
 )  # fmt: skip
 def test_a_job_may_touch_its_own_stream(key: str) -> None:
