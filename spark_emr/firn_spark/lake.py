@@ -30,6 +30,7 @@ from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
+from firn_spark.care.cold import fence
 from firn_spark.care.expiry import Expired, expire_all
 from firn_spark.care.turn import Turn
 from firn_spark.driver.compact import merge
@@ -183,10 +184,11 @@ class SparkLake:
             facts = facts_beside(self._tables, found)
             yield from self._expired(found, care, now)
             known = health.read(self._store, stream)
+            cold = fence(self._store, table, care)
             turns = []
             for one in (found, facts) if facts else (found,):
                 yield from self._merged(stream, one)
-                turns.append(Turn(self._spark, self._tables, stream, care, now))
+                turns.append(Turn(self._spark, self._tables, stream, care, now, cold))
                 yield from turns[-1].take(one, known.get(str(one.name)))
             health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
         except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)

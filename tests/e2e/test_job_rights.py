@@ -38,6 +38,8 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:GetObject on {log}/quarantine/*",
     "s3:PutObject on {log}/state/*",  # it opens a gate that was shut
     "s3:PutObject on {log}/rebuilds/*",  # firn rebuild
+    "s3:GetObject on {log}/tier/*",  # a table that has cold files
+    *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
     *(f"glue:DeleteTable on {{glue}}:{of}" for of in ("catalog", "database/*", "table/*")),  # firn rebuild
     # What is asked of a table or a database is asked of the catalog and of the table's database too.
     *(f"glue:{do} on {{glue}}:catalog" for do in ("GetDatabase", "CreateDatabase", *TABLE)),

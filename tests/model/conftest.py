@@ -7,6 +7,4 @@ from tests.faults.calls import in_order
 def _in_order() -> object:
     with pytest.MonkeyPatch.context() as patch:
         in_order(patch)
-        # Histories here are short: nothing would ever expire.
-        patch.setattr("firn.jobs.expiry.FEWEST_SNAPSHOTS", 1)
         yield

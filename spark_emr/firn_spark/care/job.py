@@ -24,6 +24,7 @@ from firn.streams.config import Config
 from firn.streams.names import TableName
 from firn_spark import session as sessions
 from firn_spark.care import orphans
+from firn_spark.care.cold import fence
 from firn_spark.care.compaction import compact
 from firn_spark.care.expiry import expire_all
 from firn_spark.care.health import measure
@@ -111,8 +112,9 @@ class _Job:
                 yield line | {"status": "failed", "error": failure_of(error).text}
         if not self._request.dry_run:
             now = datetime.now(UTC)
+            cold = fence(self._store, name, care)
             measured = [
-                measure(self._spark, self._tables.look_again(one), care, now, known.get(str(one.name)))[0]
+                measure(self._spark, self._tables.look_again(one), care, now, known.get(str(one.name)), cold)[0]
                 for one in parts
             ]
             for stream in streams:
@@ -135,11 +137,12 @@ class _Job:
             ):
                 yield told(one.table, one.line())
             return
+        cold = fence(self._store, parts[0].name, care)
         for part in parts:
             table = self._tables.look_again(part)
             if kind == "compact":
                 budget = _ANYTHING if self._request.all else budget_left(known.get(str(part.name)), care, now)
-                done = compact(self._spark, table, stream, care, budget=budget, dry_run=dry)
+                done = compact(self._spark, table, stream, care, budget=budget, cold=cold, dry_run=dry)
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)

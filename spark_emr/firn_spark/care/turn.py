@@ -16,6 +16,7 @@ from firn.staging.health import Health
 from firn.streams.care import Care
 from firn_spark.care.compaction import compact
 from firn_spark.care.health import measure, planned
+from firn_spark.care.listing import Cold
 from firn_spark.driver.compact import SMALL_BYTES
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Table, Tables
@@ -27,12 +28,15 @@ TURN_BYTES: Final = 64_000_000  # that one turn writes anew: the next changes wa
 class Turn:
     """One table's turn. `health`: how it is after it; None until it was looked at."""
 
-    def __init__(self, spark: SparkSession, tables: Tables, stream: str, care: Care, now: datetime) -> None:
+    def __init__(
+        self, spark: SparkSession, tables: Tables, stream: str, care: Care, now: datetime, cold: Cold | None = None
+    ) -> None:
         self._spark = spark
         self._tables = tables
         self._stream = stream
         self._care = care
         self._now = now
+        self._cold = cold
         self.health: Health | None = None
 
     def take(self, table: Table, known: Health | None) -> Iterator[dict[str, Any]]:
@@ -43,7 +47,7 @@ class Turn:
         """
         began = time.monotonic()
         table = self._tables.look_again(table)
-        self.health, found = measure(self._spark, table, self._care, self._now, known)
+        self.health, found = measure(self._spark, table, self._care, self._now, known, self._cold)
         budget = min(TURN_BYTES, measured.left(known, self._care.compaction, self._now))
         # A group that is larger than the budget must not hide the ones that would fit.
         if not any(

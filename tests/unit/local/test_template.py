@@ -121,12 +121,13 @@ def own() -> Template:
 
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     functions = {function.name: function for function in own().functions}
-    assert set(functions) == {"ingest_http", "ingest_queue", "dispatch", "job_events", "tier"}
+    assert set(functions) == {*("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier")}
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
         ("GET", "/v1/streams"),
         ("GET", "/v1/batches/{id}"),
         ("GET", "/v1/health"),
+        ("GET", "/v1/tables/{table}/health"),
     }
     (source,) = functions["ingest_queue"].queues
     assert source.report_failures
@@ -152,7 +153,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/"}
+    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/", "care/"}
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.
     assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]

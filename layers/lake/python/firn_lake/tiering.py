@@ -123,7 +123,9 @@ def tier(
     if not dry_run:
         # What is left over the next run finds, however soon it comes.
         more = {"snapshot": None} if cut else {}
-        tiers.write(store, _with(state, tagged=tagged, cold=cold, **more), name.slug)
+        tiers.write(
+            store, _with(state, tagged=tagged, cold=cold, cold_paths=_paths(found.files, tagged), **more), name.slug
+        )
     return Tiered(
         str(name), kind, len(done), sum(file.size for file in done), len(release), len(move) - len(done), len(tagged),
         *_counts(cold), len(found.files), found.missing, dry_run=dry_run,
@@ -152,7 +154,8 @@ def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
     tagged = {path: kind for path, kind in known.tagged.items() if path not in gone}
     left = [file for file in found.files if file.path not in gone]
     # Looked at by nobody since: the next run sees the files as they are now.
-    tiers.write(store, _with(known, tagged=tagged, cold=_cold(left, tagged), snapshot=None), name.slug)
+    cold, paths = _cold(left, tagged), _paths(left, tagged)
+    tiers.write(store, _with(known, tagged=tagged, cold=cold, cold_paths=paths, snapshot=None), name.slug)
     copied = [size for size in done if size is not None]
     return Warmed(str(name), partition, len(copied), sum(copied))
 
@@ -229,10 +232,19 @@ def waiting(found: Live, known: TierState) -> frozenset[str]:
 def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     for file in files:
-        if file.kind != "STANDARD" or file.path in tagged:
+        if _is_there(file, tagged):
             count, size = found.get(file.partition, (0, 0))
             found[file.partition] = (count + 1, size + file.size)
     return found
+
+
+def _paths(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(file.path for file in files if _is_there(file, tagged)))[: tiers.MOST_PATHS]
+
+
+def _is_there(file: LiveFile, tagged: Mapping[str, str]) -> bool:
+    """Whether it is in a cold class or on its way there."""
+    return file.kind != "STANDARD" or file.path in tagged
 
 
 def _counts(cold: Mapping[str, tuple[int, int]]) -> tuple[int, int]:

@@ -53,7 +53,7 @@ def _document(buckets: Sequence[str], resources: Sequence[str]) -> str:
 
 def _ways(streams: Sequence[StreamConfig], log: str, lake: str) -> Iterable[list[str]]:
     """From the narrowest to the widest."""
-    common = [f"{log}/config/*", f"{log}/code/*"]
+    common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
     each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
     each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")]
     each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]

@@ -15,6 +15,9 @@ from firn.staging.store import Store, get, put
 _log: Final = logging.getLogger(__name__)
 
 
+MOST_PATHS: Final = 20_000
+
+
 class TierState(msgspec.Struct, frozen=True, omit_defaults=True):
     """A table as tiering left it (times: RFC 3339, UTC, milliseconds).
 
@@ -23,6 +26,7 @@ class TierState(msgspec.Struct, frozen=True, omit_defaults=True):
     due               when age alone makes something cold that is not, as it was then; None: never
     tagged            path -> class, of files that have their tag and are not in that class yet
     cold              partition -> (files, bytes) in a cold class or on their way there
+    cold_paths        of those files, up to MOST_PATHS: compaction leaves them where they are
     reads             partition -> (weight, when): jobs/tiering.py, Reads
     reads_after       the last record of reads that is in there
     recorded_since    since when reads are counted; None: none was seen
@@ -36,6 +40,7 @@ class TierState(msgspec.Struct, frozen=True, omit_defaults=True):
     due: str | None = None
     tagged: dict[str, str] = {}
     cold: dict[str, tuple[int, int]] = {}
+    cold_paths: tuple[str, ...] = ()
     reads: dict[str, tuple[float, str]] = {}
     reads_after: str = ""
     recorded_since: str | None = None
