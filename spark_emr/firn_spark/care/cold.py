@@ -1,4 +1,4 @@
-"""The cold fence: which files compaction leaves where they are, unless many of their rows are deleted (jobs/debt.py)."""
+"""The cold fence: which files compaction leaves alone, unless many of their rows are deleted (jobs/debt.py)."""
 
 from collections.abc import Collection
 
