@@ -15,6 +15,7 @@ from firn.jobs.caring import feeding
 from firn.jobs.commit import Log
 from firn.jobs.due import Kind, budget_left, noted
 from firn.jobs.failures import failure
+from firn.jobs.measured import spent
 from firn.staging import configs, health, layout
 from firn.staging.batch import FORMAT
 from firn.staging.health import Health
@@ -142,7 +143,8 @@ class _Job:
             table = self._tables.look_again(part)
             if kind == "compact":
                 budget = _ANYTHING if self._request.all else budget_left(known.get(str(part.name)), care, now)
-                done = compact(self._spark, table, stream, care, budget=budget, cold=cold, dry_run=dry)
+                fresh = self._request.all or not spent(known.get(str(part.name)), now)
+                done = compact(self._spark, table, stream, care, budget=budget, cold=cold, dry_run=dry, fresh=fresh)
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)

@@ -66,7 +66,8 @@ def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
     done), fence.CommitUnknown, StorageUnavailable, UnknownOutcome.
     """
     snapshot = table.head()
-    if snapshot is None or table.branch is not None or table.state.properties.get("format-version", "2") != "2":
+    version = int(table.java.operations().current().formatVersion())
+    if snapshot is None or table.branch is not None or version != 2:
         return None
     io, specs = table.java.io(), table.java.specs()
     gone = _delete_files(spark, snapshot, io, specs)
