@@ -11,6 +11,7 @@ rounds of the schedules.
 
 import argparse
 import json
+import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +20,10 @@ from typing import Any
 
 from benchmarks import firn_case, spark
 from benchmarks.spark import TABLE, Lake
+from firn.jobs import caring, due
 from firn.jobs import commit as job
-from firn.jobs import due
 from firn.jobs.progress import TableState
-from firn.staging import configs, health
+from firn.staging import configs
 from firn.staging.store import open_store
 from firn.streams.names import TableName
 
@@ -45,9 +46,11 @@ def main() -> None:
     given.base, given.events = given.base.absolute(), given.events.absolute()
     session = spark.start()
     staged = firn_case.stage_files(given.events, given.epochs)
-    lake = spark.restored(
-        session, firn_case.base(session, given.rows, given.base), spark.CACHE / "runs" / f"care-{given.who}"
-    )
+    # Expiry and old metadata take files of the base table away: each run has one of its own.
+    name = f"care-{given.who}"
+    shutil.rmtree(spark.CACHE / "tables" / name, ignore_errors=True)
+    base = firn_case.base(session, given.rows, given.base, name)
+    lake = spark.restored(session, base, spark.CACHE / "runs" / name)
     staging = firn_case.link_staging(staged, lake)
     if given.who == "none":
         job.is_due = _never  # type: ignore[attr-defined]
@@ -85,9 +88,7 @@ def a_round(lake: Lake, staging: str) -> None:
 
     store = open_store(staging)
     config = configs.load(store, configs.current_sha(store))
-    known = health.read_all(store, config.streams)
-    policies = {name: config.care_of(TableName.parse(name)) for name in known}
-    found = due.tables_due(known, policies, due.KINDS, datetime.now(UTC))
+    found = caring.what_is_due(store, config, due.KINDS, datetime.now(UTC))
     for table, kinds in found.items():
         request = care.Request("round", tuple(kinds), (TableName.parse(table),))
         lines: list[dict[str, Any]] = []

@@ -74,9 +74,9 @@ def stage_files(events: Path, parts: int) -> Path:
     return stage(f"{events.name}-{parts}", bodies())
 
 
-def base(spark: SparkSession, rows: int, source: Path) -> Path:
+def base(spark: SparkSession, rows: int, source: Path, name: str | None = None) -> Path:
     """A base lake with the rows of the Parquet files in `source`, as a bulk load would write them: the job's own table,
-    and with each row the order of a snapshot read."""
+    and with each row the order of a snapshot read. `name`: of one that a run may take files away from."""
 
     def load(lake: Lake) -> None:
         columns = [
@@ -99,7 +99,7 @@ def base(spark: SparkSession, rows: int, source: Path) -> Path:
         )
         loaded.writeTo(f"firn.{TABLE}").append()
 
-    return base_lake(spark, f"firn-{rows}", load)
+    return base_lake(spark, name or f"firn-{rows}", load)
 
 
 def link_staging(staged: Path, lake: Lake) -> str:

@@ -49,10 +49,7 @@ def run(
 ) -> Cared:
     """One round. Raises StorageUnavailable, TransientError, UnknownOutcome (the next round asks again, in the same slot
     with the same token)."""
-    known = health.read_all(store, config.streams)
-    owners = {name: owner(name) for name in known}
-    policies = {name: config.care_of(TableName.parse(of)) for name, of in owners.items() if feeding(config, of)}
-    found = _with_facts(tables_due(known, policies, tuple(kinds), now))
+    found = what_is_due(store, config, kinds, now)
     if not found:
         return Cared()
     if jobs is None:
@@ -79,6 +76,14 @@ def _with_facts(due: Mapping[str, Mapping[Kind, str]]) -> dict[str, dict[Kind, s
     for name, kinds in sorted(due.items()):
         found.setdefault(owner(name), {}).update(kinds)
     return found
+
+
+def what_is_due(store: Store, config: Config, kinds: Sequence[Kind], now: datetime) -> dict[str, dict[Kind, str]]:
+    """Table -> what of `kinds` is due of it or of its facts, with the reason. Raises StorageUnavailable."""
+    known = health.read_all(store, config.streams)
+    owners = {name: owner(name) for name in known}
+    policies = {name: config.care_of(TableName.parse(of)) for name, of in owners.items() if feeding(config, of)}
+    return _with_facts(tables_due(known, policies, tuple(kinds), now))
 
 
 def feeding(config: Config, table: str) -> set[str]:
