@@ -11,9 +11,9 @@ from firn_lake.rows import Rows
 from firn_lake.versions import version_of
 
 
-def rows_of(table: Table, snapshot: Snapshot | None, schema: Schema | None = None) -> Counter[str]:
+def rows_of(table: Table | None, snapshot: Snapshot | None, schema: Schema | None = None) -> Counter[str]:
     """The rows at a snapshot (None: of the empty table), without `_firn_…`, as `schema` has them: how often each is."""
-    if snapshot is None:
+    if table is None or snapshot is None:
         return Counter()
     version = version_of(table, snapshot, schema)
     return Counter(map(repr, Rows(version, version.select(None, metadata=False)).pylist()))

@@ -5,7 +5,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyiceberg.schema import Schema
+from pyiceberg.exceptions import ResolveError
+from pyiceberg.schema import Schema, promote
+from pyiceberg.types import IcebergType
 
 from firn.errors import TerminalError
 from firn_lake.arrow_types import arrow_schema
@@ -78,7 +80,7 @@ class Changes(Batches):
         self._before = before
         self._after = after
         self._size = batch_size
-        self._rows = self._columns(columns, metadata)
+        self._rows = _holding_both(self._columns(columns, metadata), before, after)
         self._line = line(after.source.metadata, before, after.snapshot)
         if steps and self._line is None:
             raise NotOneLine(
@@ -161,6 +163,30 @@ class Changes(Batches):
         source = Source(then.io, then.metadata, then.table, snapshot.snapshot_id if snapshot else None)
         for part in parts:
             yield from read_file(source, part.file, self._rows, part.gone, part.only)
+
+
+def _holding_both(schema: Schema, before: "Snapshot | None", after: Version) -> Schema:
+    """The schema with types that the rows of both snapshots fit: backwards, a widened column stays wide."""
+    by_id = {one.schema_id: one for one in after.source.metadata.schemas}
+    earlier = by_id.get(before.schema_id) if before is not None and before.schema_id is not None else None
+    if earlier is None:
+        return schema
+    types = {field.field_id: field.field_type for field in earlier.fields}
+    return Schema(
+        *(
+            field.model_copy(update={"field_type": _wider(field.field_type, types.get(field.field_id))})
+            for field in schema.fields
+        )
+    )
+
+
+def _wider(kind: IcebergType, other: IcebergType | None) -> IcebergType:
+    if other is None or other == kind:
+        return kind
+    try:
+        return promote(kind, other)
+    except ResolveError:
+        return kind
 
 
 def key_of(metadata: "TableMetadata") -> tuple[str, ...]:

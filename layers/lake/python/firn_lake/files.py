@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.io import FileIO
     from pyiceberg.table.metadata import TableMetadata
 
-_AT_ONCE: Final = 16 * 1024 * 1024  # bytes that are decoded at once
+_AT_ONCE: Final = 8 * 1024 * 1024  # bytes that are decoded at once
 _LEAST_ROWS, _MOST_ROWS = 1_000, 65_536
 _LARGE_GROUP: Final = 64 * 1024 * 1024  # of a row group: from here on its columns are read in parts
 _PART: Final = 4 * 1024 * 1024
@@ -66,8 +66,9 @@ def _rows(
 ) -> Iterator[pa.RecordBatch]:
     about = pq.read_metadata(opened)
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
-    largest = max((_stored_bytes(group) for group in groups), default=0)
-    parquet = pq.ParquetFile(opened, metadata=about, buffer_size=_PART if largest > _LARGE_GROUP else 0)
+    large = max((_stored_bytes(group) for group in groups), default=0) > _LARGE_GROUP
+    # A row group is fetched as a whole, which is fewest requests, unless it is large.
+    parquet = pq.ParquetFile(opened, metadata=about, buffer_size=_PART if large else 0, pre_buffer=not large)
     to_schema = _Projection(source, file, parquet.schema_arrow, schema)
     end = 0
     for number, group in enumerate(groups):

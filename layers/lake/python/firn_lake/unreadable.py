@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import pyarrow as pa
+from pyiceberg.exceptions import ResolveError
 
 from firn.errors import StorageUnavailable, TerminalError
 
@@ -35,7 +36,7 @@ def reading(path: str, table: str, snapshot: int | None) -> Iterator[None]:
             f"{where} is missing: something else than Firn removed it. Other snapshots may not need it "
             f"(firn history {table}); firn rebuild {table} makes the table anew from the staged log"
         ) from error
-    except (OSError, pa.ArrowException, EOFError) as error:
+    except (OSError, pa.ArrowException, EOFError, ResolveError) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         if isinstance(error, ConnectionError | TimeoutError) or _AWAY.search(said):
             raise StorageUnavailable(f"{where} could not be fetched, try again: {said}") from error
