@@ -65,4 +65,4 @@ def run(folder: Path, what: str) -> tuple[object, int]:
 def test_a_file_of_100_mb_is_read_in_much_less(big: Table, tmp_path: Path, what: str, expected: object) -> None:
     found, most = run(tmp_path, what)
     assert found == expected
-    assert most < 40 * _MB, f"{most / _MB:.0f} MB"
+    assert most < 60 * _MB, f"{most / _MB:.0f} MB"
