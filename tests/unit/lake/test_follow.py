@@ -5,6 +5,7 @@ import random
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
@@ -193,11 +194,7 @@ def test_what_was_only_written_anew_lies_in_no_step_with_changes() -> None:
 def test_a_chain_that_is_broken_is_none() -> None:
     chain: Any = {number: Made(number) for number in (1, 3, 4)}
 
-    class Metadata:
-        def snapshot_by_id(self, number: int) -> Any:
-            return chain.get(number)
-
-    metadata: Any = Metadata()
+    metadata: Any = SimpleNamespace(snapshots=list(chain.values()))
     assert [one.snapshot_id for one in line(metadata, chain[3], chain[4]) or ()] == [4]
     assert line(metadata, chain[1], chain[4]) is None
     assert line(metadata, None, chain[4]) is None

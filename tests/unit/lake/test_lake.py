@@ -20,6 +20,7 @@ from firn_lake.lake import Lake, LakeTable, NoLake
 from firn_lake.moments import NoSuchMoment
 from firn_lake.query import QueryError, QueryTooLarge
 from firn_lake.rows import NotInstalled
+from firn_lake.tables import TableNotFound
 from firn_lake.unreadable import UnreadableFile
 from firn_lake.versions import BadFilter, NoSuchColumn
 
@@ -168,6 +169,15 @@ def test_a_missing_or_damaged_data_file_is_named_with_its_snapshot(table: LakeTa
         table.read().arrow()
     with pytest.raises(UnreadableFile, match="is missing"):
         Lake(table._lake.catalog).sql("SELECT sum(amount) FROM shop.orders")
+
+
+def test_a_table_that_is_dropped_or_whose_metadata_is_lost_says_so(catalog: Catalog, table: LakeTable) -> None:
+    Path(table.iceberg.metadata_location.removeprefix("file://")).unlink()
+    with pytest.raises(UnreadableFile, match=r"metadata\.json, which shop\.orders needs, is missing"):
+        table.read()
+    catalog.drop_table("shop.orders")
+    with pytest.raises(TableNotFound, match="not in the lake any more"):
+        table.read()
 
 
 def test_sql_reads_several_tables_with_parameters(catalog: Catalog, table: LakeTable) -> None:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
 
 from firn.errors import ConfigError, TerminalError
 from firn.staging.cuts import Cut
@@ -26,6 +27,7 @@ from firn_lake.query import Limits, Parameters, query
 from firn_lake.rows import BATCH_SIZE, Batches, Rows
 from firn_lake.tables import (
     SnapshotSummary,
+    TableNotFound,
     TableSummary,
     find_table,
     history,
@@ -33,6 +35,7 @@ from firn_lake.tables import (
     list_tables,
     summarize,
 )
+from firn_lake.unreadable import reading
 from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
@@ -141,8 +144,12 @@ class LakeTable:
 
     @property
     def iceberg(self) -> "Table":
-        """PyIceberg's table, as it is now: for all that is not here."""
-        self._iceberg.refresh()
+        """PyIceberg's table, as it is now: for all that is not here. Raises TableNotFound, StorageUnavailable."""
+        try:
+            with reading(self._iceberg.metadata_location, self.name, None):
+                self._iceberg.refresh()
+        except NoSuchTableError as error:
+            raise TableNotFound(f"{self.name} is not in the lake any more") from error
         return self._iceberg
 
     def summary(self) -> TableSummary:

@@ -15,15 +15,16 @@ def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot 
 
     None if `before` is no ancestor of `after`, or if the chain is broken: a snapshot between them has expired.
     """
+    by_id = {one.snapshot_id: one for one in metadata.snapshots}
     end = before.snapshot_id if before else None
     found: list[Snapshot] = []
-    at = after
+    at: Snapshot | None = after
     while at is not None and at.snapshot_id != end:
         found.append(at)
         parent = at.parent_snapshot_id
         if parent is None:
             return found[::-1] if end is None else None
-        at = metadata.snapshot_by_id(parent)
+        at = by_id.get(parent)
         if at is None:
             return None
     return found[::-1]

@@ -1,6 +1,6 @@
 """The rows that a read gives: as Arrow, DuckDB, pandas or Polars, or batch by batch in bounded memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -8,6 +8,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.expressions.visitors import extract_field_ids
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
+from pyiceberg.table import FileScanTask
 
 from firn.errors import FirnError, TerminalError
 from firn_lake.arrow_types import arrow_schema
@@ -121,6 +122,13 @@ class Rows(Batches):
     def __repr__(self) -> str:
         return f"<rows of {self._version.name} at snapshot {self.snapshot}: {', '.join(self.schema.names)}>"
 
+    def count(self) -> int:
+        """How many rows there are: without a filter from metadata and the files of deletes alone."""
+        if self._limit is not None or not isinstance(self._bound, AlwaysTrue):
+            return super().count()
+        tasks, deletes = self._tasks()
+        return sum(task.file.record_count - len(deletes.of(task.file.file_path, task.delete_files)) for task in tasks)
+
     def _batches(self) -> Iterator[pa.RecordBatch]:
         left = self._limit
         for batch in self._found():
@@ -141,10 +149,7 @@ class Rows(Batches):
         everything = isinstance(self._bound, AlwaysTrue)
         read = self._schema if everything else self._with_filtered()
         keep = None if everything else expression_to_pyarrow(self._bound, read)
-        tasks = list(version.files(self._where))
-        deletes = Positions(
-            version.source.io, version.name, version.id, [task.file.file_path for task in tasks if task.delete_files]
-        )
+        tasks, deletes = self._tasks()
         for task in tasks:
             gone = deletes.of(task.file.file_path, task.delete_files)
             for batch in read_file(version.source, task.file, read, gone):
@@ -152,6 +157,11 @@ class Rows(Batches):
                     yield batch
                 elif (found := batch.filter(keep)).num_rows:
                     yield found.select(self.schema.names)
+
+    def _tasks(self) -> tuple[Sequence[FileScanTask], Positions]:
+        tasks = list(self._version.files(self._where))
+        deleted_from = [task.file.file_path for task in tasks if task.delete_files]
+        return tasks, Positions(self._version.source.io, self._version.name, self._version.id, deleted_from)
 
     def _with_filtered(self) -> Schema:
         """The columns asked for, and those that the filter looks at."""

@@ -26,9 +26,9 @@ def reading(path: str, table: str, snapshot: int | None) -> Iterator[None]:
 
     path      the file that is read
     table     the table's name, for the text
-    snapshot  the snapshot that needs the file
+    snapshot  the snapshot that needs the file; None: the table itself
     """
-    where = f"{path}, which snapshot {snapshot} of {table} needs,"
+    where = f"{path}, which {table if snapshot is None else f'snapshot {snapshot} of {table}'} needs,"
     try:
         yield
     except FileNotFoundError as error:
