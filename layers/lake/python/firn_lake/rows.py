@@ -1,6 +1,8 @@
 """The rows that a read gives: as Arrow, DuckDB, pandas or Polars, or batch by batch in bounded memory."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -116,15 +118,28 @@ class Rows(Batches):
         self._schema = schema
         self._where = where
         self._bound = version.bound(where)
+        everything = isinstance(self._bound, AlwaysTrue)
+        self._read_as = schema if everything else self._with_filtered()
+        self._keep = None if everything else expression_to_pyarrow(self._bound, self._read_as)
         self._size = batch_size
         self._limit = limit
 
     def __repr__(self) -> str:
         return f"<rows of {self._version.name} at snapshot {self.snapshot}: {', '.join(self.schema.names)}>"
 
+    def arrow(self) -> pa.Table:
+        """All rows, in memory: several files at once."""
+        if self._limit is not None:
+            return super().arrow()
+        tasks, deletes = self._tasks()
+        parts = [(task, deletes.of(task.file.file_path, task.delete_files)) for task in tasks]
+        with ThreadPoolExecutor() as readers:
+            found = readers.map(lambda part: list(self._of_file(*part)), parts)
+            return pa.Table.from_batches(chain.from_iterable(found), self.schema)
+
     def count(self) -> int:
         """How many rows there are: without a filter from metadata and the files of deletes alone."""
-        if self._limit is not None or not isinstance(self._bound, AlwaysTrue):
+        if self._limit is not None or self._keep is not None:
             return super().count()
         tasks, deletes = self._tasks()
         return sum(task.file.record_count - len(deletes.of(task.file.file_path, task.delete_files)) for task in tasks)
@@ -145,18 +160,16 @@ class Rows(Batches):
     def _found(self) -> Iterator[pa.RecordBatch]:
         if self._limit == 0:
             return
-        version = self._version
-        everything = isinstance(self._bound, AlwaysTrue)
-        read = self._schema if everything else self._with_filtered()
-        keep = None if everything else expression_to_pyarrow(self._bound, read)
         tasks, deletes = self._tasks()
         for task in tasks:
-            gone = deletes.of(task.file.file_path, task.delete_files)
-            for batch in read_file(version.source, task.file, read, gone):
-                if keep is None:
-                    yield batch
-                elif (found := batch.filter(keep)).num_rows:
-                    yield found.select(self.schema.names)
+            yield from self._of_file(task, deletes.of(task.file.file_path, task.delete_files))
+
+    def _of_file(self, task: FileScanTask, gone: pa.Array) -> Iterator[pa.RecordBatch]:
+        for batch in read_file(self._version.source, task.file, self._read_as, gone):
+            if self._keep is None:
+                yield batch
+            elif (found := batch.filter(self._keep)).num_rows:
+                yield found.select(self.schema.names)
 
     def _tasks(self) -> tuple[Sequence[FileScanTask], Positions]:
         tasks = list(self._version.files(self._where))
