@@ -100,6 +100,22 @@ def test_diff_tells_what_was_and_what_is(capsys: pytest.CaptureFixture[str], fol
     assert "1 delete" in run(capsys, "diff", "orders", second["id"], "--columns", "id", "--dir", folder)[2]
 
 
+def test_follow_prints_changes_and_cursors_and_goes_on_from_one(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    code, out, _ = run(capsys, "follow", "orders", "--until", "main", "--dir", folder)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert sorted(line["key"]["id"] for line in lines[:-1]) == [1, 2, 3]
+    change_orders(folder)
+    cursor = json.dumps(lines[-1]["cursor"])
+    _, out, _ = run(capsys, "follow", "orders", "--from", cursor, "--until", "main", "--dir", folder)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert sorted(line["change"] for line in lines[:-1]) == ["delete", "update"]
+    code, _, err = run(capsys, "follow", "orders", "--from", '{"table": "x", "snapshot": 1}', "--dir", folder)
+    assert (code, "of another table" in err) == (1, True)
+
+
 def test_diff_of_what_is_not_there_says_what_is(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     code, _, err = run(capsys, "diff", "orders", "yesterday", "--dir", folder)
     assert (code, "has no such tag or branch (it has: main)" in err) == (1, True)
@@ -167,7 +183,8 @@ def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "up", "send", "flush", "query", "tables", "history", "diff", "status", "batch", "doctor"]
+    "command",
+    ["init", "up", "send", "flush", "query", "tables", "history", "diff", "follow", "status", "batch", "doctor"],
 )
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, _ = run(capsys, command, "--help")

@@ -52,18 +52,18 @@ def command(
             found += batch.to_pylist()
         elif len(found) < limit:
             found += batch.slice(0, limit - len(found)).to_pylist()
-    told = [_told(row, changes.key) for row in found]
+    rows = [told(row, changes.key) for row in found]
     if as_json:
-        print_json(told)
+        print_json(rows)
         return
-    _show(told, changes, steps)
+    _show(rows, changes, steps)
     total = sum(counts.values())
     kinds = ", ".join(f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items() if count)
     said = f"{total:,} change{'' if total == 1 else 's'}" + (f": {kinds}" if kinds else "")
     typer.echo(said + (f"; {len(found):,} shown (--limit 0 shows all)" if len(found) < total else ""), err=True)
 
 
-def _told(row: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
+def told(row: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
     """A change as JSON has it: `before` and `after` are whole rows."""
     change, before = row.pop("_change"), row.pop("_before")
     step = {name.removeprefix("_"): row.pop(name) for name in ("_snapshot", "_committed_at") if name in row}
@@ -71,9 +71,9 @@ def _told(row: dict[str, Any], key: tuple[str, ...]) -> dict[str, Any]:
     return {"change": change, **step, "key": keyed, "before": before, "after": None if change == "delete" else row}
 
 
-def _show(told: list[dict[str, Any]], changes: "Changes", steps: bool) -> None:
+def _show(rows: list[dict[str, Any]], changes: "Changes", steps: bool) -> None:
     if not steps:
-        told.sort(key=lambda one: [(value is None, str(type(value)), value) for value in one["key"].values()])
+        rows.sort(key=lambda one: [(value is None, str(type(value)), value) for value in one["key"].values()])
     print_table(
         [*(["snapshot"] if steps else []), "change", *changes.key, "what"],
         [
@@ -83,10 +83,10 @@ def _show(told: list[dict[str, Any]], changes: "Changes", steps: bool) -> None:
                 *(cell(value, grouped=False) for value in one["key"].values()),
                 _what(one["before"], one["after"], changes.key),
             )
-            for one in told
+            for one in rows
         ],
         grouped=False,
-        styles=[_STYLES[one["change"]] for one in told],
+        styles=[_STYLES[one["change"]] for one in rows],
     )
 
 

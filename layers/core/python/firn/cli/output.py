@@ -35,6 +35,12 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
+def print_json_line(value: Any) -> None:
+    """`value` as JSON in one line."""
+    json.dump(value, sys.stdout, default=_plain, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
 def print_table(
     columns: Sequence[str],
     rows: Iterable[Sequence[Any]],
