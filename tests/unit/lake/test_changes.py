@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections import Counter
+from collections.abc import Iterator
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -28,6 +29,7 @@ from pyiceberg.types import (
     UUIDType,
 )  # fmt: skip
 
+from firn_lake import comparing
 from firn_lake.changes import BadColumn, Changes, NotOneLine
 from firn_lake.lake import Lake, LakeTable
 from firn_lake.versions import NoSuchColumn, version_of
@@ -217,6 +219,18 @@ def wide(number: int, said: str | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def test_rows_of_every_type_are_counted_without_a_key(catalog: Catalog) -> None:
+    catalog.create_namespace_if_not_exists("shop")
+    table = catalog.create_table("shop.keyless", Schema(*WIDE.fields))
+    kind = table.schema().as_arrow()
+    table.append(pa.Table.from_pylist([wide(1, "a"), wide(1, "a"), wide(2, None)], kind))
+    table.overwrite(pa.Table.from_pylist([wide(1, "a"), wide(2, None), wide(2, None), wide(3, "c")], kind))
+    found = lake_table(catalog, table)
+    first, last = ends(found)
+    told = Counter((row["_change"], row["id"]) for row in found.changes(first, last).pylist())
+    assert told == {("delete", 1): 1, ("insert", 2): 1, ("insert", 3): 1}
+
+
 def test_values_of_every_type_come_back_as_they_are(catalog: Catalog) -> None:
     catalog.create_namespace_if_not_exists("shop")
     table = catalog.create_table("shop.wide", WIDE)
@@ -236,6 +250,24 @@ def test_values_of_every_type_come_back_as_they_are(catalog: Catalog) -> None:
         assert repr({name: row[name] for name in both[row["id"]]}) == repr(both[row["id"]])
     changed = next(row for row in table_of_changes.to_pylist() if row["_change"] == "update")
     assert repr(changed["_before"]) == repr(found.read(as_of=first, filter="id = 2").pylist()[0])
+
+
+@pytest.mark.parametrize("key", [(0,), ()])
+def test_two_sides_larger_than_the_memory_go_over_disk(monkeypatch: pytest.MonkeyPatch, key: tuple[int, ...]) -> None:
+    monkeypatch.setattr(comparing, "_MEMORY", "64MB")
+    rows = pa.schema([("id", pa.int64()), ("body", pa.binary())])
+    text = random.Random(1).randbytes(10_000)
+
+    def side(changed: bool) -> Iterator[pa.RecordBatch]:
+        for first in range(0, 100_000, 10_000):
+            ids = range(first, first + 10_000)
+            body = [b"new" if changed and one % 1_000 == 0 else text[one % 9_000 :][:500] for one in ids]
+            yield pa.record_batch([pa.array(ids, pa.int64()), pa.array(body, pa.binary())], schema=rows)
+
+    found = Counter(
+        kind for batch in comparing.matched(side(False), side(True), rows, key) for kind in batch.column(0).to_pylist()
+    )
+    assert found == ({"update": 100} if key else {"delete": 100, "insert": 100})
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -78,13 +78,20 @@ def _fill(
 def _sql(connection: duckdb.DuckDBPyConnection, count: int, key: Sequence[int]) -> str:
     columns = [f"c{place}" for place in range(count)]
     by = [f"c{place}" for place in key]
+    if not key:
+        each = f"SELECT *, unnest(range(abs(n))) FROM ({_rest(columns)})"  # noqa: S608
+        kind = f"CASE WHEN n > 0 THEN '{INSERT}' ELSE '{DELETE}' END"
+        return f"SELECT {kind}, {', '.join(columns * 2)} FROM ({each})"  # noqa: S608
     old, new = "old", "new"
-    if not key or _has_twins(connection, by):
+    if _has_twins(connection, by):
         # What both have as often is no change; of the rest, the rows of a key are numbered.
-        numbered = f"row_number() OVER (PARTITION BY {', '.join(by or columns)}) AS number"
-        old = f"(SELECT *, {numbered} FROM (FROM old EXCEPT ALL FROM new))"  # noqa: S608
-        new = f"(SELECT *, {numbered} FROM (FROM new EXCEPT ALL FROM old))"  # noqa: S608
-        by = [*(by or columns), "number"]
+        connection.execute(f"CREATE TABLE rest AS {_rest(columns)}")
+        old, new = (
+            f"(SELECT *, row_number() OVER (PARTITION BY {', '.join(by)}) AS number "  # noqa: S608
+            f"FROM (SELECT *, true AS here, unnest(range(abs(n))) FROM rest WHERE {side}))"
+            for side in ("n < 0", "n > 0")
+        )
+        by = [*by, "number"]
     same = " AND ".join(f"o.{one} IS NOT DISTINCT FROM n.{one}" for one in by)
     differs = " OR ".join(f"o.{one} IS DISTINCT FROM n.{one}" for one in columns)
     after = ", ".join(f"CASE WHEN n.here IS NULL THEN o.{one} ELSE n.{one} END" for one in columns)
@@ -94,6 +101,13 @@ def _sql(connection: duckdb.DuckDBPyConnection, count: int, key: Sequence[int]) 
         f"{after}, {before} FROM {old} o FULL OUTER JOIN {new} n ON {same} "
         f"WHERE o.here IS NULL OR n.here IS NULL OR {differs}"
     )
+
+
+def _rest(columns: Sequence[str]) -> str:
+    """The rows that one side has more often than the other, and by how many: `n` is negative for those that left."""
+    named = ", ".join(columns)
+    both = f"SELECT {named}, 1 AS one FROM new UNION ALL SELECT {named}, -1 FROM old"  # noqa: S608
+    return f"SELECT {named}, sum(one)::BIGINT AS n FROM ({both}) GROUP BY {named} HAVING sum(one) <> 0"  # noqa: S608
 
 
 def _has_twins(connection: duckdb.DuckDBPyConnection, by: Sequence[str]) -> bool:
