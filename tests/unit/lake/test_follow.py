@@ -76,6 +76,13 @@ def test_it_ends_at_a_time_or_at_a_snapshot(table: LakeTable, made: Table) -> No
     assert [told(one) for one in table.follow(until=first)] == [[("insert", 1)]]
 
 
+def test_a_cursor_beyond_the_end_tells_nothing(table: LakeTable, made: Table) -> None:
+    put(made, (1, "a"))
+    put(made, (2, "b"))
+    [changes] = table.follow(until="main")
+    assert list(table.follow(changes.cursor, until=table.snapshots()[0].id)) == []
+
+
 def test_a_cursor_is_json_and_goes_on_where_it_stands(table: LakeTable, made: Table) -> None:
     put(made, (1, "a"))
     [first] = table.follow(until="main")
