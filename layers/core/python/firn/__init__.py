@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from firn.producer import Producer as Producer
-    from firn_lake.lake import connect as connect
+    from firn_lake.connecting import connect as connect
 
 
 def __getattr__(name: str) -> Any:
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return Producer
     if name == "connect":  # the lake's layer, where it is installed
-        from firn_lake.lake import connect
+        from firn_lake.connecting import connect
 
         return connect
     raise AttributeError(f"module 'firn' has no attribute {name!r}")

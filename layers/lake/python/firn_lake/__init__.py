@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from firn_lake.changes import Changes as Changes
+    from firn_lake.connecting import connect as connect
     from firn_lake.cursor import Cursor as Cursor
     from firn_lake.lake import Lake as Lake
     from firn_lake.lake import LakeTable as LakeTable
-    from firn_lake.lake import connect as connect
 
-_WHERE = {"Changes": "changes", "Cursor": "cursor", "Lake": "lake", "LakeTable": "lake", "connect": "lake"}
+_WHERE = {"Changes": "changes", "Cursor": "cursor", "Lake": "lake", "LakeTable": "lake", "connect": "connecting"}
 
 
 def __getattr__(name: str) -> Any:

@@ -86,7 +86,7 @@ def _ahead(
             "which gives all rows as inserts first. To let a consumer lag longer, keep snapshots "
             "longer (care: in firn.yaml)"
         )
-    if last is not None and line(table.metadata, head, before) is not None:
-        return  # the cursor is beyond it
+    if last not in (None, table.metadata.current_snapshot_id) and line(table.metadata, head, before) is not None:
+        return  # the cursor is beyond it; of the table's newest that would be a rollback, which is told
     between = line(table.metadata, before, head)
     yield from ((before, head),) if between is None else hops(before, between)

@@ -1,4 +1,4 @@
-"""`firn_lake.connect(…)`: the lake from Python, at any point in time.
+"""The lake from Python, at any point in time: what `firn_lake.connect` gives.
 
 >>> lake = firn_lake.connect(".firn")
 >>> orders = lake.table("shop.orders")
@@ -6,19 +6,16 @@
 >>> for batch in orders.changes("month-end"): ...
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import NoSuchTableError
 
-from firn.errors import ConfigError, TerminalError
+from firn.errors import ConfigError
 from firn.staging.cuts import Cut
-from firn_lake.catalog import CATALOG_NAME, open_catalog, storage_properties
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.following import follow
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from firn.cli.stack import Stack
     from firn.staging.store import Store
 
 Moment = AsOf | Cut | tuple[str, int]
@@ -235,76 +231,3 @@ class LakeTable:
     def _at(self, as_of: Moment) -> Version:
         moment, cut = self._lake._moment(as_of)
         return version_at(self.iceberg, moment, cut)
-
-
-class NoLake(TerminalError):
-    """There is no lake at that place."""
-
-
-def connect(
-    where: "str | Path | Mapping[str, str] | Catalog" = ".firn",
-    *,
-    target: str | None = None,
-    warehouse: str = "",
-    env: Mapping[str, str] | None = None,
-) -> Lake:
-    """Open a lake.
-
-    where      the folder of an embedded stack (`firn up`, running or not, if its data are files); a `firn.yaml`; a
-               catalog's address (sqlite:///PATH, glue://); PyIceberg's settings of one; or a PyIceberg catalog
-    target     a deployment under `targets:` of the firn.yaml
-    warehouse  where the tables are, for an address
-    env        AWS_… and FIRN_… settings; None: the process environment
-
-    Raises NoLake, NoStack, ConfigError, TransientError.
-    """
-    environment = os.environ if env is None else env
-    if isinstance(where, Catalog):
-        return Lake(where)
-    if isinstance(where, Mapping):
-        return Lake(load_catalog(CATALOG_NAME, **{**storage_properties(environment), **where}))
-    if "://" in str(where):
-        return Lake(open_catalog(str(where), warehouse, environment))
-    path = Path(where)
-    if path.is_dir():
-        from firn.cli.stack import find_stack
-
-        return _of_stack(find_stack(path, running=False))
-    if not path.is_file():
-        raise NoLake(
-            f"{path} is no folder of a stack and no firn.yaml: start one with `firn up`, or give a catalog's address, "
-            "such as sqlite:///path/catalog.db"
-        )
-    return _of_configuration(path, target, environment)
-
-
-def _of_stack(stack: "Stack") -> Lake:
-    return Lake(stack.catalog(), stack.store)
-
-
-def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:
-    from firn.cli.deployed import find_deployed
-    from firn.cli.stack import find_stack
-    from firn.staging.store import open_store
-    from firn.streams.config import parse
-
-    folder = path.parent / ".firn"
-    if target is not None:
-        return _of_stack(find_deployed(target, folder, file=path))
-    config = parse(path.read_text("utf-8"), str(path))
-    staging = env.get("FIRN_STAGING", "")
-    store = (lambda: open_store(staging)) if staging else None
-    warehouse = env.get("FIRN_WAREHOUSE") or config.warehouse
-    if config.catalog.type not in ("sql", "glue"):
-        settings = {"type": config.catalog.type, "uri": config.catalog.address, "warehouse": warehouse}
-        settings["type"] = settings["type"].replace("nessie", "rest")  # Nessie speaks Iceberg's REST
-        return Lake(
-            load_catalog(CATALOG_NAME, **{**storage_properties(env), **settings, **config.catalog.properties}), store
-        )
-    address = config.catalog.address or env.get("FIRN_CATALOG_URI", "")
-    if address:
-        return Lake(open_catalog(address, warehouse, env), store)
-    if folder.is_dir():
-        return _of_stack(find_stack(folder, running=False))
-    names = f", or a deployment with target={next(iter(config.targets))!r}" if config.targets else ""
-    raise NoLake(f"{path} leaves the catalog to its deployment, and {folder} is no stack's: run `firn up` there{names}")
