@@ -67,6 +67,62 @@ def test_history_shows_each_snapshot_with_its_epoch(capsys: pytest.CaptureFixtur
     ]
 
 
+def change_orders(folder: Path) -> None:
+    """The second order gets another note, the third goes."""
+    catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
+    table = catalog.load_table("shop.orders")
+    with table.transaction() as both:
+        both.delete("id in (2, 3)")
+        both.append(pa.table({"id": [2], "note": ["[bold]new"]}))
+    catalog.close()
+
+
+def test_diff_tells_what_was_and_what_is(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    first, second = json.loads(run(capsys, "history", "shop.orders", "--dir", folder, "--json")[1])
+    change_orders(folder)
+    code, out, err = run(capsys, "diff", "orders", second["id"], "--dir", folder)
+    assert code == 0
+    assert [line.split() for line in out.splitlines() if line.strip()][2:] == [
+        ["update", "2", "note:", "b", "->", "[bold]new"],
+        ["delete", "3", "note:", "c"],
+    ]
+    assert err.strip() == "2 changes: 1 update, 1 delete"
+    _, out, _ = run(capsys, "diff", "orders", second["id"], "main", "--dir", folder, "--json")
+    new = {"id": 2, "note": "[bold]new"}
+    assert sorted(json.loads(out), key=lambda one: one["key"]["id"]) == [
+        {"change": "update", "key": {"id": 2}, "before": {"id": 2, "note": "b"}, "after": new},
+        {"change": "delete", "key": {"id": 3}, "before": {"id": 3, "note": "c"}, "after": None},
+    ]
+    _, out, err = run(capsys, "diff", "orders", first["id"], "--dir", folder, "--steps", "--limit", 1)
+    assert str(second["id"]) in out
+    assert "1 shown (--limit 0 shows all)" in err
+    assert run(capsys, "diff", "orders", first["id"], first["id"], "--dir", folder)[2].strip() == "0 changes"
+    assert "1 delete" in run(capsys, "diff", "orders", second["id"], "--columns", "id", "--dir", folder)[2]
+
+
+def test_follow_prints_changes_and_cursors_and_goes_on_from_one(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    code, out, _ = run(capsys, "follow", "orders", "--until", "main", "--dir", folder)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert sorted(line["key"]["id"] for line in lines[:-1]) == [1, 2, 3]
+    change_orders(folder)
+    cursor = json.dumps(lines[-1]["cursor"])
+    _, out, _ = run(capsys, "follow", "orders", "--from", cursor, "--until", "main", "--dir", folder)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert sorted(line["change"] for line in lines[:-1]) == ["delete", "update"]
+    code, _, err = run(capsys, "follow", "orders", "--from", '{"table": "x", "snapshot": 1}', "--dir", folder)
+    assert (code, "of another table" in err) == (1, True)
+
+
+def test_diff_of_what_is_not_there_says_what_is(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, _, err = run(capsys, "diff", "orders", "yesterday", "--dir", folder)
+    assert (code, "has no such tag or branch (it has: main)" in err) == (1, True)
+    code, _, err = run(capsys, "diff", "orders", "main", "--columns", "nota", "--dir", folder)
+    assert (code, "do you mean 'note'?" in err) == (1, True)
+
+
 def test_query_now_and_as_of(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
     _, out, _ = run(capsys, "history", "shop.orders", "--dir", folder, "--json")
     first = json.loads(out)[0]["id"]
@@ -127,7 +183,8 @@ def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    "command", ["init", "up", "send", "flush", "query", "tables", "history", "status", "batch", "doctor"]
+    "command",
+    ["init", "up", "send", "flush", "query", "tables", "history", "diff", "follow", "status", "batch", "doctor"],
 )
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, _ = run(capsys, command, "--help")

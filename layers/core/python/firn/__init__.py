@@ -10,12 +10,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from firn.producer import Producer as Producer
+    from firn_lake.connecting import connect as connect
 
 
 def __getattr__(name: str) -> Any:
-    """Load `firn.Producer` only when asked for: the handlers import this package and must stay quick."""
+    """Load `Producer` and `connect` only when asked for: the handlers import this package and must stay quick."""
     if name == "Producer":
         from firn.producer import Producer
 
         return Producer
+    if name == "connect":  # the lake's layer, where it is installed
+        from firn_lake.connecting import connect
+
+        return connect
     raise AttributeError(f"module 'firn' has no attribute {name!r}")

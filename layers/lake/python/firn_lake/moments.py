@@ -1,6 +1,6 @@
 """Which snapshot of a table an `--as-of` means (a time, a snapshot id, a tag or a branch), or a `--cut`."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
@@ -8,6 +8,9 @@ from firn.staging.cuts import Cut
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+AsOf = str | int | datetime | date | None
+"""A time, a snapshot id, the name of a tag or branch; None: now."""
 
 _FIRST_SNAPSHOT_LIKE = 10**15
 """Epoch milliseconds stay below this until the year 33658; Iceberg's snapshot ids are random 63-bit numbers."""
@@ -17,7 +20,7 @@ class NoSuchMoment(TerminalError):
     """The table has no snapshot for this `as_of`."""
 
 
-def snapshot_at(table: "Table", as_of: str | int | datetime | None) -> int | None:
+def snapshot_at(table: "Table", as_of: AsOf) -> int | None:
     """The id of the snapshot that `as_of` means in `table`; None (the current one) for None.
 
     `as_of` is an ISO time (without a zone: UTC), milliseconds since 1970, a snapshot id, or the name of a tag or
@@ -27,6 +30,11 @@ def snapshot_at(table: "Table", as_of: str | int | datetime | None) -> int | Non
         return None
     if isinstance(as_of, datetime):
         return _at_time(table, as_of, as_of.isoformat())
+    if isinstance(as_of, bool) or not isinstance(as_of, str | int | date):
+        raise NoSuchMoment(
+            f"as of {as_of!r}: a {type(as_of).__name__} is no moment; give a datetime, an ISO time, milliseconds since "
+            "1970 (a whole number), a snapshot id, or the name of a tag or branch"
+        )
     text = str(as_of).strip()
     if (ref := table.metadata.refs.get(text)) is not None:
         return int(ref.snapshot_id)

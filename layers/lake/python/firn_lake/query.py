@@ -4,9 +4,12 @@ The query runs in an in-memory DuckDB that holds nothing but views of the tables
 switched off: it can't reach anything else, whatever it says.
 """
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import TYPE_CHECKING
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -15,36 +18,67 @@ from sqlglot import exp
 
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
-from firn_lake.moments import snapshot_at, snapshot_in
+from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
+from firn_lake.rows import Rows
 from firn_lake.tables import identifier_text, match_identifier, table_identifiers
+from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-    from pyiceberg.table import Table
 
-AsOf = str | int | datetime | None
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
 }
 
 
+_BATCH: Final = 10_000
+
+
 class QueryError(TerminalError):
     """The query can't be run; the text says where and what to write instead."""
 
 
+class QueryTooLarge(QueryError):
+    """The query takes more time, memory or rows than its limits allow."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may take; None: as much as there is.
+
+    seconds  of running, reading the tables included
+    rows     of the result; one more is an error, not a shorter answer
+    memory   of DuckDB, such as "500MB" or "2GB"
+    """
+
+    seconds: float | None = None
+    rows: int | None = None
+    memory: str | None = None
+
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for `?` (a sequence), or for `$name` (a mapping)."""
+
+
 def query(
-    catalog: "Catalog", sql: str, as_of: AsOf = None, cut: Cut | None = None, on_read: OnRead | None = None
+    catalog: "Catalog",
+    sql: str,
+    as_of: AsOf = None,
+    cut: Cut | None = None,
+    parameters: Parameters = None,
+    limits: Limits = Limits(),
+    on_read: OnRead | None = None,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
-    `on_read` hears of each table.
+    The tables are streamed through the query: only what it keeps is in memory. `on_read` hears of each table.
 
-    Raises QueryError, TableNotFound, NoSuchMoment.
+    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
     """
     with duckdb.connect(":memory:", config=_SEALED) as connection:
         _require_one_select(connection, sql)
@@ -55,20 +89,70 @@ def query(
             resolved[written] = match_identifier(tuple(part for part in written if part), identifiers)
         resolved = _one_spelling_each(resolved)
         wanted = _identifiers_used(tree)
-        tables: dict[tuple[str, ...], pa.Table] = {}
+        tables: dict[tuple[str, ...], Rows] = {}
         for number, (written, identifier) in enumerate(resolved.items()):
             if identifier not in tables:
-                table = catalog.load_table(identifier)
-                snapshot = snapshot_at(table, as_of) if cut is None else snapshot_in(table, cut)
-                tables[identifier] = _read(table, snapshot, wanted)
+                tables[identifier] = _read(version_at(catalog.load_table(identifier), as_of, cut), wanted)
                 if on_read is not None:
                     on_read(identifier)
             _register(connection, number, written, tables[identifier])
+        _set_memory(connection, limits.memory)
         connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
         try:
-            return connection.sql(sql).to_arrow_table()
-        except duckdb.Error as error:
-            raise QueryError(str(error)) from error
+            with _stopped_after(connection, limits.seconds):
+                reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
+                return _at_most(limits.rows, reader)
+        except duckdb.InterruptException as error:
+            raise QueryTooLarge(
+                f"the query took more than its {limits.seconds:g} seconds: have it read less"
+            ) from error
+        except (duckdb.Error, pa.ArrowException, TypeError) as error:
+            for rows in tables.values():
+                if rows.failed is not None:
+                    raise rows.failed from error
+            raise _as_query_error(error, limits) from error
+
+
+def _as_query_error(error: Exception, limits: Limits) -> QueryError:
+    if isinstance(error, duckdb.OutOfMemoryException):
+        most = limits.memory or "what this machine has"
+        return QueryTooLarge(f"the query needs more memory than {most}: have it keep fewer rows or columns")
+    if isinstance(error, TypeError):
+        return QueryError(f"the parameters do not fit: {error}; give a list for ?, or a dict for $name")
+    return QueryError(str(error))
+
+
+def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
+    if memory is None:
+        return
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", memory, re.IGNORECASE):
+        raise QueryError(f"memory {memory!r} is no amount: write such as 500MB or 2GB")
+    connection.execute(f"SET memory_limit = '{memory}'")
+
+
+@contextmanager
+def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    clock = threading.Timer(seconds, connection.interrupt)
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        clock.join()  # else it might meet a connection that is closed already
+
+
+def _at_most(rows: int | None, reader: pa.RecordBatchReader) -> pa.Table:
+    found: list[pa.RecordBatch] = []
+    count = 0
+    for batch in reader:
+        count += batch.num_rows
+        if rows is not None and count > rows:
+            raise QueryTooLarge(f"the result has more than {rows:,} rows: write a LIMIT, or count and sum in the query")
+        found.append(batch)
+    return pa.Table.from_batches(found, reader.schema)
 
 
 def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -139,16 +223,15 @@ def _identifiers_used(tree: exp.Expr) -> frozenset[str] | None:
     return frozenset(name.name.casefold() for name in tree.find_all(exp.Identifier))
 
 
-def _read(table: "Table", snapshot: int | None, wanted: frozenset[str] | None) -> pa.Table:
-    scan = table.scan(snapshot_id=snapshot)
+def _read(version: Version, wanted: frozenset[str] | None) -> Rows:
     if wanted is None:
-        return scan.to_arrow()
-    names = [field.name for field in scan.projection().fields]
-    used = [name for name in names if name.casefold() in wanted] or names[:1]  # count(*) uses no column, but rows
-    return scan.select(*used).to_arrow()
+        return Rows(version, version.select(None, metadata=True))
+    # count(*) uses no column, but rows.
+    used = [name for name in version.columns if name.casefold() in wanted]
+    return Rows(version, version.select(used or version.columns[:1], metadata=True))
 
 
-def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: pa.Table) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: Rows) -> None:
     source = f"firn_table_{number}"
     connection.register(source, data)
     schema = _quoted(written[0] or "main")

@@ -35,10 +35,22 @@ def print_json(value: Any) -> None:
     sys.stdout.write("\n")
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, grouped: bool = True) -> None:
+def print_json_line(value: Any) -> None:
+    """`value` as JSON in one line."""
+    json.dump(value, sys.stdout, default=_plain, ensure_ascii=False)
+    sys.stdout.write("\n")
+
+
+def print_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    grouped: bool = True,
+    styles: Sequence[str] | None = None,
+) -> None:
     """A table for people; numbers to the right. Values are shown as they are, never read as markup.
 
-    `grouped`: thousands are set apart, which suits counts and not ids.
+    `grouped`: thousands are set apart, which suits counts and not ids. `styles`: one of rich's for each row.
     """
     from rich import box
     from rich.table import Table
@@ -49,8 +61,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], *, groupe
     for number, column in enumerate(columns):
         numeric = bool(shown) and all(_is_number(row[number]) or row[number] is None for row in shown)
         table.add_column(Text(str(column)), justify="right" if numeric else "left", overflow="fold")
-    for row in shown:
-        table.add_row(*(Text(cell(value, grouped=grouped)) for value in row))
+    for number, row in enumerate(shown):
+        style = styles[number] if styles else None
+        table.add_row(*(Text(cell(value, grouped=grouped)) for value in row), style=style)
     out().print(table)
 
 

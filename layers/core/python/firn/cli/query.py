@@ -53,7 +53,7 @@ def command(
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))
-    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted, on_read)
+    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted, on_read=on_read)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())

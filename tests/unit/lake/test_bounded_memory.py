@@ -1,0 +1,68 @@
+"""Reading takes memory by the batch and the row group, not by the file or the table."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+_MB = 1024 * 1024
+_ROWS = 400_000
+# A row is 256 bytes that do not compress: 100 MB in one file.
+_READ = """
+import json, resource
+import duckdb, firn_lake, pyarrow, pyarrow.compute
+lake = firn_lake.connect({folder!r})
+table = lake.table("shop.big")
+table.read(limit=1).count()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+found = {what}
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+print(json.dumps([found, pyarrow.default_memory_pool().max_memory(), after - before]))
+"""
+
+
+@pytest.fixture(params=[32_768, _ROWS], ids=["row groups of 8 MB", "one row group"])
+def big(catalog: Catalog, tmp_path: Path, request: pytest.FixtureRequest) -> Table:
+    """One file of 100 MB."""
+    catalog.create_namespace_if_not_exists("shop")
+    schema = pa.schema([("id", pa.int64()), ("body", pa.binary())])
+    table = catalog.create_table("shop.big", schema, properties={"firn.key": '["id"]'})
+    path = tmp_path / "big.parquet"
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
+        for first in range(0, _ROWS, request.param):
+            ids = range(first, min(_ROWS, first + request.param))
+            rows = pa.table({"id": ids, "body": [os.urandom(256) for _ in ids]}, schema)
+            writer.write_table(rows, row_group_size=request.param)
+    table.add_files([f"file://{path}"])
+    return table
+
+
+def run(folder: Path, what: str) -> tuple[object, int]:
+    """(what the expression gives, the most bytes that Arrow had at once), in a process of its own."""
+    code = _READ.format(folder=str(folder), what=what)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300)
+    found, arrow, grown = json.loads(done.stdout)
+    print(f"Arrow had at most {arrow / _MB:.0f} MB, the process grew by {grown / _MB:.0f} MB")
+    return found, arrow
+
+
+@pytest.mark.parametrize(
+    ("what", "expected"),
+    [
+        ("sum(batch.num_rows for batch in table.read())", _ROWS),
+        ("table.read(filter='id >= 1000', batch_size=100).count()", _ROWS - 1000),
+        ("lake.sql('SELECT count(body) AS n FROM big').pylist()", [{"n": _ROWS}]),
+        ("table.changes(None).counts()", {"insert": _ROWS, "update": 0, "delete": 0}),
+    ],
+)
+def test_a_file_of_100_mb_is_read_in_much_less(big: Table, tmp_path: Path, what: str, expected: object) -> None:
+    found, most = run(tmp_path, what)
+    assert found == expected
+    assert most < 60 * _MB, f"{most / _MB:.0f} MB"

@@ -1,0 +1,116 @@
+"""docs/lake.md and examples/lake, run as they stand over a small lake with the shop's orders."""
+
+import importlib
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from firn_lake.catalog import open_catalog
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs" / "lake.md").read_text()
+COLUMNS = pa.schema(
+    [("order_id", pa.int64()), ("customer_id", pa.int64()), ("status", pa.string()), ("total", pa.decimal128(10, 2))]
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with a stopped stack's files in .firn: two snapshots of shop.orders."""
+    stack = tmp_path / ".firn"
+    stack.mkdir()
+    catalog = open_catalog(f"sqlite:///{stack}/catalog.db", f"file://{stack}/warehouse", {})
+    fill(catalog)
+    catalog.close()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fill(catalog: Catalog) -> None:
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", COLUMNS, properties={"firn.key": '["order_id"]', "firn.mode": "mirror"})
+    table.append(orders((1, "new"), (2, "paid"), (3, "new")))
+    with table.transaction() as both:
+        both.delete("order_id in (1, 3)")
+        both.append(orders((1, "paid"), (4, "new")))
+
+
+def orders(*rows: tuple[int, str]) -> pa.Table:
+    told = [
+        {"order_id": number, "customer_id": 7, "status": status, "total": Decimal(number * 10)}
+        for number, status in rows
+    ]
+    return pa.Table.from_pylist(told, COLUMNS)
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"```{re.escape(kind)}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names: dict[str, object] = {}
+    told = []
+    for block in blocks("python run"):
+        exec(block, names)
+        told.append(capsys.readouterr().out)
+    names["lake"].close()  # type: ignore[attr-defined]
+    assert "['shop.orders']" in told[0]
+    assert told[1].split() == ["2", *(str(batch) for batch in map(int, told[1].split()[1:]))]
+    assert told[2].split() == ["3", "3", "3"]
+    assert told[3] == "[{'status': 'new', 'orders': 2}, {'status': 'paid', 'orders': 1}]\n"
+    assert sorted(told[4].splitlines())[1:] == [
+        "insert 4 None -> new",
+        "update 1 new -> paid",
+        "{'insert': 1, 'update': 1, 'delete': 1}",
+    ]
+    assert told[5].endswith("[]\n")
+
+
+def test_the_pages_commands_run(folder: Path) -> None:
+    for block in blocks("sh run"):
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, env={**os.environ, "PATH": path}
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "[]"
+        assert "its first kept one is of" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("first_table", ["shop.orders: 3 rows, key (order_id)", "2 orders are paid", "3 orders in all"]),
+        ("time_travel", ["append: 2 new, 1 paid", ": 1 new, 2 paid"]),
+        ("diff", ["+ 4 is new", "~ 1 was new, is paid", "- 3 was new"]),
+    ],
+)
+def test_an_example_tells(folder: Path, capsys: pytest.CaptureFixture[str], name: str, expected: list[str]) -> None:
+    importlib.import_module(f"examples.lake.{name}").main(".firn")
+    told = capsys.readouterr().out
+    for line in expected:
+        assert line in told, told
+
+
+def test_the_example_that_follows_keeps_an_exact_copy(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    follow = importlib.import_module("examples.lake.follow").main
+    follow(".firn", "copy.sqlite")
+    catalog = open_catalog(f"sqlite:///{folder}/.firn/catalog.db", f"file://{folder}/.firn/warehouse", {})
+    table = catalog.load_table("shop.orders")
+    table.delete("order_id = 2")
+    table.append(orders((5, "new")))
+    catalog.close()
+    follow(".firn", "copy.sqlite")
+    follow(".firn", "copy.sqlite")
+    database = sqlite3.connect("copy.sqlite")
+    assert database.execute("SELECT * FROM orders ORDER BY 1").fetchall() == [(1, "paid"), (4, "new"), (5, "new")]
+    database.close()
+    assert len(capsys.readouterr().out.splitlines()) == 2
