@@ -45,7 +45,7 @@ def main() -> None:
     given = arguments.parse_args()
     given.base, given.events = given.base.absolute(), given.events.absolute()
     session = spark.start()
-    staged = firn_case.stage_files(given.events, given.epochs)
+    staged = firn_case.stage_files(given.events, given.epochs, CARE if given.who == "care" else "")
     # Expiry and old metadata take files of the base table away: each run has one of its own.
     name = f"care-{given.who}"
     shutil.rmtree(spark.CACHE / "tables" / name, ignore_errors=True)
@@ -54,8 +54,6 @@ def main() -> None:
     staging = firn_case.link_staging(staged, lake)
     if given.who == "none":
         job.is_due = _never  # type: ignore[attr-defined]
-    else:
-        configs.publish(open_store(staging), CARE + firn_case.CONFIG)
     print(json.dumps({"begin": 0}), flush=True)
     began, cared = time.perf_counter(), 0.0
     parts: list[float] = []

@@ -62,8 +62,8 @@ def stage(name: str, bodies: Iterator[Iterator[bytes]], config: str = CONFIG) ->
     return folder
 
 
-def stage_files(events: Path, parts: int) -> Path:
-    """The events of a folder of NDJSON files as so many epochs of equal size."""
+def stage_files(events: Path, parts: int, care: str = "") -> Path:
+    """The events of a folder of NDJSON files as so many epochs of equal size; `care`: one more line of firn.yaml."""
     files = sorted(events.glob("*.ndjson"))
     size = len(files) // parts
 
@@ -71,7 +71,7 @@ def stage_files(events: Path, parts: int) -> Path:
         for n in range(parts):
             yield (line for file in files[n * size : (n + 1) * size] for line in file.open("rb"))
 
-    return stage(f"{events.name}-{parts}", bodies())
+    return stage(f"{events.name}-{parts}{'-care' if care else ''}", bodies(), care + CONFIG)
 
 
 def base(spark: SparkSession, rows: int, source: Path, name: str | None = None) -> Path:

@@ -106,7 +106,8 @@ class _Job:
                 for of, told in self._do(kind, parts, streams[0], care, known):
                     yield line | {"table": of} | told
                     if not self._request.dry_run:
-                        known[of] = noted(known.get(of), of, kind, int(told.get("bytes", 0)), datetime.now(UTC))
+                        done = int(told.get("snapshots" if kind == "expire" else "bytes", 0))
+                        known[of] = noted(known.get(of), of, kind, done, datetime.now(UTC))
             except (Unfit, LostRace, orphans.CannotTell) as why:
                 yield line | {"status": "left", "why": str(why)}
             except Exception as error:  # noqa: BLE001 (the edge: a table that fails doesn't keep the others)

@@ -34,16 +34,16 @@ def budget_left(health: Health | None, care: Care, now: datetime) -> int:
     return measured.left(health, care.compaction, now)
 
 
-def noted(known: Health | None, table: str, kind: Kind, size: int, now: datetime) -> Health:
-    """The health of `table` after `kind` was done, or tried without anything to do; `size`: bytes that compaction wrote
-    anew. The hour of a budget begins with the first bytes that it pays for."""
+def noted(known: Health | None, table: str, kind: Kind, done: int, now: datetime) -> Health:
+    """The health of `table` after `kind` was done, or tried without anything to do; `done`: bytes that compaction wrote
+    anew, snapshots that expired. The hour of a budget begins with the first bytes that it pays for."""
     at = layout.instant(now)
     before = known or Health(table, at)
     if kind == "expire":
-        return replace(before, expired_at=at)
+        return replace(before, expired_at=None if done else at)
     if kind == "orphans":
         return replace(before, orphans=0, orphan_bytes=0, orphans_at=at)
-    return measured.compacted(before, now, size)
+    return measured.compacted(before, now, done)
 
 
 def _compact(health: Health, care: Care, now: datetime) -> str:
@@ -57,7 +57,6 @@ def _compact(health: Health, care: Care, now: datetime) -> str:
 def _expire(health: Health, care: Care, now: datetime) -> str:
     policy = care.expiry
     if age_seconds(health.expired_at, now) < _PATIENCE.total_seconds():
-        # Looked at since: only what came after it can have gone beyond the number that is kept.
         return ""
     if health.snapshots >= policy.at_most + PORTION:
         return f"{health.snapshots:,} snapshots, at most {policy.at_most:,} are kept"

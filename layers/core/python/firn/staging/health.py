@@ -44,7 +44,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     metadata_bytes  of the current metadata file
     cold_bytes      of live files in a cold storage class
     orphans, orphan_bytes, orphans_at  what the last look for orphans found, and when that was
-    compacted_at, expired_at  when that was last done with an effect, or looked at in vain
+    compacted_at    when the hour began in which compaction last did something, or looked in vain
+    expired_at      when expiry was last tried in vain; None: it had an effect since
     compacted_bytes  of files written anew in the hour that began at `compacted_at`
     partitions      the worst ones, most bytes to write anew first; `rewrite_bytes` is of all
     """
