@@ -278,6 +278,7 @@ class Firn(RuleBasedStateMachine):
         if events:
             self.world.parcel(events)
         self.world.round(lambda program: program())
+        self.checks.now()  # what care now lets go of has been looked at
         one.process.finish()
 
     @precondition(lambda self: self.world.catalog.tables and not any(one.kind == "job" for one in self.living))

@@ -13,6 +13,7 @@ from firn.jobs.tiering import TAG
 from firn_lake.lifecycle import current_rules
 from firn_local.stack import Options, Stack
 from tests.integration.stack.cold_ground import CONFIG, Ground, any_client
+from tests.integration.stack.granted import forget_aws
 
 pytestmark = pytest.mark.stack
 
@@ -43,6 +44,7 @@ def test_staged_things_expire_and_the_log_stays(ground: Ground) -> None:
 
 
 def test_the_stack_runs_lifecycle_rules_on_request(tmp_path: Path) -> None:
+    forget_aws()
     (tmp_path / "firn.yaml").write_text(CONFIG)
     options = Options(tmp_path / "stack", s3=True, port=0, config=tmp_path / "firn.yaml", schedules=False)
     with Stack(options, say=lambda _line: None) as stack:
