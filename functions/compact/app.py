@@ -9,8 +9,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from firn.jobs import caring, rounds
-from firn.jobs.emr import EmrJobs
+from firn.jobs import rounds
 from firn.staging.wiring import staging
 
 logger = Logger(service="compact")
@@ -20,7 +19,4 @@ def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point -> what is due, and the run that does it."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     settings, store, current, _ = staging()
-    config = current()
-    settings = rounds.placed(settings, config)
-    jobs = EmrJobs(settings) if settings.emr_application else None
-    return caring.line(caring.run(settings, store, config, jobs, ("compact",), datetime.now(UTC), logger))
+    return rounds.care(settings, store, current(), ("compact",), datetime.now(UTC), logger)

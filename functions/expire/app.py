@@ -12,8 +12,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from firn.errors import FirnError
-from firn.jobs import caring, rounds
-from firn.jobs.emr import EmrJobs
+from firn.jobs import rounds
 from firn.jobs.sweeping import sweep
 from firn.staging.store import Store
 from firn.staging.wiring import staging
@@ -25,10 +24,8 @@ def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point -> what is due, and the run that does it."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     settings, store, current, _ = staging()
-    config = current()
-    settings = rounds.placed(settings, config)
-    jobs, now = EmrJobs(settings) if settings.emr_application else None, datetime.now(UTC)
-    done = caring.line(caring.run(settings, store, config, jobs, ("expire", "orphans"), now, logger))
+    config, now = current(), datetime.now(UTC)
+    done = rounds.care(settings, store, config, ("expire", "orphans"), now, logger)
     return done | {"swept": [_swept(store, stream, now) for stream in config.streams]}
 
 

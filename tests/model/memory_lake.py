@@ -409,7 +409,7 @@ class MemoryLake:
         return MemoryRange(self, stream, settings, epochs, last)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
-        """Tables in memory have no files."""
+        """The test itself cares for the tables (World.care), at any moment and not only at their turns."""
         return iter(())
 
     def failure(self, error: Exception) -> Failure:

@@ -22,7 +22,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from firn_local import glue, lifecycle_rules, lifecycle_runner
 from firn_local.calls import Call, calls, to_know_it_is_not_there
 from firn_local.lifecycle_runner import Done
-from firn_local.serving import Server, read_body
+from firn_local.serving import Held, Server, read_body
 
 ACCOUNT = "123456789012"  # moto's default account
 REGION = "us-east-1"
@@ -98,7 +98,7 @@ class AwsApplication:
         """ReceiveMessage with its wait outside of the lock: ask moto again, until there is a message or time is up."""
         deadline = time.monotonic() + min(20.0, seconds)
         while True:
-            answer = _Held()
+            answer = Held()
             attempt = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
             with self._lock:
                 payload = b"".join(_whole(self._moto(attempt, answer)))
@@ -127,19 +127,6 @@ def _long_poll(environ: WSGIEnvironment) -> tuple[bytes, float] | None:
         return None
     seconds = float(form.get("WaitTimeSeconds") or 0)
     return urlencode({**form, "WaitTimeSeconds": 0}, encoding="latin-1").encode(), seconds
-
-
-class _Held:
-    """A start_response that keeps the status line, so that an answer can be thrown away."""
-
-    status = ""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[str, str]] = []
-
-    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /) -> Any:  # noqa: ARG002
-        self.status, self.headers = status, headers
-        return lambda _data: None
 
 
 def _whole(body: Iterable[bytes]) -> list[bytes]:

@@ -14,7 +14,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 import xmltodict
 
-from firn_local.serving import raw_path, read_body
+from firn_local.serving import Held, raw_path, read_body
 
 _KEPT: Final = "firn_lifecycle"  # an attribute of moto's bucket: gone with it
 _SMALLEST: Final = "x-amz-transition-default-minimum-object-size"
@@ -39,7 +39,7 @@ def answer(
         text = f"<Error><Code>{wrong[0]}</Code><Message>{wrong[1]}</Message></Error>".encode()
         start_response("400 Bad Request", [("Content-Type", "application/xml"), ("Content-Length", str(len(text)))])
         return [text]
-    held = _Held()
+    held = Held()
     told = b"".join(moto({**environ, "wsgi.input": io.BytesIO(body)}, held))
     if held.status.startswith("2"):
         found = _bucket(bucket, account)
@@ -98,14 +98,3 @@ def _bucket(name: str, account: str) -> Any:
     from moto.s3.models import s3_backends
 
     return s3_backends[account]["aws"].get_bucket(name)
-
-
-class _Held:
-    status = ""
-
-    def __init__(self) -> None:
-        self.headers: list[tuple[str, str]] = []
-
-    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /) -> Any:  # noqa: ARG002
-        self.status, self.headers = status, headers
-        return lambda _data: None

@@ -134,3 +134,17 @@ def request_headers(environ: WSGIEnvironment) -> dict[str, str]:
         if environ.get(name):
             headers[name.replace("_", "-").title()] = str(environ[name])
     return headers
+
+
+class Held:
+    """A start_response that keeps the status line, so that an answer can be thrown away."""
+
+    status = ""
+
+    def __init__(self) -> None:
+        self.headers: list[tuple[str, str]] = []
+
+    def __call__(self, status: str, headers: list[tuple[str, str]], exc_info: object = None, /) -> Any:  # noqa: ARG002
+        """Keeps status and headers; what is written by the old way is dropped."""
+        self.status, self.headers = status, headers
+        return lambda _data: None

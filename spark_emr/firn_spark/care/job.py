@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from firn.errors import FirnError
 from firn.jobs.caring import feeding
 from firn.jobs.commit import Log
-from firn.jobs.due import Kind, budget_left, noted
+from firn.jobs.due import Kind, noted
 from firn.jobs.failures import failure
-from firn.jobs.measured import spent
+from firn.jobs.measured import left, spent
 from firn.staging import configs, health, layout
 from firn.staging.batch import FORMAT
 from firn.staging.health import Health
@@ -29,6 +29,7 @@ from firn_spark.care.cold import fence
 from firn_spark.care.compaction import compact
 from firn_spark.care.expiry import expire_all
 from firn_spark.care.health import measure
+from firn_spark.care.listing import Cold
 from firn_spark.commit import print_line
 from firn_spark.driver.unfit import Unfit
 from firn_spark.evolve import Table, Tables
@@ -86,44 +87,64 @@ class _Job:
         self._tables = Tables(spark)
 
     def table(self, name: TableName) -> Iterator[dict[str, Any]]:
-        """A line for each thing done to the table and to its facts."""
-        streams = sorted(feeding(self._config, str(name)))
-        found = self._tables.load(name)
-        if found is None or not streams or found.key() is None:
-            why = (
-                "there is no such table" if found is None else "no stream feeds it" if not streams else "not Firn's own"
-            )
-            yield {"table": str(name), "status": "failed", "error": f"{name} is left alone: {why}"}
-            return
+        """A line for each thing done to the table and to its facts. Never raises an Exception: a table that can't be
+        cared for doesn't keep the others."""
+        line = {"table": str(name)}
+        try:
+            streams = sorted(feeding(self._config, str(name)))
+            found = self._tables.load(name) if streams else None
+            if found is None:
+                for stream in streams:  # of a table that was dropped nothing is ever due again
+                    health.write(self._store, stream, [], gone=[str(name)])
+                yield line | {"status": "left", "why": "it is not in the catalog" if streams else "no stream feeds it"}
+            elif found.key() is None:
+                yield line | {"status": "left", "why": "Firn did not make it"}
+            else:
+                yield from self._cared(found, streams)
+        except Exception as error:  # noqa: BLE001 (the edge)
+            yield line | {"status": "failed", "error": failure_of(error).text}
+
+    def _cared(self, found: Table, streams: Sequence[str]) -> Iterator[dict[str, Any]]:
+        # One moment for all of it: what is measured after a look for orphans is then no news since.
+        now = datetime.now(UTC)
         facts = facts_beside(self._tables, found)
         parts = [found] if facts is None else [found, facts]
-        care = self._config.care_of(name)
+        care = self._config.care_of(found.name)
         known = health.read(self._store, streams[0])
-        status = "dry run" if self._request.dry_run else "done"
+        cold = fence(self._store, found.name, care)
+        dry = self._request.dry_run
         for kind in self._request.kinds:
-            line = {"table": str(name), "kind": kind, "status": status}
+            line = {"table": str(found.name), "kind": kind, "status": "dry run" if dry else "done"}
             try:
-                for of, told in self._do(kind, parts, streams[0], care, known):
+                for of, told in self._do(kind, parts, streams[0], care, known, cold, now):
                     yield line | {"table": of} | told
-                    if not self._request.dry_run:
-                        done = int(told.get("snapshots" if kind == "expire" else "bytes", 0))
-                        known[of] = noted(known.get(of), of, kind, done, datetime.now(UTC))
-            except (Unfit, LostRace, orphans.CannotTell) as why:
+                    done = int(told.get("snapshots" if kind == "expire" else "bytes", 0))
+                    known[of] = noted(known.get(of), of, kind, done, now)
+            except (Unfit, orphans.CannotTell) as why:
+                known[str(found.name)] = noted(known.get(str(found.name)), str(found.name), kind, None, now)
                 yield line | {"status": "left", "why": str(why)}
-            except Exception as error:  # noqa: BLE001 (the edge: a table that fails doesn't keep the others)
+            except LostRace as why:
+                yield line | {"status": "left", "why": str(why)}
+            except Exception as error:  # noqa: BLE001 (one kind of care that fails doesn't keep the others)
                 yield line | {"status": "failed", "error": failure_of(error).text}
-        if not self._request.dry_run:
-            now = datetime.now(UTC)
-            cold = fence(self._store, name, care)
-            measured = [
-                measure(self._spark, self._tables.look_again(one), care, now, known.get(str(one.name)), cold)[0]
-                for one in parts
-            ]
-            for stream in streams:
-                health.write(self._store, stream, measured)
+        if dry:
+            return
+        measured = [
+            measure(self._spark, self._tables.look_again(one), care, now, known.get(str(one.name)), cold)[0]
+            for one in parts
+        ]
+        for stream in streams:
+            health.write(self._store, stream, measured)
 
     def _do(
-        self, kind: Kind, parts: Sequence[Table], stream: str, care: Care, known: Mapping[str, Health]
+        self,
+        kind: Kind,
+        parts: Sequence[Table],
+        stream: str,
+        care: Care,
+        known: Mapping[str, Health],
+        cold: Cold | None,
+        now: datetime,
     ) -> Iterator[tuple[str, dict[str, Any]]]:
         """-> the table, or that of its facts, and what was done to it."""
         dry = self._request.dry_run
@@ -132,18 +153,16 @@ class _Job:
         def told(table: str, line: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
             return table, {"seconds": round(time.monotonic() - began, 2)} | dict(line)
 
-        now = datetime.now(UTC)
         if kind == "expire":
             for one in expire_all(
                 self._spark, self._store, self._tables.look_again(parts[0]), care.expiry, now, dry_run=dry
             ):
                 yield told(one.table, one.line())
             return
-        cold = fence(self._store, parts[0].name, care)
         for part in parts:
             table = self._tables.look_again(part)
             if kind == "compact":
-                budget = _ANYTHING if self._request.all else budget_left(known.get(str(part.name)), care, now)
+                budget = _ANYTHING if self._request.all else left(known.get(str(part.name)), care.compaction, now)
                 fresh = self._request.all or not spent(known.get(str(part.name)), now)
                 done = compact(self._spark, table, stream, care, budget=budget, cold=cold, dry_run=dry, fresh=fresh)
                 yield told(str(part.name), done.line())

@@ -5,11 +5,11 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.jobs import debt
 from firn_spark.evolve import Table
 from firn_spark.fence import CommitUnknown
 from firn_spark.java import java_class
 
-MANY: Final = 50
 _SMALL: Final = 0.25  # of the target size, on average
 _TARGET: Final = "commit.manifest.target-size-bytes"
 _USUAL: Final = 8 * 1024 * 1024
@@ -46,7 +46,7 @@ def merge(spark: SparkSession, table: Table) -> int:
 def worth(table: Table, snapshot: Any) -> bool:
     """Whether there are many manifests of data files, and small ones."""
     found = list(snapshot.dataManifests(table.java.io()))
-    if len(found) <= MANY:
+    if len(found) <= debt.MANY_MANIFESTS:
         return False
     target = int(table.state.properties.get(_TARGET, _USUAL))
     return sum(int(one.length()) for one in found) < _SMALL * target * len(found)

@@ -14,11 +14,12 @@ from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
 from firn.jobs import care as turns
+from firn.jobs import debt
 from firn.staging import configs, health
 from firn.streams.care import Care, Compaction
 from firn.streams.names import TableName
 from firn_spark import fence
-from firn_spark.care import compaction, listing, manifests, turn
+from firn_spark.care import compaction, listing, turn
 from firn_spark.care.compaction import Compacted
 from firn_spark.care.health import measure
 from firn_spark.driver.unfit import Unfit
@@ -424,7 +425,7 @@ def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyP
     land(one, 4)
     before = both(one)
     assert compact(one) == Compacted()
-    monkeypatch.setattr(manifests, "MANY", 3)
+    monkeypatch.setattr(debt, "MANY_MANIFESTS", 3)
     assert compact(one) == Compacted(manifests=3)
     assert both(one) == before
     assert newest(one).operation is Operation.REPLACE

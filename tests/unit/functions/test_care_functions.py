@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from firn.jobs import rounds
 from firn.staging import health, layout
 from firn.staging.health import Health
 from tests.unit.staging.storage_faults import FaultyStore
@@ -39,7 +40,7 @@ def app(function: str, load: Callable[..., ModuleType], monkeypatch: pytest.Monk
     app = load(function, emr_application="00app")
     FakeJobs.started.clear()
     FakeJobs.running.clear()
-    monkeypatch.setattr(app, "EmrJobs", FakeJobs)
+    monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
     return app
 
 

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from firn.jobs.due import Kind, budget_left, due, noted, tables_due
+from firn.jobs.due import Kind, due, noted, tables_due
+from firn.jobs.measured import left
 from firn.staging import layout
 from firn.staging.health import Health
 from firn.streams.care import Care, Compaction, Expiry
@@ -66,10 +67,10 @@ def test_compaction_that_is_off_is_never_due() -> None:
 def test_an_hours_budget_is_spent_and_comes_back() -> None:
     care = Care(compaction=Compaction(budget_bytes=100))
     health = noted(with_(rewrite_bytes=10**9), "shop.orders", "compact", 60, NOW)
-    assert budget_left(health, care, NOW) == 40
+    assert left(health, care.compaction, NOW) == 40
     half_past = NOW + timedelta(minutes=30)
     health = noted(health, "shop.orders", "compact", 60, half_past)
-    assert budget_left(health, care, half_past) == 0
+    assert left(health, care.compaction, half_past) == 0
     assert told(health, care, half_past) == set()
     # The hour is that of its first bytes.
     assert told(health, care, NOW + timedelta(minutes=61)) == {"compact"}
@@ -93,3 +94,19 @@ def test_only_tables_with_a_policy_and_the_kinds_that_were_asked_for() -> None:
     }
     found = tables_due(tables, {"a.b": Care(expiry=Expiry(at_most=200))}, ("expire",), NOW)
     assert {table: set(kinds) for table, kinds in found.items()} == {"a.b": {"expire"}}
+
+
+def test_what_a_table_does_not_allow_is_not_tried_with_each_round() -> None:
+    health = with_(rewrite_bytes=10**9, snapshots=5000, orphans=3, orphans_at=None)
+    for kind in ("compact", "expire", "orphans"):
+        health = noted(health, "shop.orders", kind, None, NOW)
+    assert (told(health), health.orphans) == (set(), 3), "nobody looked: what was known stays known"
+    assert told(health, now=NOW + timedelta(minutes=61)) == {"compact"}
+    assert told(health, now=NOW + timedelta(hours=7)) == {"compact", "expire"}
+
+
+def test_a_look_for_orphans_is_no_news_for_the_next_one() -> None:
+    looked = noted(with_(orphans_at=None), "shop.orders", "orphans", 0, NOW)
+    idle = msgspec.structs.replace(looked, measured_at=layout.instant(NOW))  # as the care job leaves it
+    assert told(idle, now=NOW + timedelta(days=30)) == set()
+    assert told(with_(orphans_at=ago(days=8), measured_at=ago(days=7))) == {"orphans"}

@@ -3,6 +3,7 @@ looks."""
 
 import json
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -63,7 +64,7 @@ def care_for(
     began = time.monotonic()
     catalog = stack.catalog()
     names = [".".join(find_table(catalog, table).name()) for table in tables]
-    identifier = caring.new_identifier()
+    identifier = uuid.uuid4().hex
     run = _start(stack, identifier, kind, names, flags)
     while True:
         state, details = committing.run_state(stack, run)

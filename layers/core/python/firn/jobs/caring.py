@@ -6,9 +6,8 @@ itself, between its commits: a job beside it would lose against them.
 
 import hashlib
 import logging
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -64,7 +63,8 @@ def run(
         return Cared(found, left="a commit job lives and does it between its commits")
     slot = f"{int(now.timestamp()) // _SLOT_SECONDS}"
     wanted = sorted({kind for of in mine.values() for kind in of})
-    identifier = hashlib.sha256(" ".join([settings.staging, slot, *wanted]).encode()).hexdigest()[:32]
+    asked = [settings.staging, slot, *wanted, *sorted(mine)]
+    identifier = hashlib.sha256("\n".join(asked).encode()).hexdigest()[:32]
     started = start(settings, jobs, identifier, wanted, mine)
     log.info("started a job to care for tables", extra={"run": started, "due": mine})
     return Cared(found, started)
@@ -119,25 +119,9 @@ def start(
 ) -> str:
     """Starts the job, or finds the one that this very call started before. `identifier`: letters and digits; names the
     result in the staging store. Raises what EmrJobs.start_script raises."""
-    arguments = [
-        "--staging",
-        settings.staging,
-        "--warehouse",
-        settings.warehouse,
-        "--catalog-uri",
-        settings.catalog_uri,
-    ]
+    places = {"staging": settings.staging, "warehouse": settings.warehouse, "catalog-uri": settings.catalog_uri}
+    arguments = [word for name, value in places.items() for word in (f"--{name}", value)]
     arguments += ["--run", identifier, "--do", ",".join(kinds)]
     arguments += [word for table in tables for word in ("--table", table)]
     token = hashlib.sha256(identifier.encode()).hexdigest()
     return jobs.start_script(SCRIPT, [*arguments, *flags], PREFIX + identifier, token, {"firn:care": ",".join(kinds)})
-
-
-def new_identifier() -> str:
-    """The id of a run that a person asks for."""
-    return uuid.uuid4().hex
-
-
-def line(done: Cared) -> dict[str, Any]:
-    """As a function answers."""
-    return asdict(done)

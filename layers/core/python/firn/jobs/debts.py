@@ -1,19 +1,20 @@
 """A table's health as people read it: each number with its threshold, and what will be done about it. Pure."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
 import msgspec
 
-from firn.jobs.due import ORPHANS_EVERY, PORTION, Kind, budget_left, due
+from firn.jobs import measured
+from firn.jobs.debt import DELETED, ENOUGH, MANY_MANIFESTS
+from firn.jobs.due import ORPHANS_EVERY, PORTION, Kind, due
 from firn.staging import layout
 from firn.staging.health import Health
 from firn.streams.care import Care
 
 # The schedules of template.yaml (Compact, Expire).
 ROUNDS: Final[dict[str, str]] = {"compact": "within 15 min", "expire": "within an hour", "orphans": "within an hour"}
-MANY_MANIFESTS: Final = 50
 
 
 @dataclass(frozen=True)
@@ -32,15 +33,16 @@ def debts(health: Health, care: Care, now: datetime) -> list[Debt]:
     wanted = due(health, care, now)
     expiry = care.expiry
     compact = _next("compact", wanted, "compacts")
-    if "compact" not in wanted and health.rewrite_bytes and care.compaction.on and not budget_left(health, care, now):
-        compact = "when the hour's budget is new"
+    if "compact" not in wanted and health.rewrite_bytes:
+        compact = "when the hour's budget is new" if measured.spent(health, now) else "tried in vain, again in an hour"
     if not care.compaction.on:
         compact = "never: compact is off"
     keeps = f"younger than {expiry.keep_seconds / 86_400:g} d, at most {expiry.at_most:,}"
+    now_due = "compact" in wanted
     return [
         Debt("bytes to write anew", health.rewrite_bytes, "0", health.rewrite_bytes > 0, compact),
-        Debt("small files", health.small, "5 of a partition", "compact" in wanted and health.small > 0, compact),
-        Debt("deleted rows", health.deleted, "10 % of a file", "compact" in wanted and health.deleted > 0, compact),
+        Debt("small files", health.small, f"{ENOUGH} of a partition", now_due and health.small > 0, compact),
+        Debt("deleted rows", health.deleted, f"{DELETED:.0%} of a file", now_due and health.deleted > 0, compact),
         Debt("manifests", health.manifests, f"{MANY_MANIFESTS}", health.manifests > MANY_MANIFESTS, "by compaction"),
         Debt(
             "snapshots", health.snapshots, f"{keeps} (+{PORTION})", "expire" in wanted,
@@ -58,10 +60,7 @@ def report(health: Health, care: Care, now: datetime) -> dict[str, Any]:
     return found | {
         "cold_share": share,
         "due": due(health, care, now),
-        "debts": [
-            {"what": one.what, "value": one.value, "limit": one.limit, "over": one.over, "next": one.next}
-            for one in debts(health, care, now)
-        ],
+        "debts": [asdict(one) for one in debts(health, care, now)],
     }
 
 

@@ -29,25 +29,22 @@ def due(health: Health, care: Care, now: datetime) -> dict[Kind, str]:
     return {kind: said[kind] for kind in KINDS if said[kind]}
 
 
-def budget_left(health: Health | None, care: Care, now: datetime) -> int:
-    """Bytes that compaction may still write anew in this hour."""
-    return measured.left(health, care.compaction, now)
-
-
-def noted(known: Health | None, table: str, kind: Kind, done: int, now: datetime) -> Health:
-    """The health of `table` after `kind` was done, or tried without anything to do; `done`: bytes that compaction wrote
-    anew, snapshots that expired. The hour of a budget begins with the first bytes that it pays for."""
+def noted(known: Health | None, table: str, kind: Kind, done: int | None, now: datetime) -> Health:
+    """The health of `table` after `kind` was done; `done`: bytes that compaction wrote anew, snapshots that expired,
+    None if the table does not allow it, so that it is tried again only when its time has come."""
     at = layout.instant(now)
     before = known or Health(table, at)
     if kind == "expire":
         return replace(before, expired_at=None if done else at)
     if kind == "orphans":
-        return replace(before, orphans=0, orphan_bytes=0, orphans_at=at)
-    return measured.compacted(before, now, done)
+        return replace(before, orphans_at=at, **({} if done is None else {"orphans": 0, "orphan_bytes": 0}))
+    return measured.compacted(before, now, done or 0)
 
 
 def _compact(health: Health, care: Care, now: datetime) -> str:
-    if not care.compaction.on or health.rewrite_bytes <= 0 or budget_left(health, care, now) <= 0:
+    if not care.compaction.on or health.rewrite_bytes <= 0 or measured.left(health, care.compaction, now) <= 0:
+        return ""
+    if measured.in_vain(health, now):
         return ""
     parts = [f"{health.small:,} small files"] if health.small else []
     parts += [f"{health.deleted:,} deleted rows in {health.delete_files:,} delete files"] if health.delete_files else []

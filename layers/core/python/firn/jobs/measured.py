@@ -121,6 +121,11 @@ def spent(known: Health | None, now: datetime) -> int:
     return known.compacted_bytes if known is not None and age_seconds(known.compacted_at, now) < _HOUR else 0
 
 
+def in_vain(known: Health, now: datetime) -> bool:
+    """Whether compaction has found nothing that it could do in the hour that is running."""
+    return known.compacted_bytes == 0 and age_seconds(known.compacted_at, now) < _HOUR
+
+
 def left(known: Health | None, policy: Compaction, now: datetime) -> int:
     """Bytes that the hour's budget still allows."""
     return max(0, policy.budget_bytes - spent(known, now))

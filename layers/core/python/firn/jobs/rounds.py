@@ -1,7 +1,7 @@
 """One round of dispatch over some streams, as functions do it: with log lines, metrics, and a policy for each job."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from firn.errors import FirnError
-from firn.jobs import narrowing
+from firn.jobs import caring, narrowing
 from firn.jobs.dispatch import dispatch
+from firn.jobs.due import Kind
 from firn.jobs.emr import EmrJobs
 from firn.jobs.runs import Jobs
 from firn.staging import configs, epochs
@@ -97,6 +98,15 @@ def run(
         _tell(store, config.streams[name])
         results.append(asdict(done))
     return results
+
+
+def care(
+    settings: Settings, store: Store, config: Config, kinds: Sequence[Kind], now: datetime, log: Log
+) -> dict[str, Any]:
+    """A round of the care of tables -> what is due, and the run that does it. Raises what caring.run raises."""
+    settings = placed(settings, config)
+    jobs = EmrJobs(settings) if settings.emr_application else None
+    return asdict(caring.run(settings, store, config, jobs, kinds, now, log))
 
 
 def _tell(store: Store, settings: StreamConfig) -> None:
