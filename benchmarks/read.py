@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import firn_lake
 from firn_lake.catalog import open_catalog
-from firn_lake.lake import LakeTable
+from firn_lake.lake_table import LakeTable
 
 FILES = 4
 BATCH = 10_000

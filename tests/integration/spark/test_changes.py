@@ -15,7 +15,7 @@ from firn.jobs import care
 from firn.streams.names import TableName
 from firn_lake.changes import Changes
 from firn_lake.lake import Lake as Reader
-from firn_lake.lake import LakeTable
+from firn_lake.lake_table import LakeTable
 from firn_lake.versions import version_of
 from firn_spark.driver import compact
 from firn_spark.evolve import Tables

@@ -31,7 +31,8 @@ from pyiceberg.types import (
 
 from firn_lake import comparing
 from firn_lake.changes import BadColumn, Changes, NotOneLine
-from firn_lake.lake import Lake, LakeTable
+from firn_lake.lake import Lake
+from firn_lake.lake_table import LakeTable
 from firn_lake.versions import NoSuchColumn, version_of
 from tests.applying import applied, rows_of
 

@@ -16,7 +16,8 @@ from pyiceberg.table import Table
 
 from firn_lake.changes import Changes
 from firn_lake.cursor import BadCursor, Cursor
-from firn_lake.lake import Lake, LakeTable
+from firn_lake.lake import Lake
+from firn_lake.lake_table import LakeTable
 from firn_lake.lineage import hops, line
 from tests.applying import applied, rows_of
 

@@ -17,7 +17,8 @@ from firn.errors import ConfigError
 from firn.staging import cuts
 from firn.staging.store import open_store
 from firn_lake.connecting import NoLake
-from firn_lake.lake import Lake, LakeTable
+from firn_lake.lake import Lake
+from firn_lake.lake_table import LakeTable
 from firn_lake.moments import NoSuchMoment
 from firn_lake.query import QueryError, QueryTooLarge
 from firn_lake.rows import NotInstalled

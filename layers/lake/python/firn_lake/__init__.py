@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from firn_lake.connecting import connect as connect
     from firn_lake.cursor import Cursor as Cursor
     from firn_lake.lake import Lake as Lake
-    from firn_lake.lake import LakeTable as LakeTable
+    from firn_lake.lake_table import LakeTable as LakeTable
 
-_WHERE = {"Changes": "changes", "Cursor": "cursor", "Lake": "lake", "LakeTable": "lake", "connect": "connecting"}
+_WHERE = {"Changes": "changes", "Cursor": "cursor", "Lake": "lake", "LakeTable": "lake_table", "connect": "connecting"}
 
 
 def __getattr__(name: str) -> Any:
