@@ -16,6 +16,7 @@ from firn.changes.types import Column
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
+from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
@@ -24,7 +25,7 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, delta, lookup, mirror, moves
 from firn_spark.deciding import Shape, decide, there
-from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
@@ -329,7 +330,7 @@ class TableJob:
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
+            return self._tables.set_properties(table, seen_as) if plan.inferred != table.state.inferred else table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),
