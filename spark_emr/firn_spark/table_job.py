@@ -13,9 +13,10 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs.decoding import planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, KeyChanged
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
@@ -99,35 +100,15 @@ class TableJob:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
-        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
-        required = key if outcome.mode == "mirror" else ()
-        existing, unwritable = table.columns() if table else ((), frozenset[str]())
-        plan = plan_columns(
-            existing,
-            target.declared(self._config),
-            target.seen(),
-            required,
-            unwritable,
-            table.fixed() if table else frozenset(),
-        )
+        plan = planned(target, self._config, table.state if table else None)
+        outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
-        ordinals = {column.name: i for i, column in enumerate(plan.columns)}
-        decoding = Decoding(
-            columns=plan.columns,
-            key=tuple(ordinals[name] for name in key if name in ordinals),
-            settings=self._config.settings,
-            schemas=target.schemas(),
-            bad_schemas=target.bad_schemas(),
-            snapshot_reads=target.rule.snapshot_reads == "upsert",
-            no_key=lacking_key(plan, required, made=table is not None),
-        )
         if table is not None:
             self._check_mode(table, outcome.mode)
         if outcome.mode == "mirror":
-            self._mirror(target, table, plan, decoding, mine, outcome)
+            self._mirror(target, table, plan.columns, plan.decoding, mine, outcome)
         else:
-            self._append(target, table, plan, decoding, key, mine, outcome)
+            self._append(target, table, plan.columns, plan.decoding, plan.key, mine, outcome)
         return outcome
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:

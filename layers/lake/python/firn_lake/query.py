@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
+from firn_lake.fresh import Fresh, FreshRows
 from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
 from firn_lake.rows import Rows
@@ -26,6 +27,7 @@ from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.schema import Schema
 
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
@@ -70,29 +72,38 @@ def query(
     parameters: Parameters = None,
     limits: Limits = Limits(),
     on_read: OnRead | None = None,
+    fresh: Fresh | None = None,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
-    The tables are streamed through the query: only what it keeps is in memory. `on_read` hears of each table.
+    The tables are streamed through the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`:
+    with what waits for the tables, instead of `as_of` and `cut`.
 
-    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
+    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
     """
     with duckdb.connect(":memory:", config=_SEALED) as connection:
         _require_one_select(connection, sql)
         tree = _parse(sql)
         identifiers = table_identifiers(catalog)
+        if fresh is not None:
+            identifiers = sorted({*identifiers, *fresh.tables()})
         resolved: dict[tuple[str, str], tuple[str, ...]] = {}
         for written in _named_tables(tree):
             resolved[written] = match_identifier(tuple(part for part in written if part), identifiers)
         resolved = _one_spelling_each(resolved)
         wanted = _identifiers_used(tree)
-        tables: dict[tuple[str, ...], Rows] = {}
+        tables: dict[tuple[str, ...], Rows | FreshRows] = {}
+        # All are loaded before the first is read: what waits is then as of one moment.
+        now = {identifier: fresh.table(identifier) for identifier in resolved.values()} if fresh else {}
         for number, (written, identifier) in enumerate(resolved.items()):
-            if identifier not in tables:
-                tables[identifier] = _read(version_at(catalog.load_table(identifier), as_of, cut), wanted)
+            if identifier in now and identifier not in tables:
+                tables[identifier] = now[identifier].read(_used(now[identifier].version, wanted))
+            elif identifier not in tables:
+                version = version_at(catalog.load_table(identifier), as_of, cut)
+                tables[identifier] = Rows(version, _used(version, wanted))
                 if on_read is not None:
                     on_read(identifier)
             _register(connection, number, written, tables[identifier])
@@ -223,15 +234,17 @@ def _identifiers_used(tree: exp.Expr) -> frozenset[str] | None:
     return frozenset(name.name.casefold() for name in tree.find_all(exp.Identifier))
 
 
-def _read(version: Version, wanted: frozenset[str] | None) -> Rows:
+def _used(version: Version, wanted: frozenset[str] | None) -> "Schema":
     if wanted is None:
-        return Rows(version, version.select(None, metadata=True))
+        return version.select(None, metadata=True)
     # count(*) uses no column, but rows.
     used = [name for name in version.columns if name.casefold() in wanted]
-    return Rows(version, version.select(used or version.columns[:1], metadata=True))
+    return version.select(used or version.columns[:1], metadata=True)
 
 
-def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: Rows) -> None:
+def _register(
+    connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: Rows | FreshRows
+) -> None:
     source = f"firn_table_{number}"
     connection.register(source, data)
     schema = _quoted(written[0] or "main")
