@@ -20,9 +20,9 @@ from firn.errors import TerminalError
 from firn.staging.cuts import Cut
 from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
-from firn_lake.rows import Rows
+from firn_lake.scanning import TableScan
 from firn_lake.tables import identifier_text, match_identifier, table_identifiers
-from firn_lake.versions import Version, version_at
+from firn_lake.versions import version_at
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -76,7 +76,8 @@ def query(
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
-    The tables are streamed through the query: only what it keeps is in memory. `on_read` hears of each table.
+    Of each table the files, columns and rows are read that DuckDB asks for (`firn_lake.scanning`), and streamed through
+    the query: only what it keeps is in memory. `on_read` hears of each table.
 
     Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
     """
@@ -88,11 +89,10 @@ def query(
         for written in _named_tables(tree):
             resolved[written] = match_identifier(tuple(part for part in written if part), identifiers)
         resolved = _one_spelling_each(resolved)
-        wanted = _identifiers_used(tree)
-        tables: dict[tuple[str, ...], Rows] = {}
+        tables: dict[tuple[str, ...], TableScan] = {}
         for number, (written, identifier) in enumerate(resolved.items()):
             if identifier not in tables:
-                tables[identifier] = _read(version_at(catalog.load_table(identifier), as_of, cut), wanted)
+                tables[identifier] = TableScan(version_at(catalog.load_table(identifier), as_of, cut))
                 if on_read is not None:
                     on_read(identifier)
             _register(connection, number, written, tables[identifier])
@@ -107,9 +107,9 @@ def query(
                 f"the query took more than its {limits.seconds:g} seconds: have it read less"
             ) from error
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
-            for rows in tables.values():
-                if rows.failed is not None:
-                    raise rows.failed from error
+            for table in tables.values():
+                if table.failed is not None:
+                    raise table.failed from error
             raise _as_query_error(error, limits) from error
 
 
@@ -207,31 +207,7 @@ def _one_spelling_each(
     return dict(kept.values())
 
 
-def _identifiers_used(tree: exp.Expr) -> frozenset[str] | None:
-    """Every name in the query, casefolded: a superset of the columns it uses. None: it may use them all."""
-    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-        return None
-    if tree.find(exp.Columns, exp.Pivot, exp.Describe, exp.Summarize) or not tree.find(exp.Select):
-        return None
-    if any(join.args.get("method") for join in tree.find_all(exp.Join)):  # NATURAL, ASOF
-        return None
-    if any(not select.expressions for select in tree.find_all(exp.Select)):  # FROM t, without a SELECT
-        return None
-    row_names = {table.alias_or_name.casefold() for table in tree.find_all(exp.Table)}
-    if any(not column.table and column.name.casefold() in row_names for column in tree.find_all(exp.Column)):
-        return None  # SELECT o FROM orders o: the whole row as one struct
-    return frozenset(name.name.casefold() for name in tree.find_all(exp.Identifier))
-
-
-def _read(version: Version, wanted: frozenset[str] | None) -> Rows:
-    if wanted is None:
-        return Rows(version, version.select(None, metadata=True))
-    # count(*) uses no column, but rows.
-    used = [name for name in version.columns if name.casefold() in wanted]
-    return Rows(version, version.select(used or version.columns[:1], metadata=True))
-
-
-def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: Rows) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: TableScan) -> None:
     source = f"firn_table_{number}"
     connection.register(source, data)
     schema = _quoted(written[0] or "main")
