@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
+from firn_lake.explaining import explained, parameters_fault
 from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
 from firn_lake.scanning import TableScan
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
 }
 
 
@@ -82,7 +85,7 @@ def query(
     Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
     """
     with duckdb.connect(":memory:", config=_SEALED) as connection:
-        _require_one_select(connection, sql)
+        _require_one_select(connection, sql, parameters)
         tree = _parse(sql)
         identifiers = table_identifiers(catalog)
         resolved: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -110,16 +113,15 @@ def query(
             for table in tables.values():
                 if table.failed is not None:
                     raise table.failed from error
-            raise _as_query_error(error, limits) from error
+            columns = {identifier_text(name): table.columns for name, table in tables.items()}
+            raise _as_query_error(error, limits, columns) from error
 
 
-def _as_query_error(error: Exception, limits: Limits) -> QueryError:
+def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:
     if isinstance(error, duckdb.OutOfMemoryException):
         most = limits.memory or "what this machine has"
         return QueryTooLarge(f"the query needs more memory than {most}: have it keep fewer rows or columns")
-    if isinstance(error, TypeError):
-        return QueryError(f"the parameters do not fit: {error}; give a list for ?, or a dict for $name")
-    return QueryError(str(error))
+    return QueryError(explained(error, tables))
 
 
 def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
@@ -155,7 +157,7 @@ def _at_most(rows: int | None, reader: pa.RecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(found, reader.schema)
 
 
-def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, parameters: object) -> None:
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
@@ -167,6 +169,8 @@ def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None
             f"firn query only reads: write SELECT … or WITH … SELECT, not {statements[0].type.name}. "
             "Tables change through their stream alone"
         )
+    if (fault := parameters_fault(statements[0].named_parameters, parameters)) is not None:
+        raise QueryError(fault)
 
 
 def _parse(sql: str) -> exp.Expr:

@@ -31,6 +31,11 @@ class TableScan(ArrowScanSource):
         self.failed: FirnError | None = None
         super().__init__(self)
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of all columns, Firn's own among them."""
+        return self._version.columns
+
     def accepts(self, predicate: Node) -> bool:
         """Whether rows can be filtered here as DuckDB would do it; what isn't accepted DuckDB does itself."""
         try:
