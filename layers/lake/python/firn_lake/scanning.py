@@ -1,7 +1,7 @@
 """A table as DuckDB scans it: DuckDB says which columns and rows of it a query needs, and only these are read.
 
 `duckdb._sources` is DuckDB's own seam for what it scans, and not public: pyproject.toml holds DuckDB to the version
-that this is written for (docs/adr/0027-pushdown.md).
+that this is written for (docs/adr/0027-queries-over-http.md).
 """
 
 from collections.abc import Iterator, Sequence
