@@ -105,9 +105,11 @@ class Rows(Batches):
         where: "str | BooleanExpression | None" = None,
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
+        files: "BooleanExpression | None" = None,
     ) -> None:
         """Rows of `version` with the columns of `schema` that fit `where`: at most `limit`, `batch_size` at once.
 
+        `files`: read those data files that may hold such rows, in place of those that `where` needs.
         Raises BadFilter; ValueError for a size below 1.
         """
         if batch_size < 1 or (limit is not None and limit < 0):
@@ -116,7 +118,7 @@ class Rows(Batches):
         self.snapshot = version.id
         self._version = version
         self._schema = schema
-        self._where = where
+        self._files = where if files is None else files
         self._bound = version.bound(where)
         everything = isinstance(self._bound, AlwaysTrue)
         self._read_as = schema if everything else self._with_filtered()
@@ -172,7 +174,7 @@ class Rows(Batches):
                 yield found.select(self.schema.names)
 
     def _tasks(self) -> tuple[Sequence[FileScanTask], Positions]:
-        tasks = list(self._version.files(self._where))
+        tasks = list(self._version.files(self._files))
         deleted_from = [task.file.file_path for task in tasks if task.delete_files]
         return tasks, Positions(self._version.source.io, self._version.name, self._version.id, deleted_from)
 

@@ -65,8 +65,8 @@ class BacklogLimit:
 
 @dataclass(frozen=True)
 class Auth:
-    """Who may post to a stream: whoever AWS IAM lets through, or who has a key. `secret`: the place of the keys
-    (firn.security.secrets), "" for iam."""
+    """Who may post to a stream, or read tables: whoever AWS IAM lets through, or who has a key. `secret`: the place of
+    the keys (firn.security.secrets), "" for iam."""
 
     by: AuthBy
     secret: str = ""
@@ -252,7 +252,8 @@ class TargetConfig:
 @dataclass(frozen=True)
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
-    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries.
+    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
+    read tables over HTTP; None: it is not said.
     """
 
     catalog: CatalogConfig
@@ -262,6 +263,7 @@ class Config:
     text: str
     targets: Mapping[str, TargetConfig] = field(default_factory=dict)
     care: Care = field(default_factory=Care)
+    readers: Auth | None = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""

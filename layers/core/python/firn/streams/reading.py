@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from firn.changes import types
@@ -76,15 +77,16 @@ def read_config(text: str, filename: str) -> Config:
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams"))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care)
+    readers = _readers(top.section("query"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
 
 
 def _catalog(section: Section) -> CatalogConfig:
@@ -154,11 +156,29 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     )
 
 
-def _auth(section: Section) -> Auth | None:
+def _readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
+    query.allow_only(("auth",))
+    section = query.section("auth")
+    readers = _auth(section, "api_key")
+    if readers is None:
+        return None
+    if readers.by == "signature":
+        section.note(
+            "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
+        )
+    for stream in streams.values():
+        if readers.secret and stream.auth is not None and stream.auth.secret == readers.secret:
+            section.note(
+                "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"
+            )
+    return readers
+
+
+def _auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
     section.allow_only(("by", "secret"))
     if section.is_missing:
         return None
-    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", "signature")
+    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", usual)
     if not section.has("by"):
         section.note("by", "is missing; write by: signature, by: api_key or by: iam")
     place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
