@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.expressions.visitors import extract_field_ids
+from pyiceberg.expressions.visitors import extract_field_ids, rewrite_not
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
@@ -117,7 +117,7 @@ class Rows(Batches):
         self._version = version
         self._schema = schema
         self._where = where
-        self._bound = version.bound(where)
+        self._bound = rewrite_not(version.bound(where))
         everything = isinstance(self._bound, AlwaysTrue)
         self._read_as = schema if everything else self._with_filtered()
         self._keep = None if everything else expression_to_pyarrow(self._bound, self._read_as)
@@ -165,7 +165,8 @@ class Rows(Batches):
             yield from self._of_file(task, deletes.of(task.file.file_path, task.delete_files))
 
     def _of_file(self, task: FileScanTask, gone: pa.Array) -> Iterator[pa.RecordBatch]:
-        for batch in read_file(self._version.source, task.file, self._read_as, gone):
+        where = None if self._keep is None else self._bound
+        for batch in read_file(self._version.source, task.file, self._read_as, gone, where=where):
             if self._keep is None:
                 yield batch
             elif (found := batch.filter(self._keep)).num_rows:
