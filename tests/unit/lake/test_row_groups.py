@@ -17,6 +17,7 @@ from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedF
 from firn_lake.bloom import BloomFilter, xxh64
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
+from tests.filtering import filters, row, seen
 
 ROWS, GROUP = 4_000, 500
 DICE = random.Random(7)
@@ -110,9 +111,6 @@ def test_a_bloom_filter_of_another_kind_is_not_asked(tmp_path: Path) -> None:
         assert BloomFilter.at(file, offset) is None
 
 
-NAMES = ("n", "m", "x", "s", "d", "at")
-
-
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A table whose first file was written before `n` was widened and `was` became `s`. Its rows are with it."""
@@ -136,27 +134,17 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     every: list[dict[str, Any]] = []
 
     def some(kind: pa.DataType, text: str) -> None:
-        found: list[dict[str, Any]] = []
-        for number in range(600):
-            row = {
-                "n": dice.choice([number, dice.randrange(50), None]),
-                "m": dice.randrange(40),
-                "x": dice.choice([float("nan"), float(number // 100), 1.0]),
-                "s": dice.choice([f"k{dice.randrange(300)}", "", None]),
-                "d": date(2026, 1, 1) + timedelta(number // 30),
-                "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=dice.randrange(50)),
-            }
-            found.append(row)
+        found = [row(dice, number) for number in range(600)]
         every.extend(found)
         path = folder / f"{text}.parquet"
         data = pa.table(
             [
-                pa.array([row["n"] for row in found], kind),
-                pa.array([row["m"] for row in found], pa.int64()),
-                pa.array([row["x"] for row in found], pa.float64()),
-                pa.array([row["s"] for row in found], pa.string()),
-                pa.array([row["d"] for row in found], pa.date32()),
-                pa.array([row["at"] for row in found], pa.timestamp("us", "UTC")),
+                pa.array([one["n"] for one in found], kind),
+                pa.array([one["m"] for one in found], pa.int64()),
+                pa.array([one["x"] for one in found], pa.float64()),
+                pa.array([one["s"] for one in found], pa.string()),
+                pa.array([one["d"] for one in found], pa.date32()),
+                pa.array([one["at"] for one in found], pa.timestamp("us", "UTC")),
             ],
             names=["n", "m", "x", text, "d", "at"],
         )
@@ -174,69 +162,12 @@ def changed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     catalog.close()
 
 
-OPERATORS = {
-    "=": lambda one, other: one == other,
-    "!=": lambda one, other: one != other,
-    "<": lambda one, other: one < other,
-    "<=": lambda one, other: one <= other,
-    ">": lambda one, other: one > other,
-    ">=": lambda one, other: one >= other,
-}
-
-
-def predicate(dice: random.Random) -> tuple[str, Any]:
-    """A predicate as text and as a function of a row. Null fits none but `is null`."""
-    name = dice.choice(NAMES)
-    how = dice.choice([*OPERATORS, "=", "=", "in", "is null", "is not null"])
-    if how.startswith("is"):
-        return f"{name} {how}", (lambda row: (row[name] is None) is (how == "is null"))
-
-    def value() -> Any:
-        return {
-            "n": dice.choice([dice.randrange(700), 2**40, -5]),
-            "m": dice.randrange(50),
-            "x": float(dice.randrange(7)),
-            "s": dice.choice([f"k{dice.randrange(320)}", "", "nobody"]),
-            "d": date(2026, 1, 1) + timedelta(dice.randrange(-2, 24)),
-            "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=dice.randrange(-2, 55)),
-        }[name]
-
-    def said(one: Any) -> str:
-        return repr(one) if isinstance(one, int | float) else f"'{one.isoformat() if hasattr(one, 'year') else one}'"
-
-    if how == "in":
-        some = [value() for _ in range(dice.randrange(2, 7))]
-        return f"{name} in ({', '.join(map(said, some))})", (lambda row: row[name] is not None and row[name] in some)
-    one = value()
-    return f"{name} {how} {said(one)}", (lambda row: row[name] is not None and OPERATORS[how](row[name], one))
-
-
-def filters(dice: random.Random, depth: int = 2) -> tuple[str, Any]:
-    kind = dice.choice(["and", "or", "leaf"]) if depth else "leaf"
-    if kind == "leaf":
-        return predicate(dice)
-    (left, fits), (right, also) = filters(dice, depth - 1), filters(dice, depth - 1)
-    if kind == "and":
-        return f"({left}) and ({right})", (lambda row: fits(row) and also(row))
-    return f"({left}) or ({right})", (lambda row: fits(row) or also(row))
-
-
-def seen(found: list[dict[str, Any]]) -> list[str]:
-    return sorted(
-        repr([row[name] for name in NAMES]).replace("tzinfo=zoneinfo.ZoneInfo(key='UTC')", "") for row in found
-    )
-
-
-def normal(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.timestamp() if isinstance(value, datetime) else value for name, value in row.items()}
-
-
 @pytest.mark.parametrize("seed", range(80))
 def test_no_row_that_fits_a_filter_is_lost(changed: tuple[LakeTable, list[dict[str, Any]]], seed: int) -> None:
     table, every = changed
     text, fits = filters(random.Random(seed))
     found = table.read(filter=text, metadata=True).pylist()
-    assert seen([normal(row) for row in found]) == seen([normal(row) for row in every if fits(row)]), text
+    assert seen(found) == seen(one for one in every if fits(one)), text
 
 
 def test_a_look_up_of_a_random_key_decodes_the_row_groups_that_may_have_it(

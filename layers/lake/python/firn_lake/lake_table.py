@@ -11,6 +11,7 @@ from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
+from firn_lake.pruning import Pruned, prune
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.unreadable import reading
@@ -130,6 +131,10 @@ class LakeTable:
         deadline = until if isinstance(until, datetime) else None
         last = self._at(until).id if until is not None and deadline is None else None
         return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
+
+    def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
+        """Which files a read with this filter reads, and why the others are left out: see `firn_lake.pruning.prune`."""
+        return prune(self._at(as_of), filter, footers=footers)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

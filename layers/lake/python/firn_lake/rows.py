@@ -116,8 +116,8 @@ class Rows(Batches):
         self.snapshot = version.id
         self._version = version
         self._schema = schema
-        self._where = where
-        self._bound = rewrite_not(version.bound(where))
+        self._where = None if where is None else version.parsed(where)
+        self._bound = rewrite_not(version.bound(self._where))
         everything = isinstance(self._bound, AlwaysTrue)
         self._read_as = schema if everything else self._with_filtered()
         self._keep = None if everything else expression_to_pyarrow(self._bound, self._read_as)
