@@ -1,6 +1,6 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
+from firn_lake.partitioning import SpecChange, repartition
 from firn_lake.pruning import Pruned, prune
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
+    from firn.streams.partitions import Partition
     from firn_lake.lake import Lake
 
 Moment = AsOf | Cut | tuple[str, int]
@@ -135,6 +137,10 @@ class LakeTable:
     def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
         """Which files a read with this filter reads, and why the others are left out: see `firn_lake.pruning.prune`."""
         return prune(self._at(as_of), filter, footers=footers)
+
+    def partition(self, by: "Iterable[str | Partition]", *, dry_run: bool = False) -> SpecChange:
+        """Partitions what is written from now on by these entries (all of them): see `partitioning.repartition`."""
+        return repartition(self.iceberg, by, dry_run=dry_run)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"
