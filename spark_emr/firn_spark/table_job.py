@@ -13,6 +13,7 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs import blooms
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
@@ -329,7 +330,8 @@ class TableJob:
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
+            wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            return self._tables.set_properties(table, wanted | (seen_as if plan.inferred != table.inferred else {}))
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),
@@ -337,6 +339,7 @@ class TableJob:
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
             **(seen_as if plan.inferred else {}),
+            **blooms.properties(target.rule.bloom, key, columns, {}),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

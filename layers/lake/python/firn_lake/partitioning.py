@@ -6,7 +6,7 @@ True
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 NAMES: Final[tuple[Name, ...]] = ("identity", "bucket", "truncate", "year", "month", "day", "hour")
 _SUFFIX: Final = {"identity": "", "bucket": "_bucket", "truncate": "_trunc"}  # as Iceberg's builder names fields
-_PLAIN: Final[dict[str, type[Transform[Any, Any]]]] = {
+_PLAIN: Final[dict[str, Callable[[], Transform[Any, Any]]]] = {
+    "identity": IdentityTransform,
     "year": YearTransform, "month": MonthTransform, "day": DayTransform, "hour": HourTransform,
 }  # fmt: skip
 _SIZE: Final = 16  # for the text of errors
@@ -135,7 +136,7 @@ def transform_of(one: Partition) -> Transform[Any, Any]:
     """Iceberg's transform."""
     if one.size is not None:
         return BucketTransform(one.size) if one.transform == "bucket" else TruncateTransform(one.size)
-    return _PLAIN.get(one.transform, IdentityTransform)()
+    return _PLAIN[one.transform]()
 
 
 def described(spec: PartitionSpec, schema: Schema) -> tuple[str, ...]:
