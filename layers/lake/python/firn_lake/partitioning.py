@@ -30,7 +30,7 @@ from pyiceberg.types import IcebergType
 
 from firn.errors import TerminalError, TransientError
 from firn.jobs.planning import METADATA
-from firn.streams.partitions import Partition, parse
+from firn.streams.partitions import Partition, in_words, parse
 from firn.streams.partitions import Transform as Name
 from firn_lake.manifests import KNOWN
 from firn_lake.tables import identifier_text
@@ -208,13 +208,7 @@ def _files(table: "Table") -> dict[tuple[str, ...], int]:
 
 
 def _entry(field: PartitionField, schema: Schema) -> str:
-    column = schema.find_column_name(field.source_id) or field.name
-    kind = field.transform
-    if isinstance(kind, BucketTransform):
-        return str(bucket(kind.num_buckets, column))
-    if isinstance(kind, TruncateTransform):
-        return str(truncate(kind.width, column))
-    return column if isinstance(kind, IdentityTransform) else f"{kind}({column})"
+    return in_words(str(field.transform), schema.find_column_name(field.source_id) or field.name)
 
 
 def _valid(kind: IcebergType, column: str) -> str:
