@@ -204,19 +204,19 @@ class Tables:
         both = table.java.newTransaction()
         update = both.updateSpec()
         before = table.partitions
-        for word in before.keys() - set(words):
-            update = update.removeField(before[word])
-        for one in wanted:
-            if str(one) not in before:
-                term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
-                update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
         try:
+            for word in before.keys() - set(words):
+                update = update.removeField(before[word])
+            for one in wanted:
+                if str(one) not in before:
+                    term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
+                    update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
             update.commit()
         except Py4JJavaError as error:
-            if "ValidationException" not in str(error.java_exception.getClass().getName()):
+            if not str(error.java_exception.getClass().getSimpleName()).startswith(("Validation", "IllegalArgument")):
                 raise
-            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: "
-                             f"{error.java_exception.getMessage()}") from error  # fmt: skip
+            message = str(error.java_exception.getMessage())
+            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
         properties = both.updateProperties()
         for name, value in specs.asked(wanted).items():
             properties = properties.set(name, value)

@@ -74,7 +74,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Any:
     catalog.close()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_what_is_read_is_what_pyiceberg_plans_without_what_the_files_themselves_deny(
     days: tuple[LakeTable, dict[str, list[dict[str, Any]]]], seed: int
 ) -> None:
