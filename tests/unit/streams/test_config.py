@@ -138,6 +138,14 @@ def test_words_that_yaml_takes_for_something_else_stay_texts() -> None:
     assert [(r.source, r.to) for r in tables] == [("on", "shop.yes"), ("123", "shop.123")]
 
 
+def test_bloom_filters_are_of_the_key_or_of_columns_by_name() -> None:
+    assert rule("key: [a]").bloom == ()
+    assert rule("bloom: key").bloom == "key"
+    assert rule("bloom: [key]").bloom == ("key",)  # a column of that name
+    assert rule("bloom: order_id").bloom == ("order_id",)
+    assert rule("bloom: [a, b]").bloom == ("a", "b")
+
+
 def test_brackets_hold_their_commas_together_also_in_lists_and_mappings() -> None:
     orders = rule(
         "partition_by: [bucket(4, a), truncate(8, b), c], columns: {a: decimal(38, 18), b: 'decimal(4,1)', c: long}"

@@ -25,6 +25,7 @@ Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 AuthBy = Literal["iam", "api_key", "signature"]
+Bloom = tuple[str, ...] | Literal["key"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -75,7 +76,8 @@ class Auth:
 @dataclass(frozen=True)
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
-    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them."""
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is."""
 
     source: str
     to: str
@@ -84,6 +86,7 @@ class TableRule:
     snapshot_reads: SnapshotReads = "upsert"
     write: Write = "merge-on-read"
     partition_by: tuple[Partition, ...] = ()
+    bloom: Bloom = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
     care: Care = field(default_factory=Care)

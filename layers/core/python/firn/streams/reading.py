@@ -17,6 +17,7 @@ from firn.streams.config import (
     Auth,
     AuthBy,
     BacklogLimit,
+    Bloom,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -50,7 +51,18 @@ _STREAM_KEYS: Final = (
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore", "care")
+_RULE_KEYS: Final = (
+    "to",
+    "key",
+    "mode",
+    "snapshot_reads",
+    "write",
+    "partition_by",
+    "bloom",
+    "columns",
+    "ignore",
+    "care",
+)
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -250,6 +262,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=_partition_by(section),
+        bloom=_bloom(section),
         columns=_columns(section.section("columns")),
         ignore=ignore,
         care=read_care(section.section("care"), care),
@@ -307,6 +320,16 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
         else:
             found.append(partition)
     return tuple(found)
+
+
+def _bloom(section: Section) -> Bloom:
+    names = [item.text for item in section.texts("bloom", "bloom: key, or bloom: [order_id]")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note("bloom", f"names {', '.join(twice)} twice; write each column once")
+    if names == ["key"] and not section.is_list("bloom"):
+        return "key"
+    return tuple(dict.fromkeys(names))
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:
