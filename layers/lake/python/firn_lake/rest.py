@@ -71,9 +71,9 @@ class _Servers(HTTPAdapter):
                     raise self._unknown(sent, _reason(error)) from error
                 said.append(f"{_host(sent)}: {_reason(error)}")
                 continue
+            if not reads and answer.status_code >= 500 and answer.status_code != 501:
+                raise self._unknown(sent, f"it answered {answer.status_code}: {answer.text[:300]}")
             if answer.status_code in _NOT_READY:
-                if not reads:
-                    raise self._unknown(sent, f"it answered {answer.status_code}")
                 said.append(f"{_host(sent)} answered {answer.status_code}")
                 answer.close()
                 continue
