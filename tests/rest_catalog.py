@@ -1,7 +1,7 @@
 """A REST catalog for tests: Iceberg's own handlers in a JVM, behind a small HTTP server of Python's.
 
 `CatalogHandlers` is what Iceberg's reference server calls too, and is in the jars that the jobs use anyway. What stands
-here is the routing and the status codes: https://iceberg.apache.org/rest-catalog-spec/. A test can let an answer get lost.
+here is the routing and the status codes (https://iceberg.apache.org/rest-catalog-spec/). A test can lose an answer.
 """
 
 import json
@@ -73,7 +73,9 @@ class Iceberg:
                 parent = self._namespace(query["parent"]) if query.get("parent") else self._namespace("")
                 return self._ok(self._handlers.listNamespaces(self._catalog, parent))
             case "POST", ["namespaces"]:
-                return self._ok(self._handlers.createNamespace(self._catalog, self._read("CreateNamespaceRequest", body)))
+                return self._ok(
+                    self._handlers.createNamespace(self._catalog, self._read("CreateNamespaceRequest", body))
+                )
             case "GET" | "HEAD", ["namespaces", name]:
                 return self._ok(self._handlers.loadNamespace(self._catalog, self._namespace(name)))
             case "DELETE", ["namespaces", name]:
@@ -107,7 +109,8 @@ class Iceberg:
 
     def _read(self, kind: str, body: str) -> Any:
         name = f"{_ICEBERG}.rest.requests.{kind}"
-        return self._json.readValue(body, self._jvm.java.lang.Class.forName(name))
+        # Spark's jars are known to the thread's own class loader only.
+        return self._json.readValue(body, self._jvm.py4j.reflection.ReflectionUtil.classForName(name))
 
     def _namespace(self, text: str) -> Any:
         parts = [part for part in text.split("\x1f") if part]
@@ -119,8 +122,8 @@ class Iceberg:
 
 
 class RestServer:
-    """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its answer
-    lost, `calls` are those that came."""
+    """A server on loopback. `url` is its address; `lose` decides of each (method, path) whether it is done and its
+    answer lost, `calls` are those that came."""
 
     def __init__(self, iceberg: Iceberg) -> None:
         self.calls: list[tuple[str, str]] = []

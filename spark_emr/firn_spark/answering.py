@@ -1,7 +1,7 @@
 """Which of a catalog's several servers a job goes to: the first that answers.
 
-Iceberg's Java client knows one. The job stays with it: a commit whose answer got lost there must not be tried on another
-one, and a run that fails for it is started anew, which comes by here again.
+Iceberg's Java client knows one. The job stays with it: a commit whose answer got lost there must not be tried on
+another one, and a run that fails for it is started anew, which comes by here again.
 """
 
 import urllib.error
@@ -29,7 +29,7 @@ def _first(urls: Sequence[str], seconds: float) -> int:
     said = []
     for number, url in enumerate(urls):
         try:
-            with urllib.request.urlopen(f"{url.rstrip('/')}/v1/config", timeout=seconds):
+            with urllib.request.urlopen(f"{url.rstrip('/')}/v1/config", timeout=seconds):  # noqa: S310 (http or https)
                 return number
         except urllib.error.HTTPError as error:
             if error.code < 500:  # it may want credentials, or the warehouse's name: it is there

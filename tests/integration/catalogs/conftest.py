@@ -85,5 +85,3 @@ def ground(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def catalog(ground: Ground) -> Iterator[Catalog]:
     with ground.open() as opened:
         yield opened
-
-

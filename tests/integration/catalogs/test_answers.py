@@ -117,7 +117,7 @@ def test_a_job_goes_to_the_first_server_that_answers(server: RestServer) -> None
     with hanging() as stuck:
         found = answering(f"{dead()},{stuck},{server.url}#warehouse=w", seconds=0.2)
         assert found == f"{server.url}#warehouse=w"
-        with pytest.raises(TransientError, match="refused.*timed out"):
+        with pytest.raises(TransientError, match=r"refused.*timed out"):
             answering(f"{dead()},{stuck}", seconds=0.2)
     assert answering("sqlite:////x/c.db") == "sqlite:////x/c.db"
     server.status = 401

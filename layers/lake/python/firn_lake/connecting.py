@@ -29,7 +29,8 @@ def connect(
     """Open a lake.
 
     where      the folder of an embedded stack (`firn up`, running or not, if its data are files); a `firn.yaml`; a
-               catalog's address (sqlite:///PATH, https://…: docs/configuration.md); PyIceberg's settings of one; or a PyIceberg catalog
+               catalog's address (sqlite:///PATH, https://…: docs/configuration.md); PyIceberg's settings of one; or a
+               PyIceberg catalog
     target     a deployment under `targets:` of the firn.yaml
     warehouse  where the tables are, for an address
     env        AWS_… and FIRN_… settings; None: the process environment

@@ -1,8 +1,8 @@
 """A REST catalog with bounded waits, and with several servers.
 
-What only reads is asked of the next server where one does not answer. What writes goes to the next only if it can't have
-reached the first: once a commit is sent, an answer that does not come leaves open whether it is in the table, and a second
-try elsewhere would be blind. That is UnknownOutcome (docs/adr/0028-one-registry-of-catalogs.md).
+What only reads is asked of the next server where one does not answer. What writes goes to the next only if it can't
+have reached the first: once a commit is sent, an answer that does not come leaves open whether it is in the table, and
+a second try elsewhere would be blind. That is UnknownOutcome (docs/adr/0028-one-registry-of-catalogs.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -107,8 +107,8 @@ class _Servers(HTTPAdapter):
 
     def _unknown(self, request: PreparedRequest, why: str) -> UnknownOutcome:
         return UnknownOutcome(
-            f"{request.method} {urlsplit(request.url or '').path} was sent to the catalog at {_host(request)}, and it is "
-            f"not known whether it was done: {why}. Look at the table before you try again"
+            f"{request.method} {urlsplit(request.url or '').path} was sent to the catalog at {_host(request)}, and it "
+            f"is not known whether it was done: {why}. Look at the table before you try again"
         )
 
 

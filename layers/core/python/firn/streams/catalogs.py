@@ -34,7 +34,7 @@ FROM_ENVIRONMENT: Final = "PYICEBERG_CATALOG__FIRN__"
 
 @dataclass(frozen=True)
 class Address:
-    """One catalog: where it is, and its properties. `kind` is a name in KINDS; several `places` are all the same one."""
+    """One catalog: its places (several are one and the same), and its properties. `kind` is a name in KINDS."""
 
     kind: str
     places: tuple[str, ...]
@@ -99,7 +99,9 @@ def check_uri(kind: str, uri: str) -> None:
     of = KINDS[kind]
     known = {*of.schemes, "http", "https"} if kind == "nessie" else set(of.schemes)
     places = uri.split(",") if of.several else [uri]
-    if any("://" not in one or one.strip().partition("://")[0].lower().partition("+")[0] not in known for one in places):
+    if any(
+        "://" not in one or one.strip().partition("://")[0].lower().partition("+")[0] not in known for one in places
+    ):
         raise ValueError(f"is no address of a {kind} catalog; write {of.example}")
     if "," in uri and not of.several and not uri.startswith("sqlite"):
         raise ValueError(f"names several places, and a {kind} catalog has one; write {of.example}")
