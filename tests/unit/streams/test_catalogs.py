@@ -13,6 +13,7 @@ from firn.streams.catalogs import (
     pyiceberg_properties,
     read_address,
     servers,
+    shown,
     spark_properties,
 )
 from firn.streams.config import CatalogType, parse
@@ -76,6 +77,12 @@ def test_a_postgresql_catalog_is_spelled_for_each_engine() -> None:
     assert told["uri"] == "jdbc:postgresql://h:5433/lake"
     assert (told["jdbc.user"], told["jdbc.password"]) == ("u@x", "p/w")
     assert jdbc_uri("postgresql+pg8000://h/lake") == "jdbc:postgresql://h:5432/lake"
+
+
+def test_no_password_is_shown() -> None:
+    assert shown("postgresql+pg8000://u:p%2Fw@h:5433/lake") == "postgresql+pg8000://u@h:5433/lake"
+    assert shown("https://a:8181/x,https://u:p@b/x#token=t") == "https://a:8181/x,https://u@b/x"
+    assert shown("sqlite:////data/c.db?timeout=30") == "sqlite:////data/c.db?timeout=30"
 
 
 def test_a_sqlite_file_is_waited_for_as_long_by_both_engines() -> None:

@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
+from firn.streams.catalogs import shown
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
 from firn_lake.query import Limits, Parameters, query
@@ -91,7 +92,7 @@ class Lake:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<lake {self.catalog.properties.get('uri', self.catalog.name)}>"
+        return f"<lake {shown(self.catalog.properties.get('uri', self.catalog.name))}>"
 
     def moment(self, as_of: Moment) -> tuple[AsOf, Cut | None]:
         """What `as_of` means: a moment of one table, or a cut. Raises NoSuchMoment, NoSuchCut, ConfigError."""

@@ -12,6 +12,7 @@ Several places, with commas between, are servers of one catalog: the next is ask
 come the catalog's own properties, which no request carries. Both engines are given them under the same names.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -216,6 +217,11 @@ def _hive_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, 
 def servers(address: Address) -> Sequence[str]:
     """The URLs of a catalog that is asked over HTTP; none for the others."""
     return tuple(_plain(place) for place in address.places) if address.kind in ("rest", "nessie") else ()
+
+
+def shown(uri: str) -> str:
+    """An address for people: without a password, and without the properties."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1@", uri.partition("#")[0])
 
 
 def _first(environment: Mapping[str, str], *names: str) -> str | None:
