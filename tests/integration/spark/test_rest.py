@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.streams.care import Expiry
 from firn.streams.names import TableName
 from firn_lake.catalog import open_catalog
 from firn_spark import fence, rebuild
+from firn_spark.care import expiry
 from firn_spark.evolve import Tables
 from firn_spark.rebuild import Request
 from firn_spark.session import catalog_settings
@@ -102,3 +105,14 @@ def test_a_table_is_rebuilt_in_place(rest: RestLake) -> None:
     assert len([ref for ref in table.metadata.refs if ref != "main"]) == 1, "the rows of before stay, under a tag"
     rest.land([event("c", 30, {"id": 3, "v": "d"})])
     assert values(rest) == {1: "c", 3: "d"}
+
+
+def test_old_snapshots_are_left_to_a_catalog_that_can_lose_a_tag(rest: RestLake) -> None:
+    for number in range(3):
+        rest.land([event("c", 10 + number, {"id": number, "v": "a"})])
+    table = Tables(rest.spark).load(TableName.parse("lake.t"))
+    assert table is not None
+    rule = Expiry(at_least=1, at_most=1)
+    told = expiry.expire(rest.spark, table, rule, datetime.now(UTC) + timedelta(days=400))
+    assert "REST catalog" in told.refused
+    assert len(rest.snapshots("lake.t")) == 3
