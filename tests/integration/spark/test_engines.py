@@ -22,6 +22,7 @@ warehouse: file:///set/by/the/deployment
 catalog: {type: sql}
 streams:
   spec:
+    debezium: {decimal.handling.mode: string, time.precision.mode: isostring}
     tables:
       app.t:
         to: lake.t
@@ -38,8 +39,8 @@ def row(number: int, label: str, **more: Any) -> dict[str, Any]:
         "label": label,
         "amount": f"{number * 1000}.25" if number != 3 else None,
         "at": f"2026-01-0{number % 9 + 1}T10:00:00.123456Z",
-        "seen": f"1969-12-31T23:59:0{number % 9}.000001",
-        "day": 18_000 + 20 * number,
+        "seen": f"1969-12-31T23:59:0{number % 9}.000001Z",
+        "day": f"2026-0{number % 9 + 1}-28",
     } | more
 
 
