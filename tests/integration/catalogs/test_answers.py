@@ -113,6 +113,22 @@ def test_a_commit_that_is_answered_by_an_error_of_the_server_is_not_tried_again(
     assert [method for method, _ in server.calls] == ["POST"]
 
 
+@pytest.mark.parametrize("kind", ["dead", "hanging"])
+def test_glue_that_does_not_answer_is_an_error_that_names_it(kind: str, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        url = stuck if kind == "hanging" else dead()
+        env = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-x-1"}
+        catalog = open_catalog("glue://#firn.answer-seconds=0.3", f"file://{tmp_path}/warehouse", env)
+        began = time.monotonic()
+        with pytest.raises(TransientError) as caught:
+            catalog.list_tables("lake")
+        assert url in str(caught.value)
+        with pytest.raises(UnknownOutcome if kind == "hanging" else TransientError) as caught:
+            catalog.create_namespace("lake")
+        assert url in str(caught.value)
+        assert time.monotonic() - began < 20
+
+
 def test_a_job_goes_to_the_first_server_that_answers(server: RestServer) -> None:
     with hanging() as stuck:
         found = answering(f"{dead()},{stuck},{server.url}#warehouse=w", seconds=0.2)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ print(json.dumps([found, pyarrow.default_memory_pool().max_memory(), after - bef
 
 
 @pytest.fixture(params=[32_768, 400_000], ids=["row groups of 8 MB", "row groups of 100 MB"])
-def big(catalog: Catalog, tmp_path: Path, request: pytest.FixtureRequest) -> Table:
+def big(catalog: Catalog, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Table]:
     """One file."""
     catalog.create_namespace_if_not_exists("shop")
     schema = pa.schema([("id", pa.int64()), ("body", pa.binary())])
@@ -43,7 +44,8 @@ def big(catalog: Catalog, tmp_path: Path, request: pytest.FixtureRequest) -> Tab
             rows = pa.table({"id": ids, "body": [os.urandom(256) for _ in ids]}, schema)
             writer.write_table(rows, row_group_size=request.param)
     table.add_files([f"file://{path}"])
-    return table
+    yield table
+    path.unlink()
 
 
 def run(folder: Path, what: str) -> tuple[object, int]:

@@ -79,6 +79,14 @@ def test_a_postgresql_catalog_is_spelled_for_each_engine() -> None:
     assert jdbc_uri("postgresql+pg8000://h/lake") == "jdbc:postgresql://h:5432/lake"
 
 
+def test_waits_are_set_for_both_engines_and_are_numbers() -> None:
+    told = spark_properties(read_address("https://a/#firn.connect-seconds=0.5&firn.answer-seconds=20"), {})
+    assert told["rest.client.connection-timeout-ms"] == "500"
+    assert told["rest.client.socket-timeout-ms"] == "20000"
+    with pytest.raises(ConfigError, match="answer-seconds is 'soon': write a number of seconds"):
+        read_address("https://a/#firn.answer-seconds=soon")
+
+
 def test_no_password_is_shown() -> None:
     assert shown("postgresql+pg8000://u:p%2Fw@h:5433/lake") == "postgresql+pg8000://u@h:5433/lake"
     assert shown("https://a:8181/x,https://u:p@b/x#token=t") == "https://a:8181/x,https://u@b/x"

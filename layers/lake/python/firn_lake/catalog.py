@@ -36,6 +36,9 @@ def open_catalog(
     return open_address(address, properties | pyiceberg_properties(address, environment))
 
 
+_NEEDS = {"sql": "'pyiceberg[sql-sqlite]'", "glue": "boto3", "hive": "'pyiceberg[hive]'"}
+
+
 def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
     """The catalog with PyIceberg's properties of it. Raises ConfigError for what is not installed, TransientError."""
     if over := servers(address):
@@ -46,11 +49,14 @@ def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
     from pyiceberg.exceptions import NotInstalledError
 
     try:
+        if address.kind == "glue":
+            from firn_lake.glue import open_glue
+
+            return open_glue(CATALOG_NAME, properties)
         return load_catalog(CATALOG_NAME, **properties)
     except (NotInstalledError, ModuleNotFoundError) as error:
-        what = {"hive": "pip install 'pyiceberg[hive]'", "glue": "pip install boto3"}.get(address.kind)
-        what = what or ("pip install pg8000" if "pg8000" in str(error) else "pip install 'pyiceberg[sql-sqlite]'")
-        raise ConfigError(f"a catalog of type {address.kind} needs more than is installed here: {what}") from error
+        what = "pg8000" if "pg8000" in str(error) else _NEEDS[address.kind]
+        raise ConfigError(f"a {address.kind} catalog needs more than is installed here: pip install {what}") from error
 
 
 def storage_properties(env: Mapping[str, str]) -> dict[str, str]:

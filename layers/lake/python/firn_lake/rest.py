@@ -17,11 +17,7 @@ from requests.exceptions import ConnectTimeout, RequestException
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
 from firn.errors import TransientError, UnknownOutcome
-from firn.streams.catalogs import ANSWER_SECONDS, CONNECT_SECONDS
-
-CONNECT: Final = "firn.connect-seconds"
-ANSWER: Final = "firn.answer-seconds"
-"""Properties of the catalog: how long a server may take to be reached, and to answer. Seconds, also with a fraction."""
+from firn.streams.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_READY: Final = frozenset({502, 503, 504})

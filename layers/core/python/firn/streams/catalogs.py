@@ -29,6 +29,12 @@ CONNECT_SECONDS: Final = 5
 ANSWER_SECONDS: Final = 60
 """How long a server of a catalog may say nothing before an answer counts as lost."""
 
+CONNECT: Final = "firn.connect-seconds"
+ANSWER: Final = "firn.answer-seconds"
+"""Properties of a catalog that set these waits. Seconds, also with a fraction."""
+
+_WAITS: Final = ((CONNECT, CONNECT_SECONDS), (ANSWER, ANSWER_SECONDS))
+
 FROM_ENVIRONMENT: Final = "PYICEBERG_CATALOG__FIRN__"
 """PyIceberg's own prefix: …__OAUTH2_SERVER_URI is the property oauth2-server-uri. Secrets come this way."""
 
@@ -82,7 +88,11 @@ def read_address(text: str) -> Address:
     strange = [place for place in places if "://" not in place]
     if strange:
         raise ConfigError(f"{strange[0]!r} in the catalog's address has no scheme: write each as {kind.example}")
-    return Address(kind.name, places, dict(parse_qsl(told, keep_blank_values=True)))
+    properties = dict(parse_qsl(told, keep_blank_values=True))
+    for name, _ in _WAITS:
+        if not re.fullmatch(r"\d+(\.\d+)?", properties.get(name, "1")):
+            raise ConfigError(f"the catalog's {name} is {properties[name]!r}: write a number of seconds, such as 30")
+    return Address(kind.name, places, properties)
 
 
 def address_of(kind: str, uri: str | None, properties: Mapping[str, str]) -> str:
@@ -198,11 +208,12 @@ def _rest(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _rest_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, str]:
+    connect, answer = (float(address.properties.get(name, default)) for name, default in _WAITS)
     return {
         "catalog-impl": "org.apache.iceberg.rest.RESTCatalog",
         "uri": _plain(address.places[0]),
-        "rest.client.connection-timeout-ms": str(CONNECT_SECONDS * 1000),
-        "rest.client.socket-timeout-ms": str(ANSWER_SECONDS * 1000),
+        "rest.client.connection-timeout-ms": str(int(connect * 1000)),
+        "rest.client.socket-timeout-ms": str(int(answer * 1000)),
     }
 
 
