@@ -20,14 +20,11 @@ def open_glue(name: str, properties: Mapping[str, Any]) -> GlueCatalog:
     """Glue's catalog. Its calls raise TransientError if Glue can't be reached, or does not answer a question, and
     UnknownOutcome if it does not answer what changes a table; both name its address."""
     session = botocore.session.Session()
-    waits = {
-        "connect_timeout": float(properties.get(CONNECT, CONNECT_SECONDS)),
-        "read_timeout": float(properties.get(ANSWER, ANSWER_SECONDS)) / _TRIES,
-    }
-    session.set_default_client_config(Config(**waits))
+    connect, answer = (float(properties.get(CONNECT, CONNECT_SECONDS)), float(properties.get(ANSWER, ANSWER_SECONDS)))
+    session.set_default_client_config(Config(connect_timeout=connect, read_timeout=answer / _TRIES))
     retries: dict[str, Any] = {"glue.max-retries": _TRIES - 1}  # as botocore counts them: after the first
     catalog = GlueCatalog(name, **{**retries, **properties, "botocore_session": session})
-    catalog.glue = _Client(catalog.glue)  # type: ignore[assignment]
+    catalog.glue = _Client(catalog.glue)
     return catalog
 
 
