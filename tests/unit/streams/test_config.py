@@ -183,11 +183,14 @@ def test_one_stream_may_mirror_several_sources_into_one_table() -> None:
     assert len(stream("    tables: {s.part: {to: s.part}, 's.part_*': {to: s.part}}\n").tables) == 2
 
 
-@pytest.mark.parametrize("type_", ["rest", "hive", "nessie"])
-def test_catalogs_with_an_address_take_it_and_their_properties(type_: str) -> None:
-    catalog = f"{{type: {type_}, uri: 'https://c.example.org', properties: {{warehouse: w1}}}}"
+@pytest.mark.parametrize(
+    ("type_", "uri"),
+    [("rest", "https://c.example.org"), ("hive", "thrift://c:9083"), ("nessie", "https://c.example.org/iceberg")],
+)
+def test_catalogs_with_an_address_take_it_and_their_properties(type_: str, uri: str) -> None:
+    catalog = f"{{type: {type_}, uri: '{uri}', properties: {{warehouse: w1}}}}"
     text = f"catalog: {catalog}\nstreams: {{s: {{tables: {{a.b: {{to: c.d}}}}}}}}"
-    assert parse(text).catalog == CatalogConfig(type_, "https://c.example.org", {"warehouse": "w1"})  # type: ignore[arg-type]
+    assert parse(text).catalog == CatalogConfig(type_, uri, {"warehouse": "w1"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

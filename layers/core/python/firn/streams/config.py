@@ -229,7 +229,8 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """Which Iceberg catalog holds the tables. `uri` None: the deployment's own (FIRN_CATALOG_URI)."""
+    """Which Iceberg catalog holds the tables. `type` is a name in catalogs.KINDS; `uri` None: the deployment's own
+    (FIRN_CATALOG_URI); several places of one catalog have commas between."""
 
     type: CatalogType = "sql"
     uri: str | None = None
@@ -238,7 +239,9 @@ class CatalogConfig:
     @property
     def address(self) -> str:
         """The catalog as jobs and commands are told of it; "" for the deployment's own."""
-        return self.uri or ("glue://" if self.type == "glue" else "")
+        from firn.streams.catalogs import address_of
+
+        return address_of(self.type, self.uri, self.properties)
 
 
 @dataclass(frozen=True)

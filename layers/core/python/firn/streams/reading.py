@@ -12,6 +12,7 @@ from firn.streams import partitions, quantities
 from firn.streams.caps import Caps
 from firn.streams.care import Care
 from firn.streams.care_reading import read_care
+from firn.streams.catalogs import KINDS, check_uri
 from firn.streams.config import (
     UNAVAILABLE,
     Auth,
@@ -104,10 +105,9 @@ def read_config(text: str, filename: str) -> Config:
 def _catalog(section: Section) -> CatalogConfig:
     section.allow_only(("type", "uri", "properties"))
     kind: CatalogType = section.choice("type", CatalogType, "catalog type", "sql")
-    uri = section.parsed("uri", read_catalog_uri, None, "the catalog's address, or leave the line out")
-    if kind in ("rest", "hive", "nessie") and not section.has("uri"):
-        example = "thrift://metastore:9083" if kind == "hive" else "https://catalog.example.org/"
-        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {example}")
+    uri = _catalog_uri(section, kind)
+    if KINDS[kind].default is None and not section.has("uri"):
+        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {KINDS[kind].example}")
     below = section.section("properties")
     properties = {}
     for name in below.names:
@@ -121,6 +121,19 @@ def _catalog(section: Section) -> CatalogConfig:
         elif value is not None:
             properties[name] = value
     return CatalogConfig(kind, uri, properties)
+
+
+def _catalog_uri(section: Section, kind: CatalogType) -> str | None:
+    """The address, or several of one catalog: a list, or one text with commas."""
+    try:
+        texts = section.texts("uri", "the catalog's address, or leave the line out")
+        uri = ",".join(read_catalog_uri(one.text) for one in texts)
+        if uri:
+            check_uri(kind, uri)
+    except ValueError as error:
+        section.note("uri", str(error))
+        return None
+    return uri or None
 
 
 def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
