@@ -1,6 +1,6 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from firn.staging.cuts import Cut
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
+from firn_lake.evolution_steps import NewColumn, Wishes
+from firn_lake.evolving import Evolution, evolve
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
 from firn_lake.rows import BATCH_SIZE, Rows
@@ -19,6 +21,7 @@ from firn_lake.versions import Version, version_at
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
 
     from firn_lake.lake import Lake
 
@@ -130,6 +133,29 @@ class LakeTable:
         deadline = until if isinstance(until, datetime) else None
         last = self._at(until).id if until is not None and deadline is None else None
         return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
+
+    def evolve(
+        self,
+        *,
+        add: "Mapping[str, str | IcebergType | NewColumn] | None" = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        widen: "Mapping[str, str | IcebergType] | None" = None,
+        reorder: Sequence[str] = (),
+        make_optional: Sequence[str] = (),
+        docs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        despite_stream: bool = False,
+    ) -> Evolution:
+        """Change columns by their ids, all in one commit or none: see `firn_lake.evolution_steps.Wishes`.
+
+        dry_run         only say what would be done
+        despite_stream  drop a column although a stream feeds the table
+
+        Raises EvolutionRefused (nothing was changed; says why and what to do), TransientError, UnknownOutcome.
+        """
+        wishes = Wishes(add or {}, drop, rename or {}, widen or {}, reorder, make_optional, docs or {})
+        return evolve(self.iceberg, wishes, dry_run=dry_run, despite_stream=despite_stream)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"
