@@ -69,7 +69,8 @@ class FieldTree:
         names = [name for name in self._schema.column_names if not name.startswith(OWN)]
         near = difflib.get_close_matches(path.casefold(), [name.casefold() for name in names], 1)
         meant = next((name for name in names if near and name.casefold() == near[0]), None)
-        return f"there is no column {path}{f' (do you mean {meant}?)' if meant else ''}; there are {', '.join(names)}"
+        there = ", ".join(field.name for field in self._schema.fields if not field.name.startswith(OWN))
+        return f"there is no column {path}{f' (do you mean {meant}?)' if meant else ''}; there are {there}"
 
 
 def _holders(kind: IcebergType, holder: int | None) -> Iterator[tuple[int, int | None]]:

@@ -8,7 +8,9 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from firn.staging.cuts import Cut
 from firn_lake.changes import Changes, key_of
+from firn_lake.compatibility import reasons_against
 from firn_lake.cursor import Cursor
+from firn_lake.ddl import described, statements
 from firn_lake.evolution_steps import NewColumn, Wishes
 from firn_lake.evolving import Evolution, evolve
 from firn_lake.following import follow
@@ -19,7 +21,9 @@ from firn_lake.unreadable import reading
 from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
     from pyiceberg.types import IcebergType
 
@@ -156,6 +160,22 @@ class LakeTable:
         """
         wishes = Wishes(add or {}, drop, rename or {}, widen or {}, reorder, make_optional, docs or {})
         return evolve(self.iceberg, wishes, dry_run=dry_run, despite_stream=despite_stream)
+
+    def is_compatible(self, rows: "pa.Schema | Schema | Mapping[str, str | IcebergType]") -> list[str]:
+        """Why rows of this schema can't be written into the table as it is, with what to evolve; empty if they can.
+
+        rows  a schema of Arrow or of Iceberg, or column -> type, such as {"id": "long", "tags": "list<string>"}
+        """
+        return reasons_against(self.iceberg.schema(), rows)
+
+    def to_sql(self, dialect: str = "spark", *, metadata: bool = False) -> str:
+        """The SQL that creates a table like this one in Spark or Trino, statements parted by `;` and an empty line.
+
+        What the dialect can't say stands in comments. `metadata`: with Firn's own `_firn_…` columns.
+
+        Raises NoSuchDialect, NotInDialect.
+        """
+        return ";\n\n".join(statements(described(self.iceberg), dialect, metadata=metadata))
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"
