@@ -17,6 +17,7 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.rejects import by_table, reasons, write_rejects
+from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
@@ -30,7 +31,7 @@ from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
 from firn_spark.frames import append_changes, mirror_changes
-from firn_spark.memory import Memory, name_in
+from firn_spark.memory import Memory, facts_beside, name_in
 from firn_spark.rejects import rejected
 from firn_spark.retype import finish, retype
 
@@ -100,16 +101,21 @@ class TableJob:
 
         key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
         outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
+        renames = renames_of(target.rule.renames, table.state.properties if table else {})
+        renames.check_key(key)
+        if table is not None and renames:
+            table = self._renamed(table, renames)
         required = key if outcome.mode == "mirror" else ()
         existing, unwritable = table.columns() if table else ((), frozenset[str]())
         plan = plan_columns(
             existing,
-            target.declared(self._config),
-            target.seen(),
+            renames.named(target.declared(self._config)),
+            [renames.named(columns) for columns in target.seen()],
             required,
             unwritable,
             table.fixed() if table else frozenset(),
         )
+        plan = renames.told(plan)
         mine = self._mine(target, raw, progress)
         ordinals = {column.name: i for i, column in enumerate(plan.columns)}
         decoding = Decoding(
@@ -128,6 +134,14 @@ class TableJob:
         else:
             self._append(target, table, plan, decoding, key, mine, outcome)
         return outcome
+
+    def _renamed(self, table: Table, renames: Renames) -> Table:
+        """The table with its columns called as they are now, what is remembered beside it too."""
+        facts = facts_beside(self._tables, table)
+        if facts is not None:
+            self._tables.rename(facts, renames.due(field["name"] for field in facts.state.fields), {})
+        due = renames.due(field["name"] for field in table.state.fields)
+        return self._tables.rename(table, due, renames.properties())
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
@@ -337,6 +351,7 @@ class TableJob:
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
             **(seen_as if plan.inferred else {}),
+            **renames_of(target.rule.renames, {}).properties(),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

@@ -75,7 +75,8 @@ class Auth:
 @dataclass(frozen=True)
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
-    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them."""
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `renames`: columns that the source has renamed, new name -> old name."""
 
     source: str
     to: str
@@ -87,6 +88,7 @@ class TableRule:
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
     care: Care = field(default_factory=Care)
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_pattern(self) -> bool:

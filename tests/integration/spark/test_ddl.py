@@ -1,0 +1,102 @@
+"""What `to_sql` says, in real Spark: the created table has the same columns, partitions, order and keys."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table import Table
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
+from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform, YearTransform
+from pyiceberg.types import (
+    BinaryType,
+    BooleanType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    ListType,
+    LongType,
+    MapType,
+    NestedField,
+    StringType,
+    StructType,
+    TimestampType,
+    TimestamptzType,
+)
+from pyspark.sql import SparkSession
+
+from firn_lake.lake import Lake as Tables
+from tests.integration.spark.spark_lake import Lake
+
+pytestmark = pytest.mark.spark
+
+ODD = "it's a `col\"umn.with\\\\ all"
+SCHEMA = Schema(
+    NestedField(1, "id", LongType(), required=True, doc="the shop's \\n own \"number\""),
+    NestedField(2, "at", TimestamptzType()),
+    NestedField(3, "local", TimestampType()),
+    NestedField(4, "day", DateType()),
+    NestedField(5, "price", DecimalType(12, 2), doc="two\nlines"),
+    NestedField(6, "flag", BooleanType()),
+    NestedField(7, "small", IntegerType(), required=True),
+    NestedField(8, "real", FloatType()),
+    NestedField(9, "double", DoubleType()),
+    NestedField(10, "bytes", BinaryType()),
+    NestedField(11, ODD, StringType()),
+    NestedField(12, "address", StructType(
+        NestedField(20, "city", StringType(), required=True, doc="where"), NestedField(21, "dot.ted", IntegerType()),
+    )),
+    NestedField(13, "items", ListType(22, StructType(NestedField(23, "sku", StringType())), False)),
+    NestedField(14, "by", MapType(24, StringType(), 25, ListType(26, DoubleType(), False), False)),
+    identifier_field_ids=[1, 7],
+)  # fmt: skip
+SPEC = PartitionSpec(
+    PartitionField(2, 1000, DayTransform(), "at_day"), PartitionField(1, 1001, BucketTransform(16), "id_bucket"),
+    PartitionField(20, 1002, TruncateTransform(3), "address.city_trunc"),
+    PartitionField(11, 1003, IdentityTransform(), ODD), PartitionField(4, 1004, YearTransform(), "day_year"),
+)  # fmt: skip
+ORDER = SortOrder(
+    SortField(4, IdentityTransform(), SortDirection.DESC, NullOrder.NULLS_LAST), SortField(1, BucketTransform(4))
+)
+
+
+def layout(table: Table) -> dict[str, Any]:
+    """All that should be the same, by names: ids are the catalog's."""
+    schema = table.schema()
+    name = schema.find_column_name
+    return {
+        "schema": assign_fresh_schema_ids(schema).as_struct(),
+        "keys": schema.identifier_field_names(),
+        "spec": [(one.name, str(one.transform), name(one.source_id)) for one in table.spec().fields],
+        "order": [
+            (name(one.source_id), str(one.transform), one.direction, one.null_order)
+            for one in table.sort_order().fields
+        ],
+        "kept": {key: value for key, value in table.properties.items() if key.startswith("write.delete")},
+        "comment": table.properties.get("comment"),
+    }
+
+
+def test_the_table_that_spark_makes_is_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, "streams: {spec: {tables: {a.b: {to: x.y}}}}")
+    lake.catalog.create_namespace("shop")
+    lake.catalog.create_namespace("other")
+    properties = {
+        "comment": "it's all; -- of \\\\ them",
+        "write.delete.granularity": "partition",
+        "firn.stream": "spec",
+    }
+    lake.catalog.create_table(("shop", "Mixed `x"), SCHEMA, None, SPEC, ORDER, properties)
+    opened = Tables(lake.catalog)
+    sql = opened.table('shop."Mixed `x"').to_sql()
+    assert "--" not in sql.replace("; -- of", "")  # Spark has words for all of it
+    lake.spark.sql("USE firn")
+    for statement in sql.replace("`shop`.", "`other`.").split(";\n\n"):
+        lake.spark.sql(statement)
+    made = lake.catalog.load_table(("other", "Mixed `x"))
+    assert layout(made) == layout(lake.catalog.load_table(("shop", "Mixed `x")))
+    assert opened.table('other."Mixed `x"').to_sql().replace("`other`.", "`shop`.") == sql
+    assert "firn.stream" not in made.properties
