@@ -88,9 +88,11 @@ def test_all_at_once_and_one_by_one_are_the_same(spark: SparkSession, tmp_path: 
 
 
 def test_a_renamed_key_is_refused_and_nothing_else_waits(spark: SparkSession, tmp_path: Path) -> None:
-    lake = Lake(spark, tmp_path, config("mode: mirror"))
+    lake = Lake(spark, tmp_path, config("key: [id]"))
     lake.land(BEFORE)
-    under(lake, "renames: {number: n}, mode: append, key: [id]")
-    lake.post([event("c", 40, {"id": 9, "number": 1}), event("c", 41, {"id": 1}, table="other")])
+    under(lake, "renames: {number: id}")
+    lake.post([event("c", 40, {"number": 9, "v": "nine", "n": 1}), event("c", 41, {"id": 1}, table="other")])
     lake.commit(lake.seal())
+    assert "renames names id, which is in the key [id]" in str(lake.line("lake.t"))
     assert {row["id"] for row in lake.rows("lake.other")} == {1}
+    assert set(fields(lake)) == {"id", "v", "n"}
