@@ -8,62 +8,37 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyiceberg import types as t
 from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    GeographyType,
-    GeometryType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
-)
 
 from firn_lake.arrow_schemas import BadArrowType, to_arrow, to_iceberg
 from firn_lake.arrow_values import to_stored
 
-PRIMITIVES: list[IcebergType] = [
-    BooleanType(), IntegerType(), LongType(), FloatType(), DoubleType(), DateType(), TimeType(), TimestampType(),
-    TimestamptzType(), StringType(), UUIDType(), BinaryType(), DecimalType(38, 38), DecimalType(1, 0), FixedType(1),
-    FixedType(16),
+PRIMITIVES: list[t.IcebergType] = [
+    t.BooleanType(), t.IntegerType(), t.LongType(), t.FloatType(), t.DoubleType(), t.DateType(),
+    t.TimeType(), t.TimestampType(), t.TimestamptzType(), t.StringType(), t.UUIDType(), t.BinaryType(), t.DecimalType(38, 38),
+    t.DecimalType(1, 0), t.FixedType(1), t.FixedType(16),
 ]  # fmt: skip
-OF_FORMAT_3: list[IcebergType] = [
-    TimestampNanoType(), TimestamptzNanoType(), GeometryType("EPSG:3857"),
-    GeographyType("EPSG:4326", "planar"),
+OF_FORMAT_3: list[t.IcebergType] = [
+    t.TimestampNanoType(), t.TimestamptzNanoType(), t.GeometryType("EPSG:3857"),
+    t.GeographyType("EPSG:4326", "planar"),
 ]  # fmt: skip
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=5)
 
 
-def structs(kinds: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[StructType]:
-    field = st.tuples(NAMES, kinds, st.booleans(), st.none() | st.text(max_size=5))
+def structs(within: st.SearchStrategy[t.IcebergType]) -> st.SearchStrategy[t.StructType]:
+    field = st.tuples(NAMES, within, st.booleans(), st.none() | st.text(max_size=5))
     fields = st.lists(field, min_size=1, max_size=4, unique_by=lambda one: one[0])
     return fields.map(
-        lambda them: StructType(*(NestedField(0, name, kind, must, doc) for name, kind, must, doc in them))
+        lambda them: t.StructType(*(t.NestedField(0, name, kind, must, doc) for name, kind, must, doc in them))
     )
 
 
-def nested(kinds: st.SearchStrategy[IcebergType]) -> st.SearchStrategy[IcebergType]:
-    lists = st.builds(lambda kind, must: ListType(0, kind, must), kinds, st.booleans())
-    maps = st.builds(lambda key, value, must: MapType(0, key, 0, value, must), kinds, kinds, st.booleans())
-    return lists | maps | structs(kinds)
+def nested(within: st.SearchStrategy[t.IcebergType]) -> st.SearchStrategy[t.IcebergType]:
+    lists = st.builds(lambda kind, must: t.ListType(0, kind, must), within, st.booleans())
+    maps = st.builds(lambda key, value, must: t.MapType(0, key, 0, value, must), within, within, st.booleans())
+    return lists | maps | structs(within)
 
 
 TYPES = st.recursive(st.sampled_from(PRIMITIVES + OF_FORMAT_3), nested, max_leaves=6)
@@ -72,11 +47,11 @@ TYPES = st.recursive(st.sampled_from(PRIMITIVES + OF_FORMAT_3), nested, max_leav
 @st.composite
 def schemas(draw: st.DrawFn) -> Schema:
     """Schemas with ids in no order, and identifier fields."""
-    unknown = NestedField(0, "unknown", UnknownType())  # which is never required, nor a map's key
+    unknown = t.NestedField(0, "unknown", t.UnknownType())  # which is never required, nor a map's key
     fresh = assign_fresh_schema_ids(Schema(*draw(structs(TYPES)).fields, unknown, schema_id=draw(st.integers(0, 9))))
     moved = draw(st.permutations(range(1, fresh.highest_field_id + 1)))
     numbered = assign_fresh_schema_ids(fresh, iter(moved).__next__)
-    keys = [one.field_id for one in numbered.fields if one.required and isinstance(one.field_type, LongType)]
+    keys = [one.field_id for one in numbered.fields if one.required and isinstance(one.field_type, t.LongType)]
     return Schema(*numbered.fields, schema_id=fresh.schema_id, identifier_field_ids=keys)
 
 
@@ -90,8 +65,8 @@ def test_iceberg_to_arrow_to_iceberg_is_the_same(schema: Schema) -> None:
 
 
 @pytest.mark.parametrize("kind", PRIMITIVES, ids=str)
-def test_pyiceberg_reads_it_the_same_way(kind: IcebergType) -> None:
-    schema = Schema(NestedField(7, "a", kind, doc="text"), NestedField(8, "l", ListType(9, kind, True)))
+def test_pyiceberg_reads_it_the_same_way(kind: t.IcebergType) -> None:
+    schema = Schema(t.NestedField(7, "a", kind, doc="text"), t.NestedField(8, "l", t.ListType(9, kind, True)))
     assert pyarrow_to_schema(to_arrow(schema)) == schema
     assert to_iceberg(schema_to_pyarrow(schema)) == schema
 

@@ -4,28 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyiceberg import types as t
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform, TruncateTransform, YearTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-)
 from pyspark.sql import SparkSession
 
 from firn_lake.lake import Lake as Tables
@@ -35,22 +19,23 @@ pytestmark = pytest.mark.spark
 
 ODD = "it's a `col\"umn.with\\\\ all"
 SCHEMA = Schema(
-    NestedField(1, "id", LongType(), required=True, doc="the shop's \\n own \"number\""),
-    NestedField(2, "at", TimestamptzType()),
-    NestedField(3, "local", TimestampType()),
-    NestedField(4, "day", DateType()),
-    NestedField(5, "price", DecimalType(12, 2), doc="two\nlines"),
-    NestedField(6, "flag", BooleanType()),
-    NestedField(7, "small", IntegerType(), required=True),
-    NestedField(8, "real", FloatType()),
-    NestedField(9, "double", DoubleType()),
-    NestedField(10, "bytes", BinaryType()),
-    NestedField(11, ODD, StringType()),
-    NestedField(12, "address", StructType(
-        NestedField(20, "city", StringType(), required=True, doc="where"), NestedField(21, "dot.ted", IntegerType()),
+    t.NestedField(1, "id", t.LongType(), required=True, doc="the shop's \\n own \"number\""),
+    t.NestedField(2, "at", t.TimestamptzType()),
+    t.NestedField(3, "local", t.TimestampType()),
+    t.NestedField(4, "day", t.DateType()),
+    t.NestedField(5, "price", t.DecimalType(12, 2), doc="two\nlines"),
+    t.NestedField(6, "flag", t.BooleanType()),
+    t.NestedField(7, "small", t.IntegerType(), required=True),
+    t.NestedField(8, "real", t.FloatType()),
+    t.NestedField(9, "double", t.DoubleType()),
+    t.NestedField(10, "bytes", t.BinaryType()),
+    t.NestedField(11, ODD, t.StringType()),
+    t.NestedField(12, "address", t.StructType(
+        t.NestedField(20, "city", t.StringType(), required=True, doc="where"),
+        t.NestedField(21, "dot.ted", t.IntegerType()),
     )),
-    NestedField(13, "items", ListType(22, StructType(NestedField(23, "sku", StringType())), False)),
-    NestedField(14, "by", MapType(24, StringType(), 25, ListType(26, DoubleType(), False), False)),
+    t.NestedField(13, "items", t.ListType(22, t.StructType(t.NestedField(23, "sku", t.StringType())), False)),
+    t.NestedField(14, "by", t.MapType(24, t.StringType(), 25, t.ListType(26, t.DoubleType(), False), False)),
     identifier_field_ids=[1, 7],
 )  # fmt: skip
 SPEC = PartitionSpec(

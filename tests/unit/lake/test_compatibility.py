@@ -5,34 +5,24 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg import types as t
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
-from pyiceberg.types import (
-    DecimalType,
-    DoubleType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-)
 
 from firn_lake.compatibility import reasons_against
 from firn_lake.lake import Lake
 
 TABLE = Schema(
-    NestedField(1, "id", LongType(), required=True),
-    NestedField(2, "count", IntegerType()),
-    NestedField(3, "price", DecimalType(9, 2)),
-    NestedField(4, "address", StructType(
-        NestedField(5, "city", StringType()), NestedField(6, "zip", IntegerType(), True),
+    t.NestedField(1, "id", t.LongType(), required=True),
+    t.NestedField(2, "count", t.IntegerType()),
+    t.NestedField(3, "price", t.DecimalType(9, 2)),
+    t.NestedField(4, "address", t.StructType(
+        t.NestedField(5, "city", t.StringType()), t.NestedField(6, "zip", t.IntegerType(), True),
     )),
-    NestedField(7, "items", ListType(8, IntegerType(), True)),
-    NestedField(9, "by", MapType(10, StringType(), 11, DoubleType(), False)),
-    NestedField(12, "_firn_pos", StringType()),
+    t.NestedField(7, "items", t.ListType(8, t.IntegerType(), True)),
+    t.NestedField(9, "by", t.MapType(10, t.StringType(), 11, t.DoubleType(), False)),
+    t.NestedField(12, "_firn_pos", t.StringType()),
 )  # fmt: skip
 
 
@@ -88,7 +78,7 @@ def test_the_reasons_name_what_to_do(rows: "pa.Schema | Schema | Mapping[str, st
 )
 def test_what_it_says_to_evolve_is_enough(catalog: Catalog, wishes: dict[str, Any]) -> None:
     catalog.create_namespace_if_not_exists("shop")
-    schema = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "count", IntegerType()))
+    schema = Schema(t.NestedField(1, "id", t.LongType(), required=True), t.NestedField(2, "count", t.IntegerType()))
     catalog.create_table("shop.t", schema)
     table = Lake(catalog).table("t")
     rows = {

@@ -2,6 +2,7 @@
 
 import pytest
 import sqlglot
+from pyiceberg import types as t
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER, NullOrder, SortDirection, SortField, SortOrder
@@ -13,23 +14,6 @@ from pyiceberg.transforms import (
     VoidTransform,
     YearTransform,
 )
-from pyiceberg.types import (
-    BinaryType,
-    DecimalType,
-    FixedType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
 
 from firn_lake.ddl import NoSuchDialect, statements
 from firn_lake.ddl_writer import Described, NotInDialect
@@ -37,16 +21,17 @@ from firn_lake.ddl_writer import Described, NotInDialect
 ORDERS = Described(
     ("shop", "orders"),
     Schema(
-        NestedField(1, "order_id", LongType(), required=True, doc="the shop's own number"),
-        NestedField(2, "placed", TimestamptzType()),
-        NestedField(3, "total", DecimalType(12, 2)),
-        NestedField(4, "address", StructType(
-            NestedField(10, "city", StringType(), required=True, doc="where"), NestedField(11, "zip", IntegerType()),
+        t.NestedField(1, "order_id", t.LongType(), required=True, doc="the shop's own number"),
+        t.NestedField(2, "placed", t.TimestamptzType()),
+        t.NestedField(3, "total", t.DecimalType(12, 2)),
+        t.NestedField(4, "address", t.StructType(
+            t.NestedField(10, "city", t.StringType(), required=True, doc="where"),
+            t.NestedField(11, "zip", t.IntegerType()),
         )),
-        NestedField(5, "tags", ListType(12, StringType(), True)),
-        NestedField(6, "counts", MapType(13, StringType(), 14, IntegerType(), False)),
-        NestedField(7, "ref", UUIDType()),
-        NestedField(8, "_firn_pos", BinaryType()),
+        t.NestedField(5, "tags", t.ListType(12, t.StringType(), True)),
+        t.NestedField(6, "counts", t.MapType(13, t.StringType(), 14, t.IntegerType(), False)),
+        t.NestedField(7, "ref", t.UUIDType()),
+        t.NestedField(8, "_firn_pos", t.BinaryType()),
         identifier_field_ids=[1],
     ),
     PartitionSpec(
@@ -132,19 +117,19 @@ def test_firns_own_columns_come_when_asked_for() -> None:
     assert "'write.metadata.metrics.column._firn_pos' = 'full'" in create
 
 
-def one(kind: IcebergType, name: str = "c") -> Described:
-    schema = Schema(NestedField(1, name, kind))
+def one(kind: t.IcebergType, name: str = "c") -> Described:
+    schema = Schema(t.NestedField(1, name, kind))
     return Described(("n", "t"), schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, {})
 
 
 @pytest.mark.parametrize(
     ("kind", "spark", "trino"),
     [
-        (TimeType(), "STRING", "TIME(6)"), (UUIDType(), "STRING", "UUID"), (FixedType(4), "BINARY", "VARBINARY"),
-        (BinaryType(), "BINARY", "VARBINARY"), (StringType(), "STRING", "VARCHAR"),
+        (t.TimeType(), "STRING", "TIME(6)"), (t.UUIDType(), "STRING", "UUID"), (t.FixedType(4), "BINARY", "VARBINARY"),
+        (t.BinaryType(), "BINARY", "VARBINARY"), (t.StringType(), "STRING", "VARCHAR"),
     ],
 )  # fmt: skip
-def test_a_type_that_an_engine_lacks_is_said_in_a_comment(kind: IcebergType, spark: str, trino: str) -> None:
+def test_a_type_that_an_engine_lacks_is_said_in_a_comment(kind: t.IcebergType, spark: str, trino: str) -> None:
     for dialect, word in (("spark", spark), ("trino", trino)):
         (create,) = statements(one(kind), dialect)
         assert word in create
@@ -156,13 +141,18 @@ def test_a_type_that_an_engine_lacks_is_said_in_a_comment(kind: IcebergType, spa
 @pytest.mark.parametrize("dialect", ["spark", "trino"])
 def test_what_an_engine_has_nothing_near_for_is_refused(dialect: str) -> None:
     with pytest.raises(NotInDialect, match=f"c is timestamp_ns, and {dialect} has nothing for that"):
-        statements(one(TimestampNanoType()), dialect)
+        statements(one(t.TimestampNanoType()), dialect)
 
 
 def test_names_and_texts_are_quoted() -> None:
     odd = "a`b\"c'd.e\\"
     schema = Schema(
-        NestedField(1, odd, StructType(NestedField(2, odd, StringType(), doc="x'; DROP TABLE y; --\n\\")), doc="\\")
+        t.NestedField(
+            1,
+            odd,
+            t.StructType(t.NestedField(2, odd, t.StringType(), doc="x'; DROP TABLE y; --\n\\")),
+            doc="\\",
+        )
     )
     spec = PartitionSpec(PartitionField(2, 1000, IdentityTransform(), f"{odd}.{odd}"))
     table = Described((odd, odd), schema, spec, UNSORTED_SORT_ORDER, {})
@@ -179,12 +169,12 @@ def test_names_and_texts_are_quoted() -> None:
 def test_trino_is_told_that_its_names_are_lower_case() -> None:
     assert (
         "-- Mixed will be called mixed: trino's names are lower case\n"
-        in statements(one(LongType(), "Mixed"), "trino")[0]
+        in statements(one(t.LongType(), "Mixed"), "trino")[0]
     )
 
 
 def test_periods_and_unknown_dialects() -> None:
-    table = one(TimestamptzType())
+    table = one(t.TimestamptzType())
     spec = PartitionSpec(PartitionField(1, 1000, YearTransform(), "c_year"))
     table = Described(table.name, table.schema, spec, table.order, {})
     assert "PARTITIONED BY (years(`c`))" in statements(table)[0]

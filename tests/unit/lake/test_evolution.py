@@ -4,22 +4,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg import types as t
 from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
-from pyiceberg.types import (
-    DecimalType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestamptzType,
-)
 
 from firn.errors import TransientError
 from firn_lake.evolution import EvolutionRefused, plan
@@ -29,17 +19,23 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.type_text import BadType, text_of, type_of
 
-ITEM = StructType(NestedField(10, "sku", StringType()), NestedField(11, "count", IntegerType(), required=True))
+ITEM = t.StructType(
+    t.NestedField(10, "sku", t.StringType()), t.NestedField(11, "count", t.IntegerType(), required=True)
+)
 NESTED = Schema(
-    NestedField(1, "id", LongType(), required=True),
-    NestedField(2, "at", TimestamptzType()),
-    NestedField(3, "small", IntegerType()),
-    NestedField(4, "price", DecimalType(9, 2)),
-    NestedField(5, "address", StructType(NestedField(12, "city", StringType()), NestedField(13, "zip", IntegerType()))),
-    NestedField(6, "items", ListType(14, ITEM, element_required=False)),
-    NestedField(7, "by_name", MapType(15, StringType(), 16, ITEM.model_copy(), value_required=False)),
-    NestedField(8, "dot.ted", StringType()),
-    NestedField(9, "country", StringType()),
+    t.NestedField(1, "id", t.LongType(), required=True),
+    t.NestedField(2, "at", t.TimestamptzType()),
+    t.NestedField(3, "small", t.IntegerType()),
+    t.NestedField(4, "price", t.DecimalType(9, 2)),
+    t.NestedField(
+        5,
+        "address",
+        t.StructType(t.NestedField(12, "city", t.StringType()), t.NestedField(13, "zip", t.IntegerType())),
+    ),
+    t.NestedField(6, "items", t.ListType(14, ITEM, element_required=False)),
+    t.NestedField(7, "by_name", t.MapType(15, t.StringType(), 16, ITEM.model_copy(), value_required=False)),
+    t.NestedField(8, "dot.ted", t.StringType()),
+    t.NestedField(9, "country", t.StringType()),
     identifier_field_ids=[1],
 )
 
@@ -221,9 +217,9 @@ def test_all_problems_come_at_once(free: LakeTable) -> None:
 FED = Subject(
     "shop.orders",
     Schema(
-        NestedField(1, "id", LongType(), required=True), NestedField(2, "note", StringType()),
-        NestedField(3, "_firn_pos", StringType()), NestedField(4, "count", IntegerType()),
-        NestedField(5, "extra", StructType(NestedField(6, "a", StringType()))),
+        t.NestedField(1, "id", t.LongType(), required=True), t.NestedField(2, "note", t.StringType()),
+        t.NestedField(3, "_firn_pos", t.StringType()), t.NestedField(4, "count", t.IntegerType()),
+        t.NestedField(5, "extra", t.StructType(t.NestedField(6, "a", t.StringType()))),
     ),
     key=("id",), stream="shop",
 )  # fmt: skip

@@ -11,32 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
+from pyiceberg import types as kinds
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IcebergType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    PrimitiveType,
-    StringType,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-    TimeType,
-    UnknownType,
-    UUIDType,
-)
 
 from firn.changes.types import MAX_PRECISION
 from firn.errors import TerminalError
@@ -81,23 +57,23 @@ def to_iceberg(schema: pa.Schema, format_version: int = 2) -> Schema:
     )
 
 
-def _arrow_field(field: NestedField) -> pa.Field:
+def _arrow_field(field: kinds.NestedField) -> pa.Field:
     metadata = {ID: str(field.field_id)}
     if field.doc is not None:
         metadata[DOC] = field.doc
-    if isinstance(field.field_type, PrimitiveType) and str(field.field_type).startswith("geo"):
+    if isinstance(field.field_type, kinds.PrimitiveType) and str(field.field_type).startswith("geo"):
         metadata[TYPE] = str(field.field_type)
     return pa.field(field.name, _arrow_type(field.field_type), field.optional, metadata)
 
 
-def _arrow_type(kind: IcebergType) -> pa.DataType:
-    if isinstance(kind, StructType):
+def _arrow_type(kind: kinds.IcebergType) -> pa.DataType:
+    if isinstance(kind, kinds.StructType):
         return pa.struct([_arrow_field(field) for field in kind.fields])
-    if isinstance(kind, ListType):
+    if isinstance(kind, kinds.ListType):
         return pa.list_(_arrow_field(kind.element_field))
-    if isinstance(kind, MapType):
+    if isinstance(kind, kinds.MapType):
         return pa.map_(_arrow_field(kind.key_field), _arrow_field(kind.value_field))
-    return arrow_schema(Schema(NestedField(1, "it", kind))).field(0).type
+    return arrow_schema(Schema(kinds.NestedField(1, "it", kind))).field(0).type
 
 
 def _fields(kind: pa.Schema | pa.DataType) -> Iterator[pa.Field]:
@@ -138,51 +114,51 @@ class _Reader:
         self._version = format_version
         self._ids = ids
 
-    def field(self, field: pa.Field, path: str) -> NestedField:
+    def field(self, field: pa.Field, path: str) -> kinds.NestedField:
         metadata: Mapping[bytes, bytes] = field.metadata or {}
         number = self._number(field)
         kind = type_of(metadata[TYPE].decode()) if TYPE in metadata else self._type(field.type, path)
         doc = metadata[DOC].decode() if DOC in metadata else None
-        return NestedField(number, field.name, kind, required=not field.nullable, doc=doc)
+        return kinds.NestedField(number, field.name, kind, required=not field.nullable, doc=doc)
 
     def _number(self, field: pa.Field) -> int:
         return (_id_of(field) or 0) if self._ids is None else next(self._ids)
 
-    def _type(self, kind: pa.DataType, path: str) -> IcebergType:
+    def _type(self, kind: pa.DataType, path: str) -> kinds.IcebergType:
         if pa.types.is_struct(kind):
             fields = (kind.field(place) for place in range(kind.num_fields))
-            return StructType(*(self.field(field, f"{path}.{field.name}") for field in fields))
+            return kinds.StructType(*(self.field(field, f"{path}.{field.name}") for field in fields))
         if pa.types.is_map(kind):
             key, value = self.field(kind.key_field, f"{path}.key"), self.field(kind.item_field, f"{path}.value")
-            return MapType(key.field_id, key.field_type, value.field_id, value.field_type, value.required)
+            return kinds.MapType(key.field_id, key.field_type, value.field_id, value.field_type, value.required)
         if is_list(kind):
             element = self.field(kind.value_field, f"{path}.element")
-            return ListType(element.field_id, element.field_type, element.required)
+            return kinds.ListType(element.field_id, element.field_type, element.required)
         if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
             return self._type(kind.value_type, path)
         if isinstance(kind, pa.UuidType):
-            return UUIDType()
+            return kinds.UUIDType()
         if isinstance(kind, pa.Bool8Type):
-            return BooleanType()
+            return kinds.BooleanType()
         if isinstance(kind, pa.BaseExtensionType):
             return self._type(kind.storage_type, path)
         return self._primitive(kind, path)
 
-    def _primitive(self, kind: pa.DataType, path: str) -> IcebergType:
+    def _primitive(self, kind: pa.DataType, path: str) -> kinds.IcebergType:
         for test, found in _PLAIN:
             if test(kind):
                 return found
         if pa.types.is_fixed_size_binary(kind):
-            return FixedType(kind.byte_width)
+            return kinds.FixedType(kind.byte_width)
         if pa.types.is_decimal(kind):
             return _decimal(kind, path)
         if pa.types.is_timestamp(kind):
             if kind.unit == "ns" and self._version >= 3:
-                return TimestampNanoType() if kind.tz is None else TimestamptzNanoType()
-            return TimestampType() if kind.tz is None else TimestamptzType()
+                return kinds.TimestampNanoType() if kind.tz is None else kinds.TimestamptzNanoType()
+            return kinds.TimestampType() if kind.tz is None else kinds.TimestamptzType()
         if pa.types.is_null(kind):
             if self._version >= 3:
-                return UnknownType()
+                return kinds.UnknownType()
             raise BadArrowType(
                 f"{path} is null throughout, and a table of format {self._version} has no type for that: give it one, "
                 "such as pa.string()"
@@ -191,26 +167,26 @@ class _Reader:
 
 
 _PLAIN: Final = (
-    (pa.types.is_boolean, BooleanType()),
-    (pa.types.is_uint64, DecimalType(20, 0)),
-    (lambda kind: pa.types.is_int64(kind) or pa.types.is_uint32(kind), LongType()),
-    (pa.types.is_integer, IntegerType()),
-    (pa.types.is_float64, DoubleType()),
-    (pa.types.is_floating, FloatType()),
-    (pa.types.is_date, DateType()),
-    (pa.types.is_time, TimeType()),
+    (pa.types.is_boolean, kinds.BooleanType()),
+    (pa.types.is_uint64, kinds.DecimalType(20, 0)),
+    (lambda kind: pa.types.is_int64(kind) or pa.types.is_uint32(kind), kinds.LongType()),
+    (pa.types.is_integer, kinds.IntegerType()),
+    (pa.types.is_float64, kinds.DoubleType()),
+    (pa.types.is_floating, kinds.FloatType()),
+    (pa.types.is_date, kinds.DateType()),
+    (pa.types.is_time, kinds.TimeType()),
     (
         lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
-        StringType(),
+        kinds.StringType(),
     ),
     (
         lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind),
-        BinaryType(),
+        kinds.BinaryType(),
     ),
 )
 
 
-def _decimal(kind: pa.DataType, path: str) -> DecimalType:
+def _decimal(kind: pa.DataType, path: str) -> kinds.DecimalType:
     """Iceberg's scale is 0 to the precision: 12 at scale -2 is 1200, and .00012 has five digits."""
     scale = max(kind.scale, 0)
     precision = max(kind.precision - min(kind.scale, 0), scale)
@@ -218,7 +194,7 @@ def _decimal(kind: pa.DataType, path: str) -> DecimalType:
         raise BadArrowType(
             f"{path} is {kind}, and a decimal of Iceberg has at most {MAX_PRECISION} digits: use fewer, or text"
         )
-    return DecimalType(precision, scale)
+    return kinds.DecimalType(precision, scale)
 
 
 def _instead(kind: pa.DataType) -> str:
