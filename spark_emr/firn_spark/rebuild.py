@@ -21,6 +21,7 @@ from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
+from firn.jobs.renaming import RENAMES
 from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
@@ -213,7 +214,7 @@ class _Rebuild:
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
         try:
-            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS}
+            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS, RENAMES}
             properties = {key: value for key, value in live.state.properties.items() if key in own}
             self._tables.like(name, live, self._warehouse, properties)
             for part in parts:

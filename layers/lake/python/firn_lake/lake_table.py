@@ -1,6 +1,6 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,11 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from firn.staging.cuts import Cut
 from firn_lake.changes import Changes, key_of
+from firn_lake.compatibility import reasons_against
 from firn_lake.cursor import Cursor
+from firn_lake.ddl import described, statements
+from firn_lake.evolution_steps import NewColumn, Wishes
+from firn_lake.evolving import Evolution, evolve
 from firn_lake.following import follow
 from firn_lake.fresh import FreshRows
 from firn_lake.moments import AsOf
@@ -20,8 +24,11 @@ from firn_lake.unreadable import reading
 from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
 
     from firn.streams.partitions import Partition
     from firn_lake.lake import Lake
@@ -147,6 +154,45 @@ class LakeTable:
     def partition(self, by: "Iterable[str | Partition]", *, dry_run: bool = False) -> SpecChange:
         """Partitions what is written from now on by these entries (all of them): see `partitioning.repartition`."""
         return repartition(self.iceberg, by, dry_run=dry_run)
+
+    def evolve(
+        self,
+        *,
+        add: "Mapping[str, str | IcebergType | NewColumn] | None" = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        widen: "Mapping[str, str | IcebergType] | None" = None,
+        reorder: Sequence[str] = (),
+        make_optional: Sequence[str] = (),
+        docs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        despite_stream: bool = False,
+    ) -> Evolution:
+        """Change columns by their ids, all in one commit or none: see `firn_lake.evolution_steps.Wishes`.
+
+        dry_run         only say what would be done
+        despite_stream  drop a column although a stream feeds the table
+
+        Raises EvolutionRefused (nothing was changed; says why and what to do), TransientError, UnknownOutcome.
+        """
+        wishes = Wishes(add or {}, drop, rename or {}, widen or {}, reorder, make_optional, docs or {})
+        return evolve(self.iceberg, wishes, dry_run=dry_run, despite_stream=despite_stream)
+
+    def is_compatible(self, rows: "pa.Schema | Schema | Mapping[str, str | IcebergType]") -> list[str]:
+        """Why rows of this schema can't be written into the table as it is, with what to evolve; empty if they can.
+
+        rows  a schema of Arrow or of Iceberg, or column -> type, such as {"id": "long", "tags": "list<string>"}
+        """
+        return reasons_against(self.iceberg.schema(), rows)
+
+    def to_sql(self, dialect: str = "spark", *, metadata: bool = False) -> str:
+        """The SQL that creates a table like this one in Spark or Trino, statements parted by `;` and an empty line.
+
+        What the dialect can't say stands in comments. `metadata`: with Firn's own `_firn_…` columns.
+
+        Raises NoSuchDialect, NotInDialect.
+        """
+        return ";\n\n".join(statements(described(self.iceberg), dialect, metadata=metadata))
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

@@ -34,6 +34,7 @@ from firn.streams.config import (
 from firn.streams.deployments import read_targets
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
+from firn.streams.renames import read_renames
 from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
@@ -63,6 +64,7 @@ _RULE_KEYS: Final = (
     "columns",
     "ignore",
     "care",
+    "renames",
 )
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
@@ -267,18 +269,20 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    key, partition_by, columns = _key(section), _partition_by(section), _columns(section.section("columns"))
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
-        key=_key(section),
+        key=key,
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=_partition_by(section),
+        partition_by=partition_by,
         bloom=_bloom(section),
-        columns=_columns(section.section("columns")),
+        columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
+        renames=read_renames(section.section("renames"), key, columns, partition_by),
     )
 
 
