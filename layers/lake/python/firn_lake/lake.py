@@ -37,7 +37,7 @@ class Lake:
     def __init__(self, catalog: Catalog, store: "Callable[[], Store] | None" = None) -> None:
         """`store`: how to open the staging store, which holds the cuts; None: there are no cuts to read at."""
         self.catalog = catalog
-        self._store = store
+        self.store = store
 
     def table(self, name: str) -> "LakeTable":
         """The table `namespace.table`, or `table` alone if only one namespace has it. Raises TableNotFound."""
@@ -74,11 +74,11 @@ class Lake:
         """A cut: by number, by the name it was kept as, or (None) the newest. Raises NoSuchCut, ConfigError."""
         from firn.staging.kept import find
 
-        if self._store is None:
+        if self.store is None:
             raise ConfigError(
                 "this lake was opened by its catalog alone, and cuts are in the staging store: connect to"
             )
-        return find(self._store(), None if which is None else str(which), stream)
+        return find(self.store(), None if which is None else str(which), stream)
 
     def close(self) -> None:
         """Close the catalog's connections."""

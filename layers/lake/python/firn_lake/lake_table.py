@@ -1,16 +1,19 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
 from firn.staging.cuts import Cut
+from firn_lake import branches, refs
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
+from firn_lake.refs import Ref
+from firn_lake.rollback import Then, roll_back
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.unreadable import reading
@@ -130,6 +133,39 @@ class LakeTable:
         deadline = until if isinstance(until, datetime) else None
         last = self._at(until).id if until is not None and deadline is None else None
         return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
+
+    def snapshot(self, at: Moment = None) -> SnapshotSummary | None:
+        """The snapshot at a moment, the current one if left out; None if the table has none. Raises NoSuchMoment."""
+        found = self._at(at).id
+        return next((one for one in self.snapshots() if one.id == found), None)
+
+    def refs(self) -> list[Ref]:
+        """Its tags and branches, by name."""
+        return refs.refs(self.iceberg.metadata)
+
+    def tag(self, name: str, at: Moment = None, keep: timedelta | None = None) -> Ref:
+        """Names a snapshot, which no expiry takes then: see `firn_lake.refs.tag`."""
+        return refs.tag(self.iceberg, name, self._at(at).id, keep)
+
+    def branch(self, name: str, at: Moment = None) -> Ref:
+        """Begins a branch at a snapshot: see `firn_lake.refs.branch`."""
+        return refs.branch(self.iceberg, name, self._at(at).id)
+
+    def drop(self, name: str) -> None:
+        """Takes a tag or a branch away: see `firn_lake.refs.drop`."""
+        refs.drop(self.iceberg, name, self._lake.store)
+
+    def fast_forward(self, branch: str, to: Moment) -> Ref:
+        """Moves a branch on to a snapshot that descends from it: see `firn_lake.branches.fast_forward`."""
+        return branches.fast_forward(self.iceberg, branch, self._at(to).id)
+
+    def cherry_pick(self, snapshot: int) -> int:
+        """Brings what a snapshot appended elsewhere into main: see `firn_lake.branches.cherry_pick`."""
+        return branches.cherry_pick(self.iceberg, snapshot)
+
+    def rollback(self, to: Moment, then: Then | None = None) -> int:
+        """Gives main the rows that it had: see `firn_lake.rollback.roll_back`."""
+        return roll_back(self.iceberg, self._at(to).id, then)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

@@ -1,0 +1,48 @@
+"""One commit to a table outside Spark: on exactly the version that was looked at, or not at all.
+
+PyIceberg tries a refused commit again by itself, on a version that nobody has looked at. Here a refusal is told, and
+who looked decides anew.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import CommitFailedException, ValidationException
+
+from firn.errors import TransientError, UnknownOutcome
+from firn_lake.tables import identifier_text
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+
+class MovedOn(TransientError):
+    """Another commit came first, and nothing of this one was done: look again."""
+
+
+def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
+    """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
+
+    Raises MovedOn (another commit came first; nothing was done), UnknownOutcome (the catalog's answer is lost: files
+    are left alone).
+    """
+    name = identifier_text(table.name())
+    transaction = table.transaction()
+    try:
+        stage(transaction)
+    except (CommitFailedException, ValidationException) as error:
+        raise MovedOn(f"{name} moved on while this was prepared, look again: {error}") from error
+    producers = list(transaction._snapshot_producers)
+    transaction._snapshot_producers.clear()  # with them PyIceberg would try again on a newer version
+    try:
+        transaction.commit_transaction()
+    except (CommitFailedException, ValidationException) as error:
+        for one in producers:
+            one._clean_all_uncommitted()
+        raise MovedOn(f"{name} moved on, another commit came first; nothing was done, look again: {error}") from error
+    except Exception as error:
+        raise UnknownOutcome(
+            f"the catalog gave no clear answer to a commit to {name}: it may be in the table, or not. Look at its "
+            f"newest snapshot (firn history {name}) before anything else; no file was removed. "
+            f"{type(error).__name__}: {error}"
+        ) from error
