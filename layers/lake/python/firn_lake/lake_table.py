@@ -1,15 +1,17 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from firn.jobs.expiry import Plan
 from firn.staging.cuts import Cut
 from firn_lake import branches, refs
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
+from firn_lake.expiring import expire
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
 from firn_lake.refs import Ref
@@ -166,6 +168,10 @@ class LakeTable:
     def rollback(self, to: Moment, then: Then | None = None) -> int:
         """Gives main the rows that it had: see `firn_lake.rollback.roll_back`."""
         return roll_back(self.iceberg, self._at(to).id, then)
+
+    def expire(self, keep: timedelta = timedelta(days=5), at_least: int = 100, *, dry_run: bool = False) -> Plan:
+        """Lets old snapshots go, by the care rules: see `firn_lake.expiring.expire`."""
+        return expire(self.iceberg, keep, at_least, datetime.now(UTC), dry_run=dry_run)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"
