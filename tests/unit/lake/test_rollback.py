@@ -180,7 +180,8 @@ def test_a_commit_that_comes_between_is_seen_and_rolled_back_too(
     table: LakeTable, made: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = table.snapshots()[0].id
-    land, times = rollback_module._land, []
+    land = rollback_module._land
+    times: list[int] = []
 
     def late(*given: object) -> None:
         if not times:

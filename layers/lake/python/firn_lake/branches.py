@@ -7,12 +7,12 @@ from pyiceberg.table.snapshots import Operation
 from firn.errors import TerminalError
 from firn.jobs.expiry import MAIN
 from firn_lake.feeding import ancestry, epochs_of, not_fed
-from firn_lake.landing import land
+from firn_lake.landing import land_files
 from firn_lake.lineage import changes_nothing
 from firn_lake.refs import Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs, shown
 
 if TYPE_CHECKING:
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
 
 
 class NotAhead(TerminalError):
@@ -85,13 +85,7 @@ def cherry_pick(table: "Table", snapshot: int) -> int:
             "append them"
         )
 
-    def stage(transaction: "Transaction") -> None:
-        properties = {"source-snapshot-id": str(snapshot)}
-        with transaction.update_snapshot(snapshot_properties=properties).fast_append() as update:
-            for file in files:
-                update.append_data_file(file)
-
-    land(table, stage)
+    land_files(table, (), files, {"source-snapshot-id": str(snapshot)})
     return int(table.metadata.current_snapshot_id or 0)
 
 

@@ -6,7 +6,7 @@
 >>> for batch in orders.changes("month-end"): ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
+from firn_lake.creating import create
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
 from firn_lake.query import Limits, Parameters, query
@@ -25,7 +26,11 @@ from firn_lake.tables import (
 )
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+
     from firn.staging.store import Store
+    from firn_lake.fitting import Given
 
 
 class Lake:
@@ -79,6 +84,17 @@ class Lake:
                 "this lake was opened by its catalog alone, and cuts are in the staging store: connect to"
             )
         return find(self.store(), None if which is None else str(which), stream)
+
+    def create(
+        self,
+        name: str,
+        what: "pa.Schema | Schema | Given",
+        *,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+    ) -> LakeTable:
+        """Makes a table, with rows or only columns: see `firn_lake.creating.create`."""
+        return LakeTable(self, create(self.catalog, name, what, key, partition_by))
 
     def close(self) -> None:
         """Close the catalog's connections."""

@@ -8,10 +8,11 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from firn.jobs.expiry import Plan
 from firn.staging.cuts import Cut
-from firn_lake import branches, refs
+from firn_lake import branches, refs, writes
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.expiring import expire
+from firn_lake.fitting import Given
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
 from firn_lake.refs import Ref
@@ -172,6 +173,20 @@ class LakeTable:
     def expire(self, keep: timedelta = timedelta(days=5), at_least: int = 100, *, dry_run: bool = False) -> Plan:
         """Lets old snapshots go, by the care rules: see `firn_lake.expiring.expire`."""
         return expire(self.iceberg, keep, at_least, datetime.now(UTC), dry_run=dry_run)
+
+    def append(self, rows: Given, *, id: str | None = None) -> int | None:
+        """Adds rows: see `firn_lake.writes.append`."""
+        return writes.append(self.iceberg, rows, id)
+
+    def overwrite(
+        self, rows: Given, filter: "str | BooleanExpression | None" = None, *, id: str | None = None
+    ) -> int | None:
+        """Puts rows in place of all, or of those that fit a filter: see `firn_lake.writes.overwrite`."""
+        return writes.overwrite(self.iceberg, rows, filter, id)
+
+    def overwrite_partitions(self, rows: Given, *, id: str | None = None) -> int | None:
+        """Puts rows in place of all in their partitions: see `firn_lake.writes.overwrite_partitions`."""
+        return writes.overwrite_partitions(self.iceberg, rows, id)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

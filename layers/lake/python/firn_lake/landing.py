@@ -4,7 +4,7 @@ PyIceberg tries a refused commit again by itself, on a version that nobody has l
 who looked decides anew.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -13,6 +13,7 @@ from firn.errors import TransientError, UnknownOutcome
 from firn_lake.tables import identifier_text
 
 if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table, Transaction
 
 
@@ -46,3 +47,19 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
             f"newest snapshot (firn history {name}) before anything else; no file was removed. "
             f"{type(error).__name__}: {error}"
         ) from error
+
+
+def land_files(
+    table: "Table", removed: "Sequence[DataFile]", added: "Sequence[DataFile]", properties: Mapping[str, str]
+) -> None:
+    """Takes data files out of main and puts others in, as one snapshot with these properties. Raises as `land` does."""
+
+    def stage(transaction: "Transaction") -> None:
+        change = transaction.update_snapshot(snapshot_properties=dict(properties))
+        with change.overwrite() if removed else change.fast_append() as update:
+            for file in removed:
+                update.delete_data_file(file)
+            for file in added:
+                update.append_data_file(file)
+
+    land(table, stage)

@@ -16,7 +16,7 @@ from firn_lake.data_files import remove_files, write_files
 from firn_lake.differing import difference
 from firn_lake.feeding import FedByStream, ancestry, epochs_of, is_firns
 from firn_lake.files import read_file
-from firn_lake.landing import MovedOn, land
+from firn_lake.landing import MovedOn, land_files
 from firn_lake.lineage import changes_nothing
 from firn_lake.refs import known, shown
 from firn_lake.versions import version_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyiceberg.manifest import DataFile
-    from pyiceberg.table import Table, Transaction
+    from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
 Then = Literal["skip", "replay"]
@@ -139,15 +139,8 @@ def _restore(table: "Table", since: "Sequence[Snapshot]", target: int) -> None:
 
 
 def _land(table: "Table", removed: "Sequence[DataFile]", added: "Sequence[DataFile]", target: int) -> None:
-    def stage(transaction: "Transaction") -> None:
-        with transaction.update_snapshot(snapshot_properties={BACK_TO: str(target)}).overwrite() as update:
-            for file in removed:
-                update.delete_data_file(file)
-            for file in added:
-                update.append_data_file(file)
-
     try:
-        land(table, stage)
+        land_files(table, removed, added, {BACK_TO: str(target)})
     except MovedOn:
         remove_files(table.io, added)
         raise
