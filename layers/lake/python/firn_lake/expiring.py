@@ -56,6 +56,8 @@ def _stage(transaction: "Transaction", refs: Sequence[str], expired: Sequence[in
     if expired:
         ExpireSnapshots(transaction).by_ids(list(expired)).commit()
     # PyIceberg's own commit would take no notice of a ref that moved meanwhile, to what goes here.
-    looked = tuple(AssertRefSnapshotId(ref=name, **{"snapshot-id": ref.snapshot_id}) for name, ref in there.items())
+    looked = tuple(
+        AssertRefSnapshotId.model_validate({"ref": name, "snapshot-id": ref.snapshot_id}) for name, ref in there.items()
+    )
     kept = tuple(one for one in transaction._requirements if not isinstance(one, AssertRefSnapshotId))
     transaction._requirements = (*kept, *looked)

@@ -19,11 +19,15 @@ from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
 from firn_lake.query import Limits, Parameters, query
 from firn_lake.rows import BATCH_SIZE, Batches
+from firn_lake.sources import Given as Asked
+from firn_lake.sources import Source
+from firn_lake.sync import Mode, sync
 from firn_lake.tables import (
     TableSummary,
     find_table,
     list_tables,
 )
+from firn_lake.upserting import Upserted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,6 +99,21 @@ class Lake:
     ) -> LakeTable:
         """Makes a table, with rows or only columns: see `firn_lake.creating.create`."""
         return LakeTable(self, create(self.catalog, name, what, key, partition_by))
+
+    def sync(
+        self,
+        sql: str,
+        source: Source,
+        *,
+        into: str,
+        key: Sequence[str] | None = None,
+        mode: Mode = "upsert",
+        batch_size: int = BATCH_SIZE,
+        parameters: Asked = None,
+        id: str | None = None,
+    ) -> Upserted:
+        """Loads what a query of another database gives into a table, in one commit: see `firn_lake.sync.sync`."""
+        return sync(self.catalog, sql, source, into, key, mode, batch_size, parameters, id)
 
     def close(self) -> None:
         """Close the catalog's connections."""

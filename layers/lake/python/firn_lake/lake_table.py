@@ -12,7 +12,7 @@ from firn_lake import branches, refs, writes
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.expiring import expire
-from firn_lake.fitting import Given
+from firn_lake.fitting import Given, batches_of
 from firn_lake.following import follow
 from firn_lake.moments import AsOf
 from firn_lake.refs import Ref
@@ -20,6 +20,7 @@ from firn_lake.rollback import Then, roll_back
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.unreadable import reading
+from firn_lake.upserting import Upserted, upsert
 from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ class LakeTable:
     def overwrite_partitions(self, rows: Given, *, id: str | None = None) -> int | None:
         """Puts rows in place of all in their partitions: see `firn_lake.writes.overwrite_partitions`."""
         return writes.overwrite_partitions(self.iceberg, rows, id)
+
+    def upsert(self, rows: Given, *, key: Sequence[str] | None = None, id: str | None = None) -> Upserted:
+        """Brings whole rows in by key: see `firn_lake.upserting.upsert`."""
+        return upsert(self.iceberg, batches_of(rows, self._iceberg.schema(), self.name), key or self.key, id)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

@@ -57,7 +57,7 @@ def append(table: "Table", rows: Given, id: str | None = None) -> int | None:
     Raises BadRows, FedByStream, CannotWrite, MovedOn (other commits always came first: nothing was done),
     UnknownOutcome, StorageUnavailable.
     """
-    if (done := _begun(table, id)) is not None:
+    if (done := begun(table, id)) is not None:
         return done
     return write(table, _files_of(table, rows), Change, id)
 
@@ -69,7 +69,7 @@ def overwrite(
 
     Raises as `append` does, and BadFilter, UnreadableFile.
     """
-    if (done := _begun(table, id)) is not None:
+    if (done := begun(table, id)) is not None:
         return done
     version_at(table, None).bound(filter)  # before anything is written
     return write(table, _files_of(table, rows), lambda: _without(table, filter), id)
@@ -80,7 +80,7 @@ def overwrite_partitions(table: "Table", rows: Given, id: str | None = None) -> 
 
     Raises as `append` does; CannotWrite for a table without partitions, or with files of an earlier partitioning.
     """
-    if (done := _begun(table, id)) is not None:
+    if (done := begun(table, id)) is not None:
         return done
     spec = table.spec()
     if spec.is_unpartitioned():
@@ -175,7 +175,7 @@ class _Kept:
 
     def __iter__(self) -> "Iterator[pa.RecordBatch]":
         for batch in self._batches:
-            numbered = batch.append_column("", pa.array(range(batch.num_rows), pa.int32()))
+            numbered = batch.append_column("", pa.arange(0, batch.num_rows))
             gone = numbered.filter(self._fits).column(batch.num_columns)  # neither false nor null fits
             self.left_out += len(gone)
             yield batch.filter(pc.invert(pc.is_in(numbered.column(batch.num_columns), value_set=gone)))
@@ -191,7 +191,7 @@ def may_write(table: "Table") -> None:
         )
 
 
-def _begun(table: "Table", id: str | None) -> int | None:
+def begun(table: "Table", id: str | None) -> int | None:
     """The snapshot of the write of this id, if it has been done. Raises FedByStream, CannotWrite."""
     may_write(table)
     if id is not None and not (isinstance(id, str) and id):
