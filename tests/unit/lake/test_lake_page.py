@@ -72,6 +72,12 @@ def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.C
         "{'insert': 1, 'update': 1, 'delete': 1}",
     ]
     assert told[5].endswith("[]\n")
+    assert told[6].splitlines() == [
+        "[('audit', 'branch'), ('before-import', 'tag'), ('main', 'branch')]",
+        "3 {'insert': 0, 'update': 0, 'delete': 0}",
+    ]
+    assert told[7] == "[{'region': 'west', 'day': datetime.date(2026, 1, 15), 'goal': Decimal('50.00')}]\n"
+    assert told[8] == "2 0 0\n"
 
 
 def test_the_pages_commands_run(folder: Path) -> None:
