@@ -5,7 +5,7 @@ Rows are told apart by partition here: PyIceberg does that with a library that n
 
 import itertools
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import pyarrow_to_schema, write_file
 from pyiceberg.partitioning import PartitionField, PartitionKey, PartitionSpec, _to_partition_representation
 from pyiceberg.schema import Schema
-from pyiceberg.table import WriteTask
+from pyiceberg.table import TableProperties, WriteTask
 from pyiceberg.typedef import Record
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE: Final = 128 * 1024 * 1024
 """Bytes of rows in memory that become one file (in a partitioned table, one file of each partition in them)."""
+
+_UNKNOWN: Final = (TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, "write.parquet.bloom-filter-")
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,14 @@ def write_files(metadata: "TableMetadata", io: "FileIO", batches: Iterable[pa.Re
     schema = metadata.schema()
     try:
         for rows in _together(batches):
+            settings = metadata.model_copy(update={"properties": _settings(metadata.properties, rows)})
             named = pyarrow_to_schema(
                 rows.schema, name_mapping=schema.name_mapping, format_version=metadata.format_version
             )
             for partition, part in _parted(rows, metadata.spec(), schema):
                 key = cast(PartitionKey | None, partition)
                 task = WriteTask(name, next(numbers), named, part.combine_chunks().to_batches(), partition_key=key)
-                written.extend(write_file(io, metadata, iter([task])))
+                written.extend(write_file(io, settings, iter([task])))
     except BaseException:
         remove_files(io, written)
         raise
@@ -69,6 +72,16 @@ def remove_files(io: "FileIO", files: "Sequence[DataFile]") -> None:
     for file in files:
         with suppress(Exception):
             io.delete(file.file_path)
+
+
+def _settings(properties: Mapping[str, str], rows: pa.Table) -> dict[str, str]:
+    """The table's properties as PyIceberg's writer knows them: it warns of others, and counts row groups in rows."""
+    known = {name: value for name, value in properties.items() if not name.startswith(_UNKNOWN)}
+    size = properties.get(TableProperties.PARQUET_ROW_GROUP_SIZE_BYTES, "")
+    if size.isdecimal() and rows.num_rows:
+        limit = str(max(1_000, int(size) // max(1, rows.nbytes // rows.num_rows)))
+        known.setdefault(TableProperties.PARQUET_ROW_GROUP_LIMIT, limit)
+    return known
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
