@@ -125,6 +125,28 @@ def test_a_table_that_is_not_there_is_made(lake: Lake, source: sqlite3.Connectio
     assert table.read().pylist() == [{"id": 1, "name": "ink"}, {"id": 2, "name": "pen"}]
 
 
+class _Told:
+    """A cursor that tells values of kinds that sqlite3 does not have."""
+
+    description = (("id", None, None, None, None, None, None), ("n", 1700, None, None, 9, 4, True), ("doc",), ("m",))
+
+    def __init__(self) -> None:
+        self.left = [[(1, Decimal("1.5"), {"a": 1}, Decimal("2.25"))], [(2, Decimal(12), {"b": [2]}, Decimal(1000))]]
+
+    def execute(self, sql: str) -> None:
+        pass
+
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
+        return self.left.pop(0) if self.left else []
+
+
+def test_a_table_that_is_made_has_room_for_later_numbers_and_documents(lake: Lake) -> None:
+    lake.sync("SELECT …", _Told(), into="own.new", key=["id"])
+    table = lake.table("own.new")
+    assert table.columns() == {"id": "long", "n": "decimal(38, 4)", "doc": "string", "m": "decimal(38, 2)"}
+    assert [row["doc"] for row in table.read().pylist()] == ['{"a": 1}', '{"b": [2]}']
+
+
 def test_a_source_that_gives_arrow_is_read_as_such(lake: Lake, table: LakeTable) -> None:
     with duckdb.connect(":memory:") as source:
         lake.sync("SELECT 1 AS id, 'ink' AS name, 2.5::DECIMAL(9, 2) AS price", source, into="own.items")

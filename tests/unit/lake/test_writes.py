@@ -159,6 +159,16 @@ def test_a_row_that_does_not_fit_is_named_and_nothing_is_written(table: LakeTabl
     assert table.snapshots() == []
 
 
+def test_a_field_that_a_struct_does_not_have_is_not_lost_silently(lake: Lake) -> None:
+    inner = pa.struct([("a", pa.int64())])
+    table = lake.create("own.nested", pa.schema([("one", inner), ("many", pa.list_(inner))]))
+    table.append([{"one": {"a": 1}, "many": [{"a": 2}, None]}])
+    for row in ({"one": {"a": 1, "b": 2}}, {"many": [{"b": 2}]}):
+        with pytest.raises(BadRows, match="it has the field 'b', and the column has a"):
+            table.append([row])
+    assert table.read().pylist() == [{"one": {"a": 1}, "many": [{"a": 2}, None]}]
+
+
 def test_rows_are_numbered_across_batches(table: LakeTable) -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"id": [1, 2]})

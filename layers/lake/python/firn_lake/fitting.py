@@ -44,6 +44,9 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Python values, as JSON or a database gives them, as a column of this type. Raises one of `_MISFIT`."""
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return pa.array([_text(value) for value in values], kind)
+    if pa.types.is_nested(kind):
+        for value in values:
+            _known_fields(value, kind)
     if pa.types.is_integer(kind):
         values = [_whole(value) for value in values]
     if pa.types.is_timestamp(kind) and kind.tz is not None:
@@ -60,6 +63,21 @@ def column_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             # What a float is shown as is what was meant; its binary value has more digits than any column.
             return pa.array([None if value is None else Decimal(str(value)) for value in values], kind)
         return found.cast(kind)
+
+
+def _known_fields(value: Any, kind: pa.DataType) -> None:
+    # Arrow would leave out fields that a struct does not have.
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        unknown = [name for name in value if kind.get_field_index(name) < 0]
+        if unknown:
+            raise ValueError(
+                f"it has the field {unknown[0]!r}, and the column has {', '.join(one.name for one in kind)}"
+            )
+        for one in kind:
+            _known_fields(value.get(one.name), one.type)
+    elif pa.types.is_list(kind) and isinstance(value, list | tuple):
+        for one in value:
+            _known_fields(one, kind.value_type)
 
 
 def _whole(value: Any) -> Any:

@@ -57,9 +57,9 @@ class Query:
         self._waiting = self._fetch()
         columns = list(zip(*self._waiting, strict=True)) or [()] * len(self.names)
         fields = []
-        for name, values in zip(self.names, columns, strict=True):
+        for place, (name, values) in enumerate(zip(self.names, columns, strict=True)):
             try:
-                kind = pa.array(values).type
+                kind = _kind(values, self._cursor.description[place])
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise BadRows(f"column {name!r} of the query has values of several kinds: {error}") from error
             if pa.types.is_null(kind):
@@ -136,3 +136,15 @@ class Query:
             raise
         except Exception as error:
             raise SourceFailed(f"the query's database says: {type(error).__name__}: {error}") from error
+
+
+def _kind(values: Sequence[Any], description: Sequence[Any]) -> pa.DataType:
+    """The type that a column's first values show. JSON is text, as other rows may have other fields; a number's own
+    digits say nothing of later ones. Raises what Arrow does for values of several kinds."""
+    if any(isinstance(one, Mapping) for value in values for one in (value if isinstance(value, list) else [value])):
+        return pa.string()
+    kind = pa.array(values).type
+    if pa.types.is_decimal(kind):
+        scale = description[5] if len(description) > 5 else None
+        return pa.decimal128(38, scale if isinstance(scale, int) and 0 <= scale <= 38 else max(kind.scale, 0))
+    return kind
