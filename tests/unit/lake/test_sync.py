@@ -20,9 +20,9 @@ from firn_lake.feeding import FedByStream
 from firn_lake.fitting import BadRows
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
+from firn_lake.landing import CannotWrite
 from firn_lake.sources import SourceFailed
 from firn_lake.upserting import Upserted
-from firn_lake.writes import CannotWrite
 from tests.unit.lake.row_delta import data_files, row_delta
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("price", pa.decimal128(9, 2))])

@@ -19,9 +19,8 @@ from firn_lake.feeding import FedByStream
 from firn_lake.fitting import BadRows, batches_of
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.landing import MovedOn
+from firn_lake.landing import CannotWrite, MovedOn
 from firn_lake.versions import BadFilter
-from firn_lake.writes import CannotWrite
 from tests.unit.lake.row_delta import data_files
 
 COLUMNS = pa.schema(
@@ -198,6 +197,29 @@ def test_an_overwrite_of_partitions_leaves_the_others(table: LakeTable) -> None:
     assert ids(table) == [4, 7]
     assert table.overwrite_partitions([]) == table.snapshots()[-1].id
     assert [one.operation for one in table.snapshots()] == ["append", "append", "overwrite"]
+
+
+UTC_NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "how"),
+    [
+        (pa.uuid(), UUID(int=1), UUID(int=2), "p"), (pa.uuid(), UUID(int=1), UUID(int=2), "bucket(4, p)"),
+        (pa.timestamp("us", "UTC"), UTC_NOON, datetime(2026, 3, 1, tzinfo=UTC), "p"),
+        (pa.timestamp("us", "UTC"), UTC_NOON, datetime(2026, 3, 1, tzinfo=UTC), "hour(p)"),
+        (pa.decimal128(9, 2), Decimal("1.5"), Decimal(7), "truncate(2, p)"), (pa.binary(), b"ab", b"bc", "p"),
+        (pa.string(), "a/b c", "b", "truncate(1, p)"), (pa.date32(), JANUARY, date(2025, 1, 1), "year(p)"),
+    ],
+)  # fmt: skip
+def test_rows_are_told_apart_by_any_partition(lake: Lake, kind: Any, one: Any, other: Any, how: str) -> None:
+    table = lake.create("own.parted", pa.schema([("id", pa.int64()), ("p", kind)]), partition_by=[how])
+    table.append([{"id": 1, "p": one}, {"id": 2, "p": other}, {"id": 3, "p": None}])
+    assert len(data_files(table.iceberg)) == 3
+    table.overwrite_partitions([{"id": 4, "p": one}])
+    assert ids(table) == [2, 3, 4]
+    table.overwrite([{"id": 5, "p": None}], filter="id = 4")
+    assert sorted(row["id"] for row in table.iceberg.scan(row_filter="p is null").to_arrow().to_pylist()) == [3, 5]
 
 
 def test_only_a_table_with_one_partitioning_has_partitions_to_replace(lake: Lake, table: LakeTable) -> None:

@@ -7,7 +7,7 @@ from pyiceberg.table.snapshots import Operation
 from firn.errors import TerminalError
 from firn.jobs.expiry import MAIN
 from firn_lake.feeding import ancestry, epochs_of, not_fed
-from firn_lake.landing import land_files
+from firn_lake.landing import land_files, writable
 from firn_lake.lineage import changes_nothing
 from firn_lake.refs import Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs, shown
 
@@ -85,6 +85,7 @@ def cherry_pick(table: "Table", snapshot: int) -> int:
             "append them"
         )
 
+    writable(table)
     land_files(table, (), files, {"source-snapshot-id": str(snapshot)})
     return int(table.metadata.current_snapshot_id or 0)
 

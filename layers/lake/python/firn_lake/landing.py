@@ -5,11 +5,11 @@ who looked decides anew.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyiceberg.exceptions import CommitFailedException, ValidationException
 
-from firn.errors import TransientError, UnknownOutcome
+from firn.errors import TerminalError, TransientError, UnknownOutcome
 from firn_lake.tables import identifier_text
 
 if TYPE_CHECKING:
@@ -17,8 +17,25 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
 
 
+_FORMAT: Final = 2
+
+
 class MovedOn(TransientError):
     """Another commit came first, and nothing of this one was done: look again."""
+
+
+class CannotWrite(TerminalError):
+    """The table is of a kind that can't be written here, or not so; the text says what can be done."""
+
+
+def writable(table: "Table") -> None:
+    """Raises CannotWrite for a table whose format PyIceberg does not write."""
+    version = table.metadata.format_version
+    if version > _FORMAT:
+        raise CannotWrite(
+            f"{identifier_text(table.name())} has Iceberg's format version {version}, which only Spark writes; here "
+            f"versions up to {_FORMAT} can be written"
+        )
 
 
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pyiceberg.exceptions import ResolveError
 
-from firn.errors import TerminalError
+from firn.errors import TerminalError, UnknownOutcome
 from firn.jobs.expiry import MAIN
 from firn_lake.branches import set_branch
 from firn_lake.data_files import remove_files, write_files
 from firn_lake.differing import difference
 from firn_lake.feeding import FedByStream, ancestry, epochs_of, is_firns
 from firn_lake.files import read_file
-from firn_lake.landing import MovedOn, land_files
+from firn_lake.landing import MovedOn, land_files, writable
 from firn_lake.lineage import changes_nothing
 from firn_lake.refs import known, shown
 from firn_lake.versions import version_of
@@ -44,7 +44,8 @@ def roll_back(table: "Table", to: int | None, then: "Then | None" = None) -> int
     then  of a table that a stream feeds, what becomes of the epochs since: "skip": they stay out. None is enough where
           no epoch was committed since
 
-    Raises CannotRollBack, NoSuchRef, FedByStream (a table of delete facts), UnreadableFile, StorageUnavailable, MovedOn
+    Raises CannotRollBack, NoSuchRef, FedByStream (a table of delete facts), CannotWrite (format version 3),
+    UnreadableFile, StorageUnavailable, MovedOn
     (other commits always came first; nothing was done), UnknownOutcome.
     """
     if then not in (None, "skip", "replay"):
@@ -113,6 +114,7 @@ def _restore(table: "Table", since: "Sequence[Snapshot]", target: int) -> None:
         return  # the same rows in other files
     head, then = since[0], table.metadata.snapshot_by_id(target)
     assert then is not None  # noqa: S101 (known has seen it)
+    writable(table)
     _same_columns(table, then)
     version = version_of(table, then, table.schema())
     found = difference(version.source, head, then)
@@ -141,7 +143,9 @@ def _restore(table: "Table", since: "Sequence[Snapshot]", target: int) -> None:
 def _land(table: "Table", removed: "Sequence[DataFile]", added: "Sequence[DataFile]", target: int) -> None:
     try:
         land_files(table, removed, added, {BACK_TO: str(target)})
-    except MovedOn:
+    except UnknownOutcome:
+        raise
+    except BaseException:
         remove_files(table.io, added)
         raise
 

@@ -19,10 +19,11 @@ from firn_lake.arrow_types import arrow_schema, cast, stored_schema
 from firn_lake.data_files import remove_files, write_files
 from firn_lake.files import read_file
 from firn_lake.fitting import BadRows
+from firn_lake.landing import CannotWrite
 from firn_lake.positions import Positions, between
 from firn_lake.refs import shown
 from firn_lake.versions import version_at
-from firn_lake.writes import CannotWrite, Change, begun, write
+from firn_lake.writes import Change, begun, write
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile

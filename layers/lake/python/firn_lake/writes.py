@@ -8,17 +8,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-from firn.errors import TerminalError, UnknownOutcome
+from firn.errors import UnknownOutcome
 from firn_lake.data_files import remove_files, write_files
 from firn_lake.feeding import ancestry, not_fed
 from firn_lake.files import read_file
 from firn_lake.fitting import Given, batches_of
-from firn_lake.landing import MovedOn, land_files
+from firn_lake.landing import CannotWrite, MovedOn, land_files, writable
 from firn_lake.positions import Positions
 from firn_lake.refs import shown
 from firn_lake.versions import version_at
@@ -33,11 +34,6 @@ WRITE_ID: Final = "firn.write-id"
 """Snapshot property: the caller's id of the write."""
 
 _TRIES: Final = 10
-_FORMAT: Final = 2
-
-
-class CannotWrite(TerminalError):
-    """The table is of a kind that can't be written here, or not so; the text says what can be done."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +82,7 @@ def overwrite_partitions(table: "Table", rows: Given, id: str | None = None) -> 
     if spec.is_unpartitioned():
         raise CannotWrite(f"{shown(table)} has no partitions: overwrite(rows, filter=…) replaces rows, or all of them")
     files = _files_of(table, rows)
-    partitions = {file.partition for file in files}
+    partitions = {_partition(file) for file in files}
 
     def replaced() -> Change:
         live = [task.file for task in version_at(table, None).files()]
@@ -95,7 +91,7 @@ def overwrite_partitions(table: "Table", rows: Given, id: str | None = None) -> 
                 f"{shown(table)} has files of an earlier partitioning, which may hold rows of any of these partitions: "
                 "overwrite(rows, filter=…) replaces rows by their values"
             )
-        return Change([file for file in live if file.partition in partitions])
+        return Change([file for file in live if _partition(file) in partitions])
 
     return write(table, files, replaced, id)
 
@@ -184,11 +180,7 @@ class _Kept:
 def may_write(table: "Table") -> None:
     """Raises FedByStream, CannotWrite."""
     not_fed(table.metadata, shown(table))
-    if table.metadata.format_version > _FORMAT:
-        raise CannotWrite(
-            f"{shown(table)} has Iceberg's format version {table.metadata.format_version}, which only Spark writes; "
-            f"here versions up to {_FORMAT} can be written"
-        )
+    writable(table)
 
 
 def begun(table: "Table", id: str | None) -> int | None:
@@ -210,6 +202,12 @@ def _written(metadata: "TableMetadata", id: str | None) -> int | None:
 
 def _files_of(table: "Table", rows: Given) -> "list[DataFile]":
     return write_files(table.metadata, table.io, batches_of(rows, table.schema(), shown(table)))
+
+
+def _partition(file: "DataFile") -> tuple[object, ...]:
+    """The partition's values. PyIceberg has a UUID as bytes before it is written, and as a UUID when it is read."""
+    values = (file.partition[place] for place in range(len(file.partition)))
+    return tuple(value.bytes if isinstance(value, UUID) else value for value in values)
 
 
 def _shape(metadata: "TableMetadata") -> tuple[object, ...]:
