@@ -46,7 +46,7 @@ class Lake:
     def __init__(self, catalog: Catalog, store: "Callable[[], Store] | None" = None) -> None:
         """`store`: how to open the staging store, which holds the cuts; None: there are no cuts to read at."""
         self.catalog = catalog
-        self.store = store
+        self._store = store
 
     def table(self, name: str) -> "LakeTable":
         """The table `namespace.table`, or `table` alone if only one namespace has it. Raises TableNotFound."""
@@ -83,11 +83,39 @@ class Lake:
         """A cut: by number, by the name it was kept as, or (None) the newest. Raises NoSuchCut, ConfigError."""
         from firn.staging.kept import find
 
-        if self.store is None:
+        if self._store is None:
             raise ConfigError(
                 "this lake was opened by its catalog alone, and cuts are in the staging store: connect to"
             )
-        return find(self.store(), None if which is None else str(which), stream)
+        return find(self._store(), None if which is None else str(which), stream)
+
+    def close(self) -> None:
+        """Close the catalog's connections."""
+        self.catalog.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<lake {self.catalog.properties.get('uri', self.catalog.name)}>"
+
+    def moment(self, as_of: Moment) -> tuple[AsOf, Cut | None]:
+        """What `as_of` means: a moment of one table, or a cut. Raises NoSuchMoment, NoSuchCut, ConfigError."""
+        if isinstance(as_of, Cut):
+            return None, as_of
+        if isinstance(as_of, tuple):
+            if len(as_of) != 2 or not isinstance(as_of[0], str) or not isinstance(as_of[1], int):
+                raise NoSuchMoment(f"as of {as_of!r}: a cut is (stream, number), such as ('shop', 12)")
+            return None, self.cut(as_of[1], as_of[0])
+        return as_of, None
+
+    @property
+    def store(self) -> "Callable[[], Store] | None":
+        """How to open the staging store; None: the lake was opened by its catalog alone."""
+        return self._store
 
     def create(
         self,
@@ -114,26 +142,3 @@ class Lake:
     ) -> Upserted:
         """Loads what a query of another database gives into a table, in one commit: see `firn_lake.sync.sync`."""
         return sync(self.catalog, sql, source, into, key, mode, batch_size, parameters, id)
-
-    def close(self) -> None:
-        """Close the catalog's connections."""
-        self.catalog.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"<lake {self.catalog.properties.get('uri', self.catalog.name)}>"
-
-    def moment(self, as_of: Moment) -> tuple[AsOf, Cut | None]:
-        """What `as_of` means: a moment of one table, or a cut. Raises NoSuchMoment, NoSuchCut, ConfigError."""
-        if isinstance(as_of, Cut):
-            return None, as_of
-        if isinstance(as_of, tuple):
-            if len(as_of) != 2 or not isinstance(as_of[0], str) or not isinstance(as_of[1], int):
-                raise NoSuchMoment(f"as of {as_of!r}: a cut is (stream, number), such as ('shop', 12)")
-            return None, self.cut(as_of[1], as_of[0])
-        return as_of, None

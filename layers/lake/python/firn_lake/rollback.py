@@ -45,8 +45,7 @@ def roll_back(table: "Table", to: int | None, then: "Then | None" = None) -> int
           no epoch was committed since
 
     Raises CannotRollBack, NoSuchRef, FedByStream (a table of delete facts), CannotWrite (format version 3),
-    UnreadableFile, StorageUnavailable, MovedOn
-    (other commits always came first; nothing was done), UnknownOutcome.
+    UnreadableFile, StorageUnavailable, MovedOn (other commits always came first; nothing was done), UnknownOutcome.
     """
     if then not in (None, "skip", "replay"):
         raise CannotRollBack(f"then={then!r}: write 'skip', or nothing")
