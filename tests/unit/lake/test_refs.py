@@ -1,6 +1,7 @@
 """Tags and branches: making, dropping and moving them, and what is refused because it would hide something."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -232,6 +233,26 @@ def test_a_ref_that_moved_meanwhile_is_told(catalog: Catalog, table: LakeTable, 
 
     with pytest.raises(MovedOn, match=r"own\.numbers moved on, another commit came first; nothing was done"):
         branches.fast_forward(stale, "main", stale.metadata.refs["audit"].snapshot_id)
+
+
+def test_commits_to_other_refs_do_no_harm_to_a_tag(
+    table: LakeTable, own: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, first = type(table.iceberg.catalog), table.snapshots()[0].id
+    commit, left = kind.commit_table, [5, 6, 7]
+
+    def late(*given: Any) -> Any:
+        if left:
+            with monkeypatch.context() as plain:
+                plain.setattr(kind, "commit_table", commit)
+                own.refresh()
+                own.append(rows(left.pop()))
+            raise CommitFailedException("another came first")
+        return commit(*given)
+
+    monkeypatch.setattr(kind, "commit_table", late)
+    assert table.tag("first", first).snapshot == first
+    assert ids(table) == [1, 2, 5, 6, 7]
 
 
 def test_an_answer_that_is_lost_is_told_as_unknown(table: LakeTable, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,6 +95,7 @@ def set_branch(table: "Table", name: str, snapshot: int) -> None:
     there = table.metadata.refs[name]
     manage(
         table,
+        name,
         lambda managed: managed.create_branch(
             snapshot, name, there.max_ref_age_ms, there.max_snapshot_age_ms, there.min_snapshots_to_keep
         ),

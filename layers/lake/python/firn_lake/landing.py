@@ -7,10 +7,10 @@ who looked decides anew.
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from pyiceberg.exceptions import CommitFailedException, ValidationException
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
 
 from firn.errors import TerminalError, TransientError, UnknownOutcome
-from firn_lake.tables import identifier_text
+from firn_lake.tables import TableNotFound, identifier_text
 
 if TYPE_CHECKING:
     from pyiceberg.manifest import DataFile
@@ -41,8 +41,8 @@ def writable(table: "Table") -> None:
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
-    Raises MovedOn (another commit came first; nothing was done), UnknownOutcome (the catalog's answer is lost: files
-    are left alone).
+    Raises MovedOn (another commit came first; nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is
+    lost: files are left alone).
     """
     name = identifier_text(table.name())
     transaction = table.transaction()
@@ -58,6 +58,8 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
         for one in producers:
             one._clean_all_uncommitted()
         raise MovedOn(f"{name} moved on, another commit came first; nothing was done, look again: {error}") from error
+    except NoSuchTableError as error:
+        raise TableNotFound(f"{name} is not in the lake any more") from error
     except Exception as error:
         raise UnknownOutcome(
             f"the catalog gave no clear answer to a commit to {name}: it may be in the table, or not. Look at its "

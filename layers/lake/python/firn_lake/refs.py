@@ -18,7 +18,7 @@ from firn.jobs.expiry import MAIN, REBUILDING
 from firn.staging import kept
 from firn_lake.feeding import is_firns
 from firn_lake.keep import NameTaken
-from firn_lake.landing import land
+from firn_lake.landing import MovedOn, land
 from firn_lake.tables import identifier_text
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from firn.staging.store import Store
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_TRIES: Final = 10
 
 
 class NoSuchRef(TerminalError):
@@ -81,7 +82,7 @@ def tag(table: "Table", name: str, snapshot: int | None, keep: timedelta | None 
             raise NameTaken(f"{shown(table)} has the tag {name} there already, kept {_age(there.keep)}: drop it first")
         return there
     age = None if keep is None else int(keep.total_seconds() * 1000)
-    manage(table, lambda managed: managed.create_tag(known(table, snapshot), name, age))
+    manage(table, name, lambda managed: managed.create_tag(known(table, snapshot), name, age))
     return ref_of(table.metadata, name)
 
 
@@ -90,7 +91,7 @@ def branch(table: "Table", name: str, snapshot: int | None) -> Ref:
     there = _made(table, name, "branch", snapshot)
     if there is not None:
         return there
-    manage(table, lambda managed: managed.create_branch(known(table, snapshot), name))
+    manage(table, name, lambda managed: managed.create_branch(known(table, snapshot), name))
     return ref_of(table.metadata, name)
 
 
@@ -107,18 +108,29 @@ def drop(table: "Table", name: str, store: "Callable[[], Store] | None") -> None
         raise RefRefused(f"main is what {shown(table)} is, and can't be dropped")
     if there.kind == "tag" and is_firns(table.metadata):
         _no_cut(table, name, store)
-    manage(table, lambda managed: managed._remove_ref_snapshot(name))
+    manage(table, name, lambda managed: managed._remove_ref_snapshot(name))
 
 
-def manage(table: "Table", what: "Callable[[ManageSnapshots], object]") -> None:
-    """Commits a change of refs, if they still are as they were looked at. Raises MovedOn, UnknownOutcome."""
+def manage(table: "Table", name: str, what: "Callable[[ManageSnapshots], object]") -> None:
+    """Commits a change of the ref `name`, if it still is as it was looked at; commits to other refs do no harm.
+
+    Raises MovedOn, UnknownOutcome.
+    """
 
     def stage(transaction: "Transaction") -> None:
         managed = ManageSnapshots(transaction)
         what(managed)
         managed.commit()
 
-    land(table, stage)
+    before = table.metadata.refs.get(name)
+    for left in reversed(range(_TRIES)):
+        try:
+            land(table, stage)
+            return
+        except MovedOn:
+            table.refresh()
+            if not left or table.metadata.refs.get(name) != before:
+                raise
 
 
 def _made(table: "Table", name: str, kind: Literal["tag", "branch"], snapshot: int | None) -> Ref | None:
