@@ -1,5 +1,6 @@
 """Rolling back: set back where no stream feeds the table; else the rows come back and the progress stays."""
 
+import random
 import warnings
 from pathlib import Path
 
@@ -16,8 +17,11 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.landing import MovedOn
 from firn_lake.moments import NoSuchMoment
+from firn_lake.positions import Positions
 from firn_lake.rollback import BACK_TO, CannotRollBack
 from firn_lake.tables import list_tables
+from firn_lake.versions import version_at
+from tests.soak import seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 
 COLUMNS = pa.schema([("id", pa.int64()), ("note", pa.string()), ("_firn_pos", pa.binary())])
@@ -57,6 +61,7 @@ def put(made: Table, more: pa.Table, **how: object) -> None:
 
 def told(table: LakeTable, **how: object) -> dict[int, str]:
     found = table.read(columns=["id", "note", "_firn_pos"], **how).pylist()  # type: ignore[arg-type]
+    assert len({row["id"] for row in found}) == len(found)
     assert all(row["_firn_pos"] == bytes([row["id"]]) for row in found)
     return {row["id"]: row["note"] for row in found}
 
@@ -234,3 +239,53 @@ def test_the_rows_are_counted(catalog: Catalog, table: LakeTable) -> None:
     table.rollback(table.snapshots()[0].id, then="skip")
     assert table.read().count() == 3
     assert list_tables(catalog)[0].rows == 3
+
+
+def a_delta(table: Table, folder: Path, dice: random.Random, epoch: int) -> None:
+    """Deletes some live rows where they are, and puts one in."""
+    version = version_at(table, None)
+    positions = Positions(table.io, "shop.notes", version.id)
+    gone: dict[str, list[int]] = {}
+    for task in version.files():
+        deleted = set(positions.of(task.file.file_path, task.delete_files).to_pylist())
+        there = [place for place in range(task.file.record_count) if place not in deleted]
+        if chosen := dice.sample(there, dice.randint(0, len(there))):
+            gone[task.file.file_path] = chosen
+    if gone:
+        more = rows((100 + epoch, f"delta {epoch}"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            row_delta(table, folder, gone, more, {"firn.epoch.shop": str(epoch)})
+
+
+@pytest.mark.parametrize("seed", seeds(3, 50))
+def test_any_history_is_rolled_back_to_any_of_its_moments(
+    table: LakeTable, made: Table, tmp_path: Path, seed: int
+) -> None:
+    dice = random.Random(seed)
+    for epoch in range(3, 11):
+        made.refresh()
+        step = dice.choice(("append", "delta", "delta", "rewrite", "back"))
+        if step == "append":
+            put(
+                made,
+                rows((10 * epoch, "x"), (10 * epoch + 1, "y")),
+                snapshot_properties={"firn.epoch.shop": f"{epoch}"},
+            )
+        elif step == "delta":
+            a_delta(made, tmp_path, dice, epoch)
+        elif step == "rewrite":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made.delete(f"id < {dice.randint(1, 60)}")
+        else:
+            target = dice.choice(table.snapshots()).id
+            before, done = told(table, as_of=target), progress(table)
+            table.rollback(target, then="skip")
+            assert told(table) == before
+            assert progress(table) == done
+    moments = {one.id: told(table, as_of=one.id) for one in table.snapshots()}
+    target = dice.choice(list(moments))
+    table.rollback(target, then="skip")
+    assert told(table) == moments[target]
+    assert {one: told(table, as_of=one) for one in moments} == moments
