@@ -1,5 +1,6 @@
 """Writing without Spark: tables made, rows added and replaced, each once, and what does not fit named."""
 
+import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -12,6 +13,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
+from pyiceberg.transforms import BucketTransform
+from pyiceberg.types import LongType
 
 from firn.errors import UnknownOutcome
 from firn_lake.creating import CannotCreate
@@ -20,8 +23,9 @@ from firn_lake.fitting import BadRows, batches_of
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.landing import CannotWrite, MovedOn
-from firn_lake.versions import BadFilter
-from tests.unit.lake.row_delta import data_files
+from firn_lake.versions import BadFilter, version_at
+from tests.soak import seeds
+from tests.unit.lake.row_delta import data_files, row_delta
 
 COLUMNS = pa.schema(
     [
@@ -350,3 +354,47 @@ def test_a_newer_format_is_left_to_spark(lake: Lake) -> None:
 
     with pytest.raises(CannotWrite, match="format version 3, which only Spark writes"):
         writes.append(table._iceberg, rows(1))
+
+
+def delete_some(table: LakeTable, folder: Path, dice: random.Random) -> None:
+    """By position, as Spark does it. Only in a table without partitions."""
+    if table.iceberg.spec().is_unpartitioned() and table.snapshots():
+        live = list(version_at(table.iceberg, None).files())
+        gone = {task.file.file_path: [dice.randrange(task.file.record_count)] for task in live}
+        if gone:
+            row_delta(table.iceberg, folder, gone, None, {})
+
+
+@pytest.mark.parametrize("seed", seeds(2, 50))
+def test_any_writes_give_what_a_dictionary_gives(lake: Lake, tmp_path: Path, seed: int) -> None:
+    dice = random.Random(seed)
+    plain = pa.schema([pa.field("id", pa.int64(), nullable=False), ("n", pa.int64())])
+    table = lake.create("own.any", plain, key=["id"], partition_by=dice.choice([[], ["bucket(3, id)"]]))
+    model: dict[int, int] = {}
+    for step in range(8):
+        some = dict.fromkeys(dice.sample(range(60), 8), step)
+        given = [{"id": number, "n": n} for number, n in some.items()]
+        kind = dice.choice(("append", "upsert", "upsert", "overwrite", "partitions", "deletes"))
+        if kind == "append":
+            table.append([row for row in given if row["id"] not in model])
+            model = some | model
+        elif kind == "upsert":
+            before = len(model)
+            done = table.upsert(given)
+            model |= some
+            assert (done.rows, done.inserted) == (8, len(model) - before)
+        elif kind == "overwrite":
+            high = dice.randint(0, 60)
+            model = {number: n for number, n in model.items() if number >= high}
+            table.overwrite([row for row in given if row["id"] not in model], filter=f"id < {high}")
+            model = some | model
+        elif kind == "partitions" and not table.iceberg.spec().is_unpartitioned():
+            bucket = BucketTransform(3).transform(LongType())
+            taken = {bucket(number) for number in some}
+            model = {number: n for number, n in model.items() if bucket(number) not in taken} | some
+            table.overwrite_partitions(given)
+        elif kind == "deletes":
+            delete_some(table, tmp_path, dice)
+            left = set(ids(table))
+            model = {number: n for number, n in model.items() if number in left}
+    assert sorted((row["id"], row["n"]) for row in table.read().pylist()) == sorted(model.items())
