@@ -17,8 +17,8 @@ from firn_lake.arrow_values import to_stored
 
 PRIMITIVES: list[t.IcebergType] = [
     t.BooleanType(), t.IntegerType(), t.LongType(), t.FloatType(), t.DoubleType(), t.DateType(),
-    t.TimeType(), t.TimestampType(), t.TimestamptzType(), t.StringType(), t.UUIDType(), t.BinaryType(), t.DecimalType(38, 38),
-    t.DecimalType(1, 0), t.FixedType(1), t.FixedType(16),
+    t.TimeType(), t.TimestampType(), t.TimestamptzType(), t.StringType(), t.UUIDType(), t.BinaryType(),
+    t.DecimalType(38, 38), t.DecimalType(1, 0), t.FixedType(1), t.FixedType(16),
 ]  # fmt: skip
 OF_FORMAT_3: list[t.IcebergType] = [
     t.TimestampNanoType(), t.TimestamptzNanoType(), t.GeometryType("EPSG:3857"),
