@@ -18,11 +18,13 @@ from sqlglot import exp
 
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
+from firn_lake.explaining import explained, parameters_fault
+from firn_lake.fresh import Fresh
 from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
-from firn_lake.rows import Rows
+from firn_lake.scanning import TableScan
 from firn_lake.tables import identifier_text, match_identifier, table_identifiers
-from firn_lake.versions import Version, version_at
+from firn_lake.versions import version_at
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
 }
 
 
@@ -70,29 +74,37 @@ def query(
     parameters: Parameters = None,
     limits: Limits = Limits(),
     on_read: OnRead | None = None,
+    fresh: Fresh | None = None,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
     Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
-    The tables are streamed through the query: only what it keeps is in memory. `on_read` hears of each table.
+    Of each table the files, columns and rows are read that DuckDB asks for (`firn_lake.scanning`), and streamed through
+    the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
+    instead of `as_of` and `cut`.
 
-    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
+    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
     """
     with duckdb.connect(":memory:", config=_SEALED) as connection:
-        _require_one_select(connection, sql)
+        _require_one_select(connection, sql, parameters)
         tree = _parse(sql)
         identifiers = table_identifiers(catalog)
+        if fresh is not None:
+            identifiers = sorted({*identifiers, *fresh.tables()})
         resolved: dict[tuple[str, str], tuple[str, ...]] = {}
         for written in _named_tables(tree):
             resolved[written] = match_identifier(tuple(part for part in written if part), identifiers)
         resolved = _one_spelling_each(resolved)
-        wanted = _identifiers_used(tree)
-        tables: dict[tuple[str, ...], Rows] = {}
+        tables: dict[tuple[str, ...], TableScan] = {}
+        # All are loaded before the first is read: what waits is then as of one moment.
+        now = {identifier: fresh.table(identifier) for identifier in resolved.values()} if fresh else {}
         for number, (written, identifier) in enumerate(resolved.items()):
-            if identifier not in tables:
-                tables[identifier] = _read(version_at(catalog.load_table(identifier), as_of, cut), wanted)
+            if identifier in now and identifier not in tables:
+                tables[identifier] = TableScan(now[identifier].version, now[identifier].read)
+            elif identifier not in tables:
+                tables[identifier] = TableScan(version_at(catalog.load_table(identifier), as_of, cut))
                 if on_read is not None:
                     on_read(identifier)
             _register(connection, number, written, tables[identifier])
@@ -107,19 +119,18 @@ def query(
                 f"the query took more than its {limits.seconds:g} seconds: have it read less"
             ) from error
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
-            for rows in tables.values():
-                if rows.failed is not None:
-                    raise rows.failed from error
-            raise _as_query_error(error, limits) from error
+            for table in tables.values():
+                if table.failed is not None:
+                    raise table.failed from error
+            columns = {identifier_text(name): table.columns for name, table in tables.items()}
+            raise _as_query_error(error, limits, columns) from error
 
 
-def _as_query_error(error: Exception, limits: Limits) -> QueryError:
+def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:
     if isinstance(error, duckdb.OutOfMemoryException):
         most = limits.memory or "what this machine has"
         return QueryTooLarge(f"the query needs more memory than {most}: have it keep fewer rows or columns")
-    if isinstance(error, TypeError):
-        return QueryError(f"the parameters do not fit: {error}; give a list for ?, or a dict for $name")
-    return QueryError(str(error))
+    return QueryError(explained(error, tables))
 
 
 def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
@@ -155,7 +166,7 @@ def _at_most(rows: int | None, reader: pa.RecordBatchReader) -> pa.Table:
     return pa.Table.from_batches(found, reader.schema)
 
 
-def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, parameters: object) -> None:
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
@@ -167,6 +178,8 @@ def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str) -> None
             f"firn query only reads: write SELECT … or WITH … SELECT, not {statements[0].type.name}. "
             "Tables change through their stream alone"
         )
+    if (fault := parameters_fault(statements[0].named_parameters, parameters)) is not None:
+        raise QueryError(fault)
 
 
 def _parse(sql: str) -> exp.Expr:
@@ -207,31 +220,7 @@ def _one_spelling_each(
     return dict(kept.values())
 
 
-def _identifiers_used(tree: exp.Expr) -> frozenset[str] | None:
-    """Every name in the query, casefolded: a superset of the columns it uses. None: it may use them all."""
-    if any(not isinstance(star.parent, exp.Count) for star in tree.find_all(exp.Star)):
-        return None
-    if tree.find(exp.Columns, exp.Pivot, exp.Describe, exp.Summarize) or not tree.find(exp.Select):
-        return None
-    if any(join.args.get("method") for join in tree.find_all(exp.Join)):  # NATURAL, ASOF
-        return None
-    if any(not select.expressions for select in tree.find_all(exp.Select)):  # FROM t, without a SELECT
-        return None
-    row_names = {table.alias_or_name.casefold() for table in tree.find_all(exp.Table)}
-    if any(not column.table and column.name.casefold() in row_names for column in tree.find_all(exp.Column)):
-        return None  # SELECT o FROM orders o: the whole row as one struct
-    return frozenset(name.name.casefold() for name in tree.find_all(exp.Identifier))
-
-
-def _read(version: Version, wanted: frozenset[str] | None) -> Rows:
-    if wanted is None:
-        return Rows(version, version.select(None, metadata=True))
-    # count(*) uses no column, but rows.
-    used = [name for name in version.columns if name.casefold() in wanted]
-    return Rows(version, version.select(used or version.columns[:1], metadata=True))
-
-
-def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: Rows) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, number: int, written: tuple[str, str], data: TableScan) -> None:
     source = f"firn_table_{number}"
     connection.register(source, data)
     schema = _quoted(written[0] or "main")

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from firn.changes import types
@@ -11,11 +12,13 @@ from firn.streams import partitions, quantities
 from firn.streams.caps import Caps
 from firn.streams.care import Care
 from firn.streams.care_reading import read_care
+from firn.streams.catalogs import KINDS, check_uri
 from firn.streams.config import (
     UNAVAILABLE,
     Auth,
     AuthBy,
     BacklogLimit,
+    Bloom,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -57,6 +60,7 @@ _RULE_KEYS: Final = (
     "snapshot_reads",
     "write",
     "partition_by",
+    "bloom",
     "columns",
     "ignore",
     "care",
@@ -88,24 +92,24 @@ def read_config(text: str, filename: str) -> Config:
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams"))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care)
+    readers = _readers(top.section("query"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
 
 
 def _catalog(section: Section) -> CatalogConfig:
     section.allow_only(("type", "uri", "properties"))
     kind: CatalogType = section.choice("type", CatalogType, "catalog type", "sql")
-    uri = section.parsed("uri", read_catalog_uri, None, "the catalog's address, or leave the line out")
-    if kind in ("rest", "hive", "nessie") and not section.has("uri"):
-        example = "thrift://metastore:9083" if kind == "hive" else "https://catalog.example.org/"
-        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {example}")
+    uri = _catalog_uri(section, kind)
+    if KINDS[kind].default is None and not section.has("uri"):
+        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {KINDS[kind].example}")
     below = section.section("properties")
     properties = {}
     for name in below.names:
@@ -119,6 +123,19 @@ def _catalog(section: Section) -> CatalogConfig:
         elif value is not None:
             properties[name] = value
     return CatalogConfig(kind, uri, properties)
+
+
+def _catalog_uri(section: Section, kind: CatalogType) -> str | None:
+    """The address, or several of one catalog: a list, or one text with commas."""
+    try:
+        texts = section.texts("uri", "the catalog's address, or leave the line out")
+        uri = ",".join(read_catalog_uri(one.text) for one in texts)
+        if uri:
+            check_uri(kind, uri)
+    except ValueError as error:
+        section.note("uri", str(error))
+        return None
+    return uri or None
 
 
 def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
@@ -169,11 +186,29 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     )
 
 
-def _auth(section: Section) -> Auth | None:
+def _readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
+    query.allow_only(("auth",))
+    section = query.section("auth")
+    readers = _auth(section, "api_key")
+    if readers is None:
+        return None
+    if readers.by == "signature":
+        section.note(
+            "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
+        )
+    for stream in streams.values():
+        if readers.secret and stream.auth is not None and stream.auth.secret == readers.secret:
+            section.note(
+                "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"
+            )
+    return readers
+
+
+def _auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
     section.allow_only(("by", "secret"))
     if section.is_missing:
         return None
-    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", "signature")
+    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", usual)
     if not section.has("by"):
         section.note("by", "is missing; write by: signature, by: api_key or by: iam")
     place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
@@ -246,6 +281,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=partition_by,
+        bloom=_bloom(section),
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
@@ -304,6 +340,16 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
         else:
             found.append(partition)
     return tuple(found)
+
+
+def _bloom(section: Section) -> Bloom:
+    names = [item.text for item in section.texts("bloom", "bloom: key, or bloom: [order_id]")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note("bloom", f"names {', '.join(twice)} twice; write each column once")
+    if names == ["key"] and not section.is_list("bloom"):
+        return "key"
+    return tuple(dict.fromkeys(names))
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:
