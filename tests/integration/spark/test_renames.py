@@ -129,6 +129,21 @@ def test_a_check_before_the_next_commit_knows_both_names(spark: SparkSession, tm
     assert rebuild.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark) == 0
 
 
+def test_a_table_may_be_partitioned_by_a_renamed_column(spark: SparkSession, tmp_path: Path) -> None:
+    old = "key: [id], partition_by: ['truncate(1, v)'], bloom: [v]"
+    lake = Lake(spark, tmp_path, config(old))
+    lake.land(BEFORE)
+    under(lake, f"key: [id], partition_by: ['truncate(1, val)'], bloom: [val], {NEW}")
+    lake.land(AFTER)
+    under(lake, old)  # an epoch of before
+    lake.land(LATE)
+    assert rows(lake) == ROWS
+    table = lake.catalog.load_table(("lake", "t"))
+    (part,) = table.spec().fields
+    assert (str(part.transform), table.schema().find_column_name(part.source_id)) == ("truncate[1]", "val")
+    assert len(table.specs()) == 1
+
+
 def test_a_renamed_key_is_refused_and_nothing_else_waits(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, config("key: [id]"))
     lake.land(BEFORE)
