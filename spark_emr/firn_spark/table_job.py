@@ -105,6 +105,7 @@ class TableJob:
         plan = planned(target, self._config, table.state if table else None)
         if table is not None and plan.renames:
             table = self._renamed(table, plan.renames)
+        target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
         if table is not None:

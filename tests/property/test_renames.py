@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +15,8 @@ from firn.changes.rows import READ, Decoding, MirrorDecoder
 from firn.changes.types import Column, Encoding, parse
 from firn.jobs.planning import KeyChanged, plan_columns
 from firn.jobs.renaming import RENAMES, Renames, renames_of
+from firn.streams.config import TableRule
+from firn.streams.partitions import Partition
 from tests.property.test_columnar import READ_SCHEMA, by_columns, one_by_one
 
 SETTINGS = DecodeSettings()
@@ -110,6 +113,17 @@ def test_a_name_that_comes_back_is_the_columns_again() -> None:
     assert back.earlier == {"a": ("b",)}
     assert back.due({"b"}) == {"b": "a"}
     assert renames_of({}, back.properties()) == back
+
+
+def test_a_rule_of_before_is_read_with_the_names_of_now() -> None:
+    before = TableRule(
+        "a.b", "s.b", partition_by=(Partition("day", "was"), Partition("bucket", "id", 4)), bloom=("first",)
+    )
+    now = RENAMED.rule(before)
+    assert [str(one) for one in now.partition_by] == ["day(other)", "bucket(4, id)"]
+    assert now.bloom == ("now",)
+    assert RENAMED.rule(replace(before, bloom="key")).bloom == "key"
+    assert Renames().rule(before) is before
 
 
 def test_one_column_can_not_become_two() -> None:

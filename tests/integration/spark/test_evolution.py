@@ -10,11 +10,12 @@ from firn_lake.lake import Lake as Tables
 from firn_lake.lake_table import LakeTable
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
 BY_SPARK = "key: [id], partition_by: ['bucket(2, id)']"  # the driver writes no partitions
-WAYS = pytest.mark.parametrize("how", ["key: [id]", BY_SPARK], ids=["driver", "spark"])
+WAYS = pytest.mark.parametrize("how", ["key: [id]", pytest.param(BY_SPARK, marks=long_only)], ids=["driver", "spark"])
 
 
 def opened(lake: Lake) -> LakeTable:

@@ -7,9 +7,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.staging import configs
+from firn.streams.names import TableName
+from firn_spark import rebuild
+from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -41,8 +45,8 @@ def under(lake: Lake, how: str) -> None:
     lake.config = configs.publish(lake.store, config(how))
 
 
-def rows(lake: Lake) -> dict[Any, tuple[Any, Any]]:
-    return {key: (row["val"], row["n"]) for key, row in lake.by_key("lake.t", "id").items()}
+def rows(lake: Lake, table: str = "t") -> dict[Any, tuple[Any, Any]]:
+    return {key: (row["val"], row["n"]) for key, row in lake.by_key(f"lake.{table}", "id").items()}
 
 
 def fields(lake: Lake, table: str = "t") -> dict[str, int]:
@@ -100,6 +104,44 @@ def test_a_row_that_was_removed_before_is_read_by_the_name_it_had(
     monkeypatch.setattr(TableJob, "_log_of", gone)
     lake.land([event("c", 20, {"id": 5, "val": GONE, "n": 3})])
     assert rows(lake) == {2: ("y", 2), 5: ("x", 3)}
+
+
+def test_a_rebuild_makes_one_column_of_two(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([*BEFORE, *AFTER, *LATE])  # nobody said that v became val: the table has both
+    assert set(fields(lake)) == {"id", "n", "v", "val"}
+    under(lake, f"key: [id], {NEW}")
+    lake.land([event("u", 40, {"id": 6, "v": "VI", "n": 12})])
+    assert set(fields(lake)) == {"id", "n", "v", "val"}
+    assert rows(lake)[6] == ("VI", 12)
+    request = Request("r1", TableName("lake", "t"), into=TableName("lake", "again"))
+    assert rebuild.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark) == 0
+    assert set(fields(lake, "again")) == {"id", "n", "val"}
+    assert rows(lake, "again") == ROWS | {6: ("VI", 12)}
+
+
+@long_only
+def test_a_check_before_the_next_commit_knows_both_names(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land(BEFORE)
+    under(lake, f"key: [id], {NEW}")
+    request = Request("r1", TableName("lake", "t"), check=True)
+    assert rebuild.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark) == 0
+
+
+def test_a_table_may_be_partitioned_by_a_renamed_column(spark: SparkSession, tmp_path: Path) -> None:
+    old = "key: [id], partition_by: ['truncate(1, v)'], bloom: [v]"
+    lake = Lake(spark, tmp_path, config(old))
+    lake.land(BEFORE)
+    under(lake, f"key: [id], partition_by: ['truncate(1, val)'], bloom: [val], {NEW}")
+    lake.land(AFTER)
+    under(lake, old)  # an epoch of before
+    lake.land(LATE)
+    assert rows(lake) == ROWS
+    table = lake.catalog.load_table(("lake", "t"))
+    (part,) = table.spec().fields
+    assert (str(part.transform), table.schema().find_column_name(part.source_id)) == ("truncate[1]", "val")
+    assert len(table.specs()) == 1
 
 
 def test_a_renamed_key_is_refused_and_nothing_else_waits(spark: SparkSession, tmp_path: Path) -> None:

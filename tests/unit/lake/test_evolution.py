@@ -258,6 +258,13 @@ def test_of_a_fed_table_the_rest_may_be_changed() -> None:
     ]
 
 
+def test_a_former_name_stays_that_of_its_column(catalog: Catalog, orders: Table) -> None:
+    with orders.transaction() as both:
+        both.set_properties({"firn.renames": '{"note": ["comment", "remark"]}'})
+    with pytest.raises(EvolutionRefused, match="comment can't be a name: note was called so, and changes that still"):
+        Lake(catalog).table("orders").evolve(add={"comment": "string"})
+
+
 def test_even_so_firns_own_columns_and_the_key_stay() -> None:
     with pytest.raises(EvolutionRefused):
         plan(FED, Wishes(drop=["_firn_pos"]), despite_stream=True)

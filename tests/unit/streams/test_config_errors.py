@@ -229,6 +229,11 @@ def test_renames_that_can_not_be_name_what_to_write(renames: str, told: str) -> 
     assert text.startswith(f"firn.yaml:5: streams.shop.tables.a.b.{told}")
 
 
+def test_what_orders_the_changes_is_not_renamed() -> None:
+    told = problem("streams: {shop: {order_by: version, tables: {a.b: {to: shop.b, renames: {rev: version}}}}}")
+    assert "streams.shop.order_by: 'version' is renamed in 'a.b', and changes under its other name" in told
+
+
 def test_renames_do_not_go_round_in_a_circle() -> None:
     told = problems("streams: {shop: {tables: {a.b: {to: shop.b, renames: {b: a, c: b, a: c}}}}}")
     assert len(told) == 3

@@ -201,6 +201,9 @@ class _Planning:
     def _is_name(self, name: str) -> bool:
         if name.startswith(OWN) or name.endswith(RETYPED):
             self._refuse(f"{name} can't be a name: those that begin with {OWN} or end in {RETYPED} are Firn's own")
+        elif name in self._subject.former:
+            column = self._subject.former[name]
+            self._refuse(f"{name} can't be a name: {column} was called so, and changes that still have it fill that")
         elif not name:
             self._refuse("a column's name can't be empty")
         else:

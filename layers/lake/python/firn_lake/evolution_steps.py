@@ -46,6 +46,7 @@ class Subject:
     key      the columns that tell rows apart
     laid_by  field id -> how the table's files are laid out by it, now or before: "partitioned by day(at)"
     stream   the stream that feeds it, None if none does
+    former   name -> the column that it is a former name of (`renames` in firn.yaml)
     """
 
     name: str
@@ -54,6 +55,7 @@ class Subject:
     key: tuple[str, ...] = ()
     laid_by: Mapping[int, str] = field(default_factory=dict)
     stream: str | None = None
+    former: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

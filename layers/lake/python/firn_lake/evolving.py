@@ -1,5 +1,6 @@
 """Carries an evolution out: what PyIceberg is told for each step of the plan, in one commit."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from pyiceberg.table.sorting import SortOrder
 from pyiceberg.types import IcebergType
 
 from firn.errors import TransientError, UnknownOutcome
+from firn.jobs.renaming import RENAMES
 from firn_lake.evolution import EvolutionRefused, plan
 from firn_lake.evolution_steps import Step, Subject, Wishes
 from firn_lake.tables import identifier_text, key_columns
@@ -81,7 +83,9 @@ def subject_of(table: "Table") -> Subject:
     schema = table.schema()
     identifiers = tuple(sorted(schema.identifier_field_names()))
     key = key_columns(properties.get("firn.key")) or identifiers
-    return Subject(name, schema, metadata.format_version, key, dict(_laid_by(table)), properties.get("firn.stream"))
+    former = {one: new for new, names in json.loads(properties.get(RENAMES, "{}")).items() for one in names}
+    stream = properties.get("firn.stream")
+    return Subject(name, schema, metadata.format_version, key, dict(_laid_by(table)), stream, former)
 
 
 def _laid_by(table: "Table") -> Iterator[tuple[int, str]]:

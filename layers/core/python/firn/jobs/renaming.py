@@ -11,6 +11,7 @@ from typing import Final
 
 from firn.changes.types import Column
 from firn.jobs.planning import ColumnPlan, KeyChanged
+from firn.streams.config import TableRule
 
 RENAMES: Final = "firn.renames"  # table property: Renames.earlier as JSON
 
@@ -37,6 +38,14 @@ class Renames:
         taken = {name for others in self.earlier.values() for name in others}
         columns = (replace(c, earlier=self.earlier.get(c.name, ()), silent=c.name in taken) for c in plan.columns)
         return replace(plan, columns=tuple(columns)) if self else plan
+
+    def rule(self, rule: TableRule) -> TableRule:
+        """The rule, which may be older than a rename, with the columns under the names that the table has for them."""
+        if not self:
+            return rule
+        partition_by = tuple(replace(one, column=self.column(one.column)) for one in rule.partition_by)
+        bloom = rule.bloom if isinstance(rule.bloom, str) else tuple(self.column(name) for name in rule.bloom)
+        return replace(rule, partition_by=partition_by, bloom=bloom)
 
     def due(self, there: Iterable[str]) -> dict[str, str]:
         """Which columns of a table are to be renamed: old name -> new name. None where the new name is there too."""

@@ -34,7 +34,7 @@ from firn.streams.config import (
 from firn.streams.deployments import read_targets
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
-from firn.streams.renames import read_renames
+from firn.streams.renames import check_order, read_renames
 from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
@@ -164,9 +164,12 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     # `out_of_range: null` is the word here, though YAML reads it as nothing.
     if section.node("out_of_range") is not None:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
+    tables = _tables(name, section, placed, care)
+    order_by = section.text("order_by", "the name of the field that orders the changes")
+    check_order(section, order_by, tables)
     return StreamConfig(
         name=name,
-        tables=_tables(name, section, placed, care),
+        tables=tables,
         envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
@@ -177,7 +180,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         interval=debezium.choice("interval.handling.mode", IntervalMode, "interval mode", "numeric"),
         out_of_range=out_of_range,
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
-        order_by=section.text("order_by", "the name of the field that orders the changes"),
+        order_by=order_by,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=_auth(section.section("auth")),
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from firn.streams.config import TableRule
 from firn.streams.partitions import Partition
 from firn.streams.problems import Section, shown
 
@@ -25,6 +26,17 @@ def read_renames(
         elif any(one.column == old for one in partition_by):
             section.note(new, f"partition_by names {shown(old)}; write {new} there")
     return {} if any(_leads_back(new, renames) for new in renames) else renames
+
+
+def check_order(section: Section, order_by: str | None, tables: Sequence[TableRule]) -> None:
+    """Notes an `order_by` that a table renames: changes under the other name would have no place in the order."""
+    for rule in tables:
+        if order_by is not None and order_by in {*rule.renames, *rule.renames.values()}:
+            section.note(
+                "order_by",
+                f"{shown(order_by)} is renamed in {shown(rule.source)}, and changes under its other name would have no "
+                "order; take it out of renames there, and let the source go on sending it",
+            )
 
 
 def _is_good(section: Section, new: str, old: str, renames: Mapping[str, str], key: Sequence[str] | None) -> bool:
