@@ -2,24 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, storable
+from firn.changes.fields import HELD_TYPE, type_json
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.jobs import progress
-from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition
-from firn_spark.columns import HELD_TYPE, column_of, iceberg_type, type_json
+from firn_spark.columns import iceberg_type
 from firn_spark.java import java_class, text_of
 from firn_spark.session import CATALOG
 
 _ICEBERG = "org.apache.iceberg"
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
-INFERRED_AS = "firn.inferred"  # table property: see Table.inferred
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
@@ -72,33 +71,16 @@ class Table:
         return self.java.currentSnapshot() if self.branch is None else self.java.snapshot(self.branch)
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
-        """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
-        fields = [field for field in self.state.fields if field["name"] not in METADATA]
-        known = [column_of(field) for field in fields]
-        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
-        columns = [column for column in known if column is not None]
-        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
-        stored = zip(columns, as_seen, strict=True)
-        return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
-
-    @property
-    def inferred(self) -> Mapping[str, str]:
-        """Columns of which inference has seen only what is double once a fraction is among it, with what that was
-        (changes.types.INFERRED)."""
-        return dict(json.loads(self.state.properties.get(INFERRED_AS, "{}")))
+        """As TableState says."""
+        return self.state.columns()
 
     def fixed(self) -> frozenset[str]:
-        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
-        those that the table is or was partitioned by."""
-        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
-        if self.key() is None:
-            return frozenset(names.values())
-        return frozenset(names[source] for source in self.state.partitioned_by if source in names)
+        """As TableState says."""
+        return self.state.fixed()
 
     def key(self) -> tuple[str, ...] | None:
-        """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
-        text = self.state.properties.get("firn.key")
-        return None if text is None else tuple(json.loads(text))
+        """As TableState says."""
+        return self.state.key()
 
 
 class Tables:

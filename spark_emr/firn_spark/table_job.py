@@ -13,9 +13,11 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs.decoding import planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, KeyChanged
+from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
@@ -24,7 +26,7 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, delta, lookup, mirror, moves
 from firn_spark.deciding import Shape, decide, there
-from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
@@ -98,35 +100,15 @@ class TableJob:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
-        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
-        required = key if outcome.mode == "mirror" else ()
-        existing, unwritable = table.columns() if table else ((), frozenset[str]())
-        plan = plan_columns(
-            existing,
-            target.declared(self._config),
-            target.seen(),
-            required,
-            unwritable,
-            table.fixed() if table else frozenset(),
-        )
+        plan = planned(target, self._config, table.state if table else None)
+        outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
-        ordinals = {column.name: i for i, column in enumerate(plan.columns)}
-        decoding = Decoding(
-            columns=plan.columns,
-            key=tuple(ordinals[name] for name in key if name in ordinals),
-            settings=self._config.settings,
-            schemas=target.schemas(),
-            bad_schemas=target.bad_schemas(),
-            snapshot_reads=target.rule.snapshot_reads == "upsert",
-            no_key=lacking_key(plan, required, made=table is not None),
-        )
         if table is not None:
             self._check_mode(table, outcome.mode)
         if outcome.mode == "mirror":
-            self._mirror(target, table, plan, decoding, mine, outcome)
+            self._mirror(target, table, plan.columns, plan.decoding, mine, outcome)
         else:
-            self._append(target, table, plan, decoding, key, mine, outcome)
+            self._append(target, table, plan.columns, plan.decoding, plan.key, mine, outcome)
         return outcome
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
@@ -329,7 +311,7 @@ class TableJob:
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
+            return self._tables.set_properties(table, seen_as) if plan.inferred != table.state.inferred else table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),

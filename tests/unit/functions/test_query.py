@@ -167,6 +167,7 @@ def test_tables_and_columns_are_told(app: ModuleType) -> None:
         ({"sql": "SELECT 1", "format": "xml"}, 400, "bad_request", "Invalid enum value 'xml' - at `$.format`"),
         ({"sql": "SELECT 1", "asof": "x"}, 400, "bad_request", "unknown field `asof`"),
         ({"sql": "SELECT 1", "as_of": "x", "cut": 1}, 400, "bad_request", "not both"),
+        ({"sql": "SELECT 1", "as_of": "x", "fresh": True}, 400, "bad_request", "fresh is now"),
         ({"sql": "SELECT 1", "stream": "x"}, 400, "bad_request", "goes with cut"),
         ({}, 400, "bad_request", "missing required field `sql`"),
         ("SELECT 1", 400, "bad_request", 'write {"sql": "SELECT …"}'),

@@ -10,6 +10,7 @@ from firn.staging.cuts import Cut
 from firn_lake.changes import Changes, key_of
 from firn_lake.cursor import Cursor
 from firn_lake.following import follow
+from firn_lake.fresh import FreshRows
 from firn_lake.moments import AsOf
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
@@ -76,15 +77,20 @@ class LakeTable:
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
         metadata: bool = False,
-    ) -> Rows:
+        fresh: bool = False,
+    ) -> Rows | FreshRows:
         """Rows as they were at `as_of`. Nothing is read before the result is.
 
         columns   names, in the order to have them; None: all, and Firn's own `_firn_…` only with `metadata`
         filter    such as "status = 'paid' and total >= 10", or a pyiceberg.expressions one
         limit     at most so many rows, whichever come first
+        fresh     with all that was acknowledged by now, committed or not: what the next commit will make of the table
 
-        Raises NoSuchMoment, NoSuchColumn, BadFilter; the result, UnreadableFile and StorageUnavailable.
+        Raises NoSuchMoment, NoSuchColumn, BadFilter, NotFresh; the result, UnreadableFile and StorageUnavailable.
         """
+        if fresh:
+            now = self._lake.fresh(as_of).table(self._iceberg.name())
+            return now.read(now.version.select(columns, metadata), filter, batch_size, limit)
         version = self._at(as_of)
         return Rows(version, version.select(columns, metadata), filter, batch_size, limit)
 

@@ -19,6 +19,7 @@ from sqlglot import exp
 from firn.errors import TerminalError
 from firn.staging.cuts import Cut
 from firn_lake.explaining import explained, parameters_fault
+from firn_lake.fresh import Fresh
 from firn_lake.moments import AsOf
 from firn_lake.recording import OnRead
 from firn_lake.scanning import TableScan
@@ -73,6 +74,7 @@ def query(
     parameters: Parameters = None,
     limits: Limits = Limits(),
     on_read: OnRead | None = None,
+    fresh: Fresh | None = None,
 ) -> pa.Table:
     """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
 
@@ -80,21 +82,28 @@ def query(
     nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
     `as_of` (see `firn_lake.moments.snapshot_at`), or all at `cut`, which is consistent across tables. Times are UTC.
     Of each table the files, columns and rows are read that DuckDB asks for (`firn_lake.scanning`), and streamed through
-    the query: only what it keeps is in memory. `on_read` hears of each table.
+    the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
+    instead of `as_of` and `cut`.
 
-    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
+    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
     """
     with duckdb.connect(":memory:", config=_SEALED) as connection:
         _require_one_select(connection, sql, parameters)
         tree = _parse(sql)
         identifiers = table_identifiers(catalog)
+        if fresh is not None:
+            identifiers = sorted({*identifiers, *fresh.tables()})
         resolved: dict[tuple[str, str], tuple[str, ...]] = {}
         for written in _named_tables(tree):
             resolved[written] = match_identifier(tuple(part for part in written if part), identifiers)
         resolved = _one_spelling_each(resolved)
         tables: dict[tuple[str, ...], TableScan] = {}
+        # All are loaded before the first is read: what waits is then as of one moment.
+        now = {identifier: fresh.table(identifier) for identifier in resolved.values()} if fresh else {}
         for number, (written, identifier) in enumerate(resolved.items()):
-            if identifier not in tables:
+            if identifier in now and identifier not in tables:
+                tables[identifier] = TableScan(now[identifier].version, now[identifier].read)
+            elif identifier not in tables:
                 tables[identifier] = TableScan(version_at(catalog.load_table(identifier), as_of, cut))
                 if on_read is not None:
                     on_read(identifier)

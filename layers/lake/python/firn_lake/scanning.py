@@ -4,7 +4,7 @@
 that this is written for (docs/adr/0027-queries-over-http.md).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -13,19 +13,24 @@ import pyarrow as pa
 from duckdb._sources import ArrowScanSource
 from duckdb._sources.nodes import Node, Untranslatable
 from duckdb._sources.to_arrow import to_arrow
+from pyiceberg.expressions import BooleanExpression
 from pyiceberg.schema import Schema
 
 from firn.errors import FirnError
 from firn_lake.pushdown import columns_of, superset
-from firn_lake.rows import Rows
+from firn_lake.rows import Batches, Rows
 from firn_lake.versions import Version
+
+Read = Callable[[Schema, BooleanExpression], Batches]
 
 
 class TableScan(ArrowScanSource):
     """The rows of a table at one moment, for `register` of a DuckDB connection; each scan reads them anew."""
 
-    def __init__(self, version: Version) -> None:
+    def __init__(self, version: Version, read: Read | None = None) -> None:
+        """`read`: how to read rows with the columns of a schema that may fit an expression; None: the version's own."""
         self._version = version
+        self._read = read or (lambda schema, files: Rows(version, schema, files=files))
         self._schema = version.select(None, metadata=True)
         self._everything = Rows(version, self._schema)
         self.failed: FirnError | None = None
@@ -50,7 +55,7 @@ class TableScan(ArrowScanSource):
         names = [fields[place].name for place in columns or range(len(fields))]
         looked_at = columns_of(filters)
         read = [one for one in fields if one.name in names or one.name in looked_at]
-        rows = Rows(self._version, Schema(*read), files=superset(filters, self._schema))
+        rows = self._read(Schema(*read), superset(filters, self._schema))
         keep = reduce(and_, (to_arrow(one, self._everything.schema) for one in filters)) if filters else None
         schema = pa.schema([self._everything.schema.field(name) for name in names])
         reader = pa.RecordBatchReader.from_batches(schema, self._told(rows, names, keep))
@@ -62,7 +67,7 @@ class TableScan(ArrowScanSource):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.stream(None, ())[0]
 
-    def _told(self, rows: Rows, names: Sequence[str], keep: Any) -> Iterator[pa.RecordBatch]:
+    def _told(self, rows: Batches, names: Sequence[str], keep: Any) -> Iterator[pa.RecordBatch]:
         # DuckDB tells only the text of an error: who asked looks here for the error itself.
         try:
             for batch in rows:
