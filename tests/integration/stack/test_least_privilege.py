@@ -319,6 +319,8 @@ def queries(ground: Ground) -> None:
     assert ground.post("/v1/query", text)[0] == 401
     assert ground.post("/v1/query", {**text, "cut": 99}, x_api_key=KEY)[1]["error"] == "no_such_cut"
     assert ground.post("/v1/query", {**text, "cut": 3, "stream": "shop"}, x_api_key=KEY)[1]["error"] == "no_such_moment"
+    status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
+    assert (status, [row["n"] for row in told["rows"]]) == (200, [15]), told
     large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
     status, told = ground.post("/v1/query", large, x_api_key=KEY)
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told

@@ -121,6 +121,16 @@ def test_an_earlier_moment_is_read(app: ModuleType, catalog: Catalog) -> None:
         assert post(app, "SELECT count(*) AS n FROM orders", as_of=as_of)[1]["rows"] == [{"n": 3}]
 
 
+def test_a_fresh_query_has_what_was_posted_a_moment_ago(app: ModuleType, load: Callable[..., ModuleType]) -> None:
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["1","2"]'}
+    body = json.dumps({"op": "c", "before": None, "after": {"id": 9}, "source": source})
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {}, "body": body, "requestContext": {}}
+    assert load("ingest_http").handler(event, None)["statusCode"] == 202
+    for fresh, expected in ((False, [1, 3]), (True, [1, 3, 9])):
+        status, told = post(app, "SELECT id FROM orders ORDER BY id", fresh=fresh)
+        assert (status, [row["id"] for row in told["rows"]]) == (200, expected)
+
+
 def test_a_cut_is_read(app: ModuleType, store: FaultyStore, catalog: Catalog) -> None:
     first = catalog.load_table("shop.orders").history()[0].snapshot_id
     cut = cuts.make("shop", 1, "2026-01-31T12:00:00.000Z", {"shop.orders": first})
