@@ -86,6 +86,17 @@ def test_a_query_gives_columns_and_rows(app: ModuleType) -> None:
     ]
     assert told["rows"] == [{"id": 1, "note": "a", "amount": 10.0}, {"id": 3, "note": None, "amount": None}]
     assert post(app, "SELECT id FROM shop.orders WHERE id = $k", parameters={"k": 3})[1]["rows"] == [{"id": 3}]
+    assert post(app, "SELECT id FROM shop.orders WHERE id > 9")[1]["rows"] == []
+    assert len(post(app, "SELECT * FROM range(25_000)")[1]["rows"]) == 25_000
+
+
+def test_an_answer_says_which_snapshots_were_read(app: ModuleType, catalog: Catalog) -> None:
+    newest = catalog.load_table("shop.orders").current_snapshot().snapshot_id  # type: ignore[union-attr]
+    assert post(app, "SELECT 1 AS one FROM orders, shop.orders b")[1]["snapshots"] == {"shop.orders": newest}
+    assert post(app, "SELECT 1 AS one")[1]["snapshots"] == {}
+    _, _, body = ask(app, "POST", "/v1/query", {"sql": "SELECT id FROM orders", "format": "parquet"})
+    metadata = pyarrow.parquet.read_schema(io.BytesIO(body)).metadata
+    assert json.loads(metadata[b"firn.snapshots"]) == {"shop.orders": newest}
 
 
 def test_values_that_json_lacks_are_text_or_null(app: ModuleType) -> None:

@@ -3,6 +3,7 @@
 Nothing here logs, and no error that is raised here goes into a log with its text: it may hold what was asked.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,7 +19,7 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.moments import NoSuchMoment
 from firn_lake.pending import NotFresh
-from firn_lake.query import Limits, QueryError, QueryTooLarge
+from firn_lake.query import SNAPSHOTS, Limits, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound
 from firn_lake.unreadable import UnreadableFile
 from firn_lake.versions import NoSuchColumn
@@ -99,7 +100,8 @@ def answer_query(lake: Lake, asked: Query, limits: Limits) -> Answer:
         asked.sql, as_of, parameters=asked.parameters, seconds=limits.seconds, rows=limits.rows, memory=limits.memory,
         fresh=asked.fresh,
     )  # fmt: skip
-    return _answer(found.arrow(), asked.format, {})
+    table = found.arrow()
+    return _answer(table, asked.format, {"snapshots": json.loads((table.schema.metadata or {})[SNAPSHOTS.encode()])})
 
 
 def answer_changes(lake: Lake, table: str, parameters: Mapping[str, str], most: int) -> Answer:

@@ -54,7 +54,8 @@ def _json(table: pa.Table, about: Mapping[str, Any]) -> bytes:
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
     head = msgspec.json.encode({**about, "columns": columns})[:-1]
     # Rows as Python's objects are many times as large as they are: some of them at a time.
-    parts = [msgspec.json.encode(batch.to_pylist(), enc_hook=str)[1:-1] for batch in table.to_batches(_AT_ONCE)]
+    batches = (batch for batch in table.to_batches(_AT_ONCE) if batch.num_rows)
+    parts = [msgspec.json.encode(batch.to_pylist(), enc_hook=str)[1:-1] for batch in batches]
     return head + b',"rows":[' + b",".join(parts) + b"]}"
 
 
