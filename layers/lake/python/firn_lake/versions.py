@@ -10,13 +10,14 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
-from pyiceberg.table import DataScan, FileScanTask
+from pyiceberg.table import FileScanTask
 from pyparsing import ParseException
 
 from firn.errors import TerminalError
 from firn.jobs.planning import METADATA
 from firn_lake.files import Source
 from firn_lake.moments import AsOf, snapshot_at, snapshot_in
+from firn_lake.planner import FilesScan
 from firn_lake.tables import identifier_text
 from firn_lake.unreadable import UnreadableFile, reading
 
@@ -99,7 +100,7 @@ class Version:
         self.bound(text)
         # PyIceberg plans by the current schema: a filter on a column that had another name then would not be found.
         then = at_schema(self.source.metadata, self.schema)
-        scan = DataScan(then, self.source.io, row_filter=AlwaysTrue() if text is None else text, snapshot_id=self.id)
+        scan = FilesScan(then, self.source.io, row_filter=AlwaysTrue() if text is None else text, snapshot_id=self.id)
         with reading(self.snapshot.manifest_list, self.name, self.id):
             try:
                 return scan.plan_files()
