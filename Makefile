@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-bench setup-kafka demo example-postgres example-kafka up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-bench setup-kafka demo example-postgres example-kafka up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -43,7 +43,7 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup-tests  ## all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup tests/unit tests/property tests/model tests/faults tests/mutants \
+	@$(BIN)/python -m pytest -n 2 --dist loadscope tests/unit tests/property tests/model tests/faults tests/mutants \
 	  tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
@@ -72,7 +72,7 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
 	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark \
-	  tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py tests/e2e/test_real_sources.py || failed=1; \
+	  tests/unit/lake/test_bounded_memory.py tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py tests/e2e/test_real_sources.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
 check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, size and import time of the functions
@@ -103,6 +103,9 @@ setup-localstack:
 
 setup-tests:
 	@$(PYTHON) infra/setup/setup.py --tests
+
+setup-engines:
+	@$(PYTHON) infra/setup/setup.py --engines
 
 setup-bench:
 	@$(PYTHON) infra/setup/setup.py --bench

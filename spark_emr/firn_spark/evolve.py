@@ -9,10 +9,10 @@ from pyspark.sql import SparkSession
 
 from firn.changes.fields import HELD_TYPE, type_json
 from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
-from firn.jobs import progress
-from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, OP, POSITION, TIME, ColumnPlan
+from firn.jobs import progress, specs
+from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
-from firn.streams.partitions import Partition
+from firn.streams.partitions import Partition, in_words
 from firn_spark.columns import iceberg_type
 from firn_spark.java import java_class, text_of
 from firn_spark.session import CATALOG
@@ -73,6 +73,19 @@ class Table:
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """As TableState says."""
         return self.state.columns()
+
+    @property
+    def partitions(self) -> Mapping[str, str]:
+        """What new files are partitioned by, in the words of firn.yaml, with the names of the spec's fields."""
+        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
+        fields = [(str(one.transform().toString()), int(one.sourceId()), str(one.name())) for one in
+                  self.java.spec().fields()]  # fmt: skip
+        # Version 1 keeps what a spec had, as void.
+        return {in_words(how, names.get(source, "?")): name for how, source, name in fields if how != "void"}
+
+    def is_partitioned_anew(self, wanted: Sequence[Partition]) -> bool:
+        """Whether `partition_by` of firn.yaml changes a table that Firn made."""
+        return self.key() is not None and specs.differs(wanted, self.state.properties, tuple(self.partitions))
 
     def fixed(self) -> frozenset[str]:
         """As TableState says."""
@@ -161,6 +174,39 @@ class Tables:
         table.java.refresh()
         return self._look(table.name, table.java)
 
+    def repartition(self, table: Table, wanted: Sequence[Partition]) -> Table:
+        """New files are partitioned by these from here on, those that are there stay as they are; one commit of
+        metadata. Raises ValueError for a column that the table does not have, or whose type has no such partition."""
+        there = {field["name"] for field in table.state.fields} - METADATA
+        for partition in wanted:
+            if partition.column not in there:
+                raise ValueError(_no_column(table.name, partition))
+        expressions = java_class(self._spark, f"{_ICEBERG}.expressions.Expressions")
+        words = [str(one) for one in wanted]
+        both = table.java.newTransaction()
+        update = both.updateSpec()
+        before = table.partitions
+        try:
+            for word in before.keys() - set(words):
+                update = update.removeField(before[word])
+            for one in wanted:
+                if str(one) not in before:
+                    term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
+                    update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
+            update.commit()
+        except Py4JJavaError as error:
+            if not str(error.java_exception.getClass().getSimpleName()).startswith(("Validation", "IllegalArgument")):
+                raise
+            message = str(error.java_exception.getMessage())
+            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
+        properties = both.updateProperties()
+        for name, value in specs.asked(wanted).items():
+            properties = properties.set(name, value)
+        properties.commit()
+        both.commitTransaction()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
     def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
         """Sets those that differ, in one commit."""
         new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
@@ -237,10 +283,14 @@ class Tables:
         there = {column.name for column in columns}
         for partition in partition_by:
             if partition.column not in there:
-                raise ValueError(
-                    f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
-                    f"declare it under columns: in firn.yaml, or correct partition_by"
-                )
+                raise ValueError(_no_column(name, partition))
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
+
+
+def _no_column(name: TableName, partition: Partition) -> str:
+    return (
+        f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
+        f"declare it under columns: in firn.yaml, or correct partition_by"
+    )

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from firn.streams.catalogs import read_address, spark_properties
+from firn_spark.answering import answering
+
 CATALOG = "firn"
 _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
-_SQLITE = "sqlite:///"
-_GLUE = "glue://"
 
 
 def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Starts the session (or returns the one that runs, with the catalog's settings applied).
 
-    `catalog_uri` is spelled as SQLAlchemy spells it (`sqlite:///PATH`), or is `glue://` or `glue://ACCOUNT`;
-    `warehouse` is a `file://` or `s3://` URL.
+    `catalog_uri`: see firn.streams.catalogs; of several places the first that answers is taken, for as long as the
+    session lives. `warehouse` is a `file://` or `s3://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
-    ValueError for a catalog or warehouse that the job can't use.
+    ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers.
     """
     first = SparkConf(loadDefaults=False)
     for name, value in (conf or {}).items():
@@ -31,7 +32,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     settings = {name: given.get(name, value) or value for name, value in settings.items()}
     # PySpark's launcher turns the bar on when Python starts the JVM, as tests do.
     settings |= {"spark.ui.showConsoleProgress": "false"}
-    settings |= catalog_settings(catalog_uri, warehouse, os.environ) | dict(conf or {})
+    settings |= catalog_settings(answering(catalog_uri), warehouse, os.environ) | dict(conf or {})
     builder = SparkSession.builder.appName("firn-commit")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -61,6 +62,8 @@ def _engine(*, local: bool) -> dict[str, str]:
         # One table's commit generates some 90 classes. Spark keeps 100 by default and then drops the oldest: from the
         # second table on every commit would compile all of its code again, and wait for the JIT again.
         "spark.sql.codegen.cache.maxEntries": "2000",
+        # Spark's own, and what REST catalogs call theirs.
+        "spark.redaction.regex": "(?i)secret|password|token|access[.]?key|credential|authorization",
     }
     if local:
         settings |= {
@@ -74,7 +77,8 @@ def _engine(*, local: bool) -> dict[str, str]:
 def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
     """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION.
 
-    Credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain.
+    AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain.
+    Those of a REST or SQL catalog have no other way in, and are blacked out in logs (spark.redaction.regex).
     """
     settings = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -83,7 +87,7 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
         # A twin job may commit between two of our looks at a table: always look at the catalog.
         f"{_CATALOG_CONF}.cache-enabled": "false",
     }
-    of_kind = _glue(catalog_uri, environment) if catalog_uri.startswith(_GLUE) else _sql(catalog_uri)
+    of_kind = spark_properties(read_address(catalog_uri), environment)
     settings |= {f"{_CATALOG_CONF}.{name}": value for name, value in of_kind.items()}
     scheme = warehouse.partition("://")[0]
     if scheme == "s3":
@@ -96,33 +100,3 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     elif scheme != "file":
         raise ValueError(f"warehouse {warehouse!r}: write file:///path or s3://bucket/prefix")
     return settings
-
-
-def _sql(catalog_uri: str) -> dict[str, str]:
-    return {
-        "catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog",
-        "uri": jdbc_uri(catalog_uri),
-        # V1 and the catalog's name make the rows of PyIceberg's SqlCatalog("firn") and of Spark's the same rows.
-        "jdbc.schema-version": "V1",
-    }
-
-
-def _glue(catalog_uri: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """AWS Glue; commits are optimistic, by the version of Glue's table."""
-    settings = {
-        "catalog-impl": "org.apache.iceberg.aws.glue.GlueCatalog",
-        "client.region": environment.get("AWS_REGION") or "us-east-1",
-    }
-    account = catalog_uri.removeprefix(_GLUE)
-    if account:
-        settings["glue.id"] = account
-    endpoint = environment.get("AWS_ENDPOINT_URL_GLUE") or environment.get("AWS_ENDPOINT_URL")
-    return settings | ({"glue.endpoint": endpoint} if endpoint else {})
-
-
-def jdbc_uri(catalog_uri: str) -> str:
-    """`sqlite:///PATH`, SQLAlchemy's spelling, as JDBC's, with the time-out and journal that both engines share."""
-    if not catalog_uri.startswith(_SQLITE) or len(catalog_uri) == len(_SQLITE):
-        raise ValueError(f"catalog-uri {catalog_uri!r}: write sqlite:///path/to/catalog.db, or glue://")
-    path = catalog_uri.removeprefix(_SQLITE)
-    return f"jdbc:sqlite:{path}?busy_timeout=30000&journal_mode=WAL"

@@ -13,6 +13,7 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs import blooms, specs
 from firn.jobs.decoding import planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
@@ -311,7 +312,12 @@ class TableJob:
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, seen_as) if plan.inferred != table.state.inferred else table
+            if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
+                table = self._tables.repartition(table, target.rule.partition_by)
+            wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            return self._tables.set_properties(
+                table, wanted | (seen_as if plan.inferred != table.state.inferred else {})
+            )
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),
@@ -319,6 +325,8 @@ class TableJob:
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
             **(seen_as if plan.inferred else {}),
+            **blooms.properties(target.rule.bloom, key, columns, {}),
+            **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

@@ -30,6 +30,8 @@ from firn_spark.memory import KEEP, facts_beside
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 # Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
 _OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
+# Such a commit says which snapshots go, and not which refs it knew (docs/adr/0028-one-registry-of-catalogs.md).
+_REST: Final = "RESTTableOperations"
 _AT_ONCE: Final = 8  # files removed at a time
 
 
@@ -144,6 +146,12 @@ def expire(
         return Expired(name, kept=len(table.state.ancestry))
     if table.state.properties.get("gc.enabled", "true").lower() == "false":
         return Expired(name, refused="the table's property gc.enabled is false: its files are another table's too")
+    if str(table.java.operations().getClass().getSimpleName()) == _REST:
+        return Expired(
+            name,
+            refused="its REST catalog would let go of a snapshot although a tag was put on it meanwhile, and of the "
+            "tag: a cut that is being kept. Leave expiry to the catalog, or run expire_snapshots while no cut is kept",
+        )
     snapshots = read(Tables(spark).metadata(table))
     now_ms = int(now.timestamp() * 1_000)
     found = plan(snapshots, expiry, now_ms, must_stay=must_stay, counted=counted)

@@ -90,17 +90,29 @@ def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.C
         "{'insert': 1, 'update': 1, 'delete': 1}",
     ]
     assert told[6].endswith("[]\n")
+    pruned = next(one for one in told if "bytes) are read" in one)
+    assert pruned.startswith("2 of 2 files (")
+    changed = next(one for one in told if "would be partitioned by" in one)
+    assert changed.startswith(
+        "shop.orders would be partitioned by bucket(4, customer_id), not nothing, from here on; 2 "
+    )
 
 
 def test_the_pages_commands_run(folder: Path) -> None:
+    told = []
     for block in blocks("sh run"):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, env={**os.environ, "PATH": path}
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "[]"
-        assert "its first kept one is of" in done.stderr
+        told.append((block, done))
+    diff = next(done for block, done in told if "firn diff" in block)
+    assert diff.stdout.strip() == "[]"
+    assert "its first kept one is of" in diff.stderr
+    prune = next(done for block, done in told if "firn prune" in block)
+    assert "read" in prune.stdout
+    assert "files (" in prune.stderr
 
 
 @pytest.mark.parametrize(

@@ -40,9 +40,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, tuple[str, ...]]]
     seen: list[tuple[str, tuple[str, ...]]] = []
     read_file = rows.read_file
 
-    def noting(source: Any, file: Any, schema: Schema, *more: Any) -> Iterator[pa.RecordBatch]:
+    def noting(source: Any, file: Any, schema: Schema, *more: Any, where: Any = None) -> Iterator[pa.RecordBatch]:
         seen.append((file.file_path, tuple(field.name for field in schema.fields)))
-        return read_file(source, file, schema, *more)
+        return read_file(source, file, schema, *more, where=where)
 
     monkeypatch.setattr(rows, "read_file", noting)
     return seen

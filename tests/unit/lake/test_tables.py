@@ -106,6 +106,11 @@ def test_storage_settings_come_from_the_environment() -> None:
     assert storage_properties({}) == {}
 
 
+def test_a_catalog_that_needs_what_is_not_installed_says_so() -> None:
+    with pytest.raises(ConfigError, match=r"a hive catalog needs more than is installed here: pip install .*hive"):
+        open_catalog("thrift://127.0.0.1:9", "file:///tmp/warehouse", {})
+
+
 def test_a_catalog_without_a_scheme_is_refused() -> None:
     with pytest.raises(ConfigError, match="write sqlite:///"):
         open_catalog("catalog.db", "file:///tmp/warehouse", {})

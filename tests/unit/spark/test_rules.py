@@ -9,7 +9,7 @@ from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
 from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
-from firn_spark.session import catalog_settings, jdbc_uri
+from firn_spark.session import catalog_settings
 
 
 def columns(**types: str) -> tuple[Column, ...]:
@@ -115,12 +115,6 @@ def test_progress_is_the_highest_epoch_in_the_ancestry_and_not_on_other_branches
 
 def test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one() -> None:
     assert progress_in("shop", [{"firn.epoch.shop": "9"}, {"firn.epoch.shop": "10"}, {}]) == 10
-
-
-def test_the_catalog_is_spelled_for_jdbc_as_pyiceberg_spells_it_for_sqlalchemy() -> None:
-    assert jdbc_uri("sqlite:////data/c.db") == "jdbc:sqlite:/data/c.db?busy_timeout=30000&journal_mode=WAL"
-    with pytest.raises(ValueError, match="sqlite:///"):
-        jdbc_uri("postgresql://db")
 
 
 def test_glue_is_found_where_the_environment_says() -> None:

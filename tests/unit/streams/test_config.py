@@ -138,6 +138,14 @@ def test_words_that_yaml_takes_for_something_else_stay_texts() -> None:
     assert [(r.source, r.to) for r in tables] == [("on", "shop.yes"), ("123", "shop.123")]
 
 
+def test_bloom_filters_are_of_the_key_or_of_columns_by_name() -> None:
+    assert rule("key: [a]").bloom == ()
+    assert rule("bloom: key").bloom == "key"
+    assert rule("bloom: [key]").bloom == ("key",)  # a column of that name
+    assert rule("bloom: order_id").bloom == ("order_id",)
+    assert rule("bloom: [a, b]").bloom == ("a", "b")
+
+
 def test_brackets_hold_their_commas_together_also_in_lists_and_mappings() -> None:
     orders = rule(
         "partition_by: [bucket(4, a), truncate(8, b), c], columns: {a: decimal(38, 18), b: 'decimal(4,1)', c: long}"
@@ -175,11 +183,14 @@ def test_one_stream_may_mirror_several_sources_into_one_table() -> None:
     assert len(stream("    tables: {s.part: {to: s.part}, 's.part_*': {to: s.part}}\n").tables) == 2
 
 
-@pytest.mark.parametrize("type_", ["rest", "hive", "nessie"])
-def test_catalogs_with_an_address_take_it_and_their_properties(type_: str) -> None:
-    catalog = f"{{type: {type_}, uri: 'https://c.example.org', properties: {{warehouse: w1}}}}"
+@pytest.mark.parametrize(
+    ("type_", "uri"),
+    [("rest", "https://c.example.org"), ("hive", "thrift://c:9083"), ("nessie", "https://c.example.org/iceberg")],
+)
+def test_catalogs_with_an_address_take_it_and_their_properties(type_: str, uri: str) -> None:
+    catalog = f"{{type: {type_}, uri: '{uri}', properties: {{warehouse: w1}}}}"
     text = f"catalog: {catalog}\nstreams: {{s: {{tables: {{a.b: {{to: c.d}}}}}}}}"
-    assert parse(text).catalog == CatalogConfig(type_, "https://c.example.org", {"warehouse": "w1"})  # type: ignore[arg-type]
+    assert parse(text).catalog == CatalogConfig(type_, uri, {"warehouse": "w1"})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,8 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("partition_by: [bukket(3, x)]", "bukket is no partition transform"),
         ("partition_by: bucket(x)", "needs a number above 0 and a column; write bucket(16, x)"),
         ("partition_by: [day(a), day(a)]", "'day(a)' is there twice"),
+        ("bloom: [a, b, a]", "names a twice; write each column once"),
+        ("bloom: [[a]]", "needs texts; write bloom: key, or bloom: [order_id]"),
         ("columns: {a: numeric(12,2)}", "columns.a: 'numeric(12, 2)' is not a type; write decimal(12,2)"),
         ("columns: {a: bigint}", "columns.a: 'bigint' is not a type; write long"),
         ("columns: {a: decimal(39,2)}", "columns.a: decimal(39,2) does not exist"),

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
     from firn_lake.cursor import Cursor as Cursor
     from firn_lake.lake import Lake as Lake
     from firn_lake.lake_table import LakeTable as LakeTable
+    from firn_lake.partitioning import partition_by as partition_by
 
-_WHERE = {"Changes": "changes", "Cursor": "cursor", "Lake": "lake", "LakeTable": "lake_table", "connect": "connecting"}
+_WHERE = {
+    "Changes": "changes",
+    "Cursor": "cursor",
+    "Lake": "lake",
+    "LakeTable": "lake_table",
+    "connect": "connecting",
+    "partition_by": "partitioning",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,21 +3,15 @@
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from firn.errors import ConfigError
+from firn.streams.catalogs import Address, pyiceberg_properties, read_address, servers
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
 CATALOG_NAME = "firn"
 """Spark and PyIceberg store the catalog's name in every row of a SQL catalog: both must use this one."""
-
-GLUE = "glue://"
-
-BUSY_TIMEOUT_SECONDS = 30
-"""How long a reader waits for a writer of the same SQLite file; the commit job waits as long."""
-
 
 READING = "firn_lake.object_io.ObjectIO"
 """The FileIO of a catalog that is only read: it needs no pyarrow."""
@@ -28,26 +22,41 @@ CACHING = "firn_lake.cold_cache.ColdCacheIO"
 def open_catalog(
     catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
 ) -> "Catalog":
-    """The Iceberg catalog at `catalog_uri` (`sqlite:///PATH` or another SQLAlchemy URL; `glue://`, or `glue://ACCOUNT`
-    for the one of another account), warehouse at `warehouse`.
+    """The Iceberg catalog at `catalog_uri` (firn.streams.catalogs tells the kinds), warehouse at `warehouse`.
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
-    known kind, or a number of bytes that is none.
+    known kind, or a number of bytes that is none; TransientError if a catalog that is asked over HTTP does not answer.
     """
     environment = os.environ if env is None else env
-    if "://" not in catalog_uri:
-        raise ConfigError(f"catalog URI {catalog_uri!r} has no scheme: write sqlite:///PATH/TO/catalog.db or glue://")
+    address = read_address(catalog_uri)
     properties = {"warehouse": warehouse, **storage_properties(environment)}
     properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
-    if catalog_uri.startswith(GLUE):
-        from pyiceberg.catalog.glue import GlueCatalog
+    return open_address(address, properties | pyiceberg_properties(address, environment))
 
-        return GlueCatalog(CATALOG_NAME, **properties, **_glue(catalog_uri, environment))
-    from pyiceberg.catalog.sql import SqlCatalog
 
-    return SqlCatalog(CATALOG_NAME, **properties, uri=_with_busy_timeout(catalog_uri))
+_NEEDS = {"sql": "'pyiceberg[sql-sqlite]'", "glue": "boto3", "hive": "'pyiceberg[hive]'"}
+
+
+def open_address(address: Address, properties: Mapping[str, str]) -> "Catalog":
+    """The catalog with PyIceberg's properties of it. Raises ConfigError for what is not installed, TransientError."""
+    if over := servers(address):
+        from firn_lake.rest import open_rest
+
+        return open_rest(CATALOG_NAME, over, properties)
+    from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import NotInstalledError
+
+    try:
+        if address.kind == "glue":
+            from firn_lake.glue import open_glue
+
+            return open_glue(CATALOG_NAME, properties)
+        return load_catalog(CATALOG_NAME, **properties)
+    except (NotInstalledError, ModuleNotFoundError) as error:
+        what = "pg8000" if "pg8000" in str(error) else _NEEDS[address.kind]
+        raise ConfigError(f"a {address.kind} catalog needs more than is installed here: pip install {what}") from error
 
 
 def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
@@ -78,22 +87,3 @@ def _cold_cache(env: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(f"FIRN_COLD_CACHE_BYTES is {most!r}: write a number of bytes, such as 10000000000")
     limit = {"firn.cold-cache-bytes": most} if most else {}
     return {"py-io-impl": CACHING, "firn.cold-cache": env["FIRN_COLD_CACHE"]} | limit
-
-
-def _glue(catalog_uri: str, env: Mapping[str, str]) -> dict[str, str]:
-    names = {
-        "glue.endpoint": "AWS_ENDPOINT_URL_GLUE" if env.get("AWS_ENDPOINT_URL_GLUE") else "AWS_ENDPOINT_URL",
-        "glue.region": "AWS_REGION" if env.get("AWS_REGION") else "AWS_DEFAULT_REGION",
-        "glue.access-key-id": "AWS_ACCESS_KEY_ID",
-        "glue.secret-access-key": "AWS_SECRET_ACCESS_KEY",
-        "glue.session-token": "AWS_SESSION_TOKEN",
-    }
-    account = catalog_uri.removeprefix(GLUE)
-    return {key: env[name] for key, name in names.items() if env.get(name)} | ({"glue.id": account} if account else {})
-
-
-def _with_busy_timeout(catalog_uri: str) -> str:
-    parts = urlsplit(catalog_uri)
-    if not parts.scheme.startswith("sqlite") or "timeout=" in parts.query:
-        return catalog_uri
-    return f"{catalog_uri}{'&' if parts.query else '?'}timeout={BUSY_TIMEOUT_SECONDS}"

@@ -29,7 +29,8 @@ def connect(
     """Open a lake.
 
     where      the folder of an embedded stack (`firn up`, running or not, if its data are files); a `firn.yaml`; a
-               catalog's address (sqlite:///PATH, glue://); PyIceberg's settings of one; or a PyIceberg catalog
+               catalog's address (sqlite:///PATH, https://…: docs/configuration.md); PyIceberg's settings of one; or a
+               PyIceberg catalog
     target     a deployment under `targets:` of the firn.yaml
     warehouse  where the tables are, for an address
     env        AWS_… and FIRN_… settings; None: the process environment
@@ -73,12 +74,6 @@ def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) ->
     staging = env.get("FIRN_STAGING", "")
     store = (lambda: open_store(staging)) if staging else None
     warehouse = env.get("FIRN_WAREHOUSE") or config.warehouse
-    if config.catalog.type not in ("sql", "glue"):
-        settings = {"type": config.catalog.type, "uri": config.catalog.address, "warehouse": warehouse}
-        settings["type"] = settings["type"].replace("nessie", "rest")  # Nessie speaks Iceberg's REST
-        return Lake(
-            load_catalog(CATALOG_NAME, **{**storage_properties(env), **settings, **config.catalog.properties}), store
-        )
     address = config.catalog.address or env.get("FIRN_CATALOG_URI", "")
     if address:
         return Lake(open_catalog(address, warehouse, env), store)

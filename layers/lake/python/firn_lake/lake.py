@@ -14,6 +14,7 @@ from pyiceberg.catalog import Catalog
 
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
+from firn.streams.catalogs import shown
 from firn_lake.fresh import Fresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
@@ -100,7 +101,7 @@ class Lake:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<lake {self.catalog.properties.get('uri', self.catalog.name)}>"
+        return f"<lake {shown(self.catalog.properties.get('uri', self.catalog.name))}>"
 
     def _staging(self, what: str) -> "Store":
         if self._store is None:

@@ -1,6 +1,6 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,8 @@ from firn_lake.cursor import Cursor
 from firn_lake.following import follow
 from firn_lake.fresh import FreshRows
 from firn_lake.moments import AsOf
+from firn_lake.partitioning import SpecChange, repartition
+from firn_lake.pruning import Pruned, prune
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.unreadable import reading
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
+    from firn.streams.partitions import Partition
     from firn_lake.lake import Lake
 
 Moment = AsOf | Cut | tuple[str, int]
@@ -136,6 +139,14 @@ class LakeTable:
         deadline = until if isinstance(until, datetime) else None
         last = self._at(until).id if until is not None and deadline is None else None
         return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
+
+    def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
+        """Which files a read with this filter reads, and why the others are left out: see `firn_lake.pruning.prune`."""
+        return prune(self._at(as_of), filter, footers=footers)
+
+    def partition(self, by: "Iterable[str | Partition]", *, dry_run: bool = False) -> SpecChange:
+        """Partitions what is written from now on by these entries (all of them): see `partitioning.repartition`."""
+        return repartition(self.iceberg, by, dry_run=dry_run)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

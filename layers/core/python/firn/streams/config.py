@@ -25,6 +25,7 @@ Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 AuthBy = Literal["iam", "api_key", "signature"]
+Bloom = tuple[str, ...] | Literal["key"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -75,7 +76,8 @@ class Auth:
 @dataclass(frozen=True)
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
-    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them."""
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is."""
 
     source: str
     to: str
@@ -84,6 +86,7 @@ class TableRule:
     snapshot_reads: SnapshotReads = "upsert"
     write: Write = "merge-on-read"
     partition_by: tuple[Partition, ...] = ()
+    bloom: Bloom = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
     care: Care = field(default_factory=Care)
@@ -226,7 +229,8 @@ def _as_regex(pattern: str) -> re.Pattern[str]:
 
 @dataclass(frozen=True)
 class CatalogConfig:
-    """Which Iceberg catalog holds the tables. `uri` None: the deployment's own (FIRN_CATALOG_URI)."""
+    """Which Iceberg catalog holds the tables. `type` is a name in catalogs.KINDS; `uri` None: the deployment's own
+    (FIRN_CATALOG_URI); several places of one catalog have commas between."""
 
     type: CatalogType = "sql"
     uri: str | None = None
@@ -235,7 +239,9 @@ class CatalogConfig:
     @property
     def address(self) -> str:
         """The catalog as jobs and commands are told of it; "" for the deployment's own."""
-        return self.uri or ("glue://" if self.type == "glue" else "")
+        from firn.streams.catalogs import address_of
+
+        return address_of(self.type, self.uri, self.properties)
 
 
 @dataclass(frozen=True)

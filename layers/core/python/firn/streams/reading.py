@@ -12,11 +12,13 @@ from firn.streams import partitions, quantities
 from firn.streams.caps import Caps
 from firn.streams.care import Care
 from firn.streams.care_reading import read_care
+from firn.streams.catalogs import KINDS, check_uri
 from firn.streams.config import (
     UNAVAILABLE,
     Auth,
     AuthBy,
     BacklogLimit,
+    Bloom,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -50,7 +52,18 @@ _STREAM_KEYS: Final = (
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore", "care")
+_RULE_KEYS: Final = (
+    "to",
+    "key",
+    "mode",
+    "snapshot_reads",
+    "write",
+    "partition_by",
+    "bloom",
+    "columns",
+    "ignore",
+    "care",
+)
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -92,10 +105,9 @@ def read_config(text: str, filename: str) -> Config:
 def _catalog(section: Section) -> CatalogConfig:
     section.allow_only(("type", "uri", "properties"))
     kind: CatalogType = section.choice("type", CatalogType, "catalog type", "sql")
-    uri = section.parsed("uri", read_catalog_uri, None, "the catalog's address, or leave the line out")
-    if kind in ("rest", "hive", "nessie") and not section.has("uri"):
-        example = "thrift://metastore:9083" if kind == "hive" else "https://catalog.example.org/"
-        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {example}")
+    uri = _catalog_uri(section, kind)
+    if KINDS[kind].default is None and not section.has("uri"):
+        section.note("uri", f"is missing, and a {kind} catalog needs it; write uri: {KINDS[kind].example}")
     below = section.section("properties")
     properties = {}
     for name in below.names:
@@ -109,6 +121,19 @@ def _catalog(section: Section) -> CatalogConfig:
         elif value is not None:
             properties[name] = value
     return CatalogConfig(kind, uri, properties)
+
+
+def _catalog_uri(section: Section, kind: CatalogType) -> str | None:
+    """The address, or several of one catalog: a list, or one text with commas."""
+    try:
+        texts = section.texts("uri", "the catalog's address, or leave the line out")
+        uri = ",".join(read_catalog_uri(one.text) for one in texts)
+        if uri:
+            check_uri(kind, uri)
+    except ValueError as error:
+        section.note("uri", str(error))
+        return None
+    return uri or None
 
 
 def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
@@ -250,6 +275,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=_partition_by(section),
+        bloom=_bloom(section),
         columns=_columns(section.section("columns")),
         ignore=ignore,
         care=read_care(section.section("care"), care),
@@ -307,6 +333,16 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
         else:
             found.append(partition)
     return tuple(found)
+
+
+def _bloom(section: Section) -> Bloom:
+    names = [item.text for item in section.texts("bloom", "bloom: key, or bloom: [order_id]")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note("bloom", f"names {', '.join(twice)} twice; write each column once")
+    if names == ["key"] and not section.is_list("bloom"):
+        return "key"
+    return tuple(dict.fromkeys(names))
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:

@@ -29,7 +29,7 @@ def read_warehouse(text: str) -> str:
 
 
 def read_catalog_uri(text: str) -> str:
-    """The catalog's address as it is. Raises ValueError if it holds a password."""
-    if _PASSWORD.match(text.partition("://")[2]):
+    """The catalog's address as it is. Raises ValueError if it (or one of several, with commas) holds a password."""
+    if any(_PASSWORD.match(place.partition("://")[2]) for place in text.split(",")):
         raise ValueError("holds a password, and this file is stored beside the data; set FIRN_CATALOG_URI instead")
     return text.strip()

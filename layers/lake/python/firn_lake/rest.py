@@ -1,0 +1,130 @@
+"""A REST catalog with bounded waits, and with several servers.
+
+What only reads is asked of the next server where one does not answer. What writes goes to the next only if it can't
+have reached the first: once a commit is sent, an answer that does not come leaves open whether it is in the table, and
+a second try elsewhere would be blind. That is UnknownOutcome (docs/adr/0028-one-registry-of-catalogs.md).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pyiceberg.catalog.rest import RestCatalog
+from requests import PreparedRequest, Response, Session
+from requests.adapters import HTTPAdapter
+from requests.exceptions import ConnectionError as NoConnection
+from requests.exceptions import ConnectTimeout, RequestException
+from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
+
+from firn.errors import TransientError, UnknownOutcome
+from firn.streams.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
+
+_READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_NOT_READY: Final = frozenset({502, 503, 504})
+
+
+def open_rest(name: str, urls: Sequence[str], properties: Mapping[str, str]) -> RestCatalog:
+    """The catalog of these servers. Raises TransientError that names them if none answers."""
+    return _RestCatalog(name, tuple(url.rstrip("/") for url in urls), properties)
+
+
+class _RestCatalog(RestCatalog):
+    def __init__(self, name: str, urls: tuple[str, ...], properties: Mapping[str, str]) -> None:
+        waits = (
+            float(properties.get(CONNECT, CONNECT_SECONDS)),
+            float(properties.get(ANSWER, ANSWER_SECONDS)),
+        )
+        self._servers = _Servers(urls, waits)
+        super().__init__(name, **{**properties, "uri": urls[0]})
+
+    def _create_session(self) -> Session:
+        session = super()._create_session()
+        session.mount("http://", self._servers)
+        session.mount("https://", self._servers)
+        return session
+
+
+class _Servers(HTTPAdapter):
+    """Sends each request to the server that answered last, and what may go elsewhere to the others."""
+
+    def __init__(self, urls: tuple[str, ...], waits: tuple[float, float]) -> None:
+        super().__init__()
+        self._urls = urls
+        self._waits = waits
+        self._now = 0
+
+    def send(self, request: PreparedRequest, **how: Any) -> Response:  # type: ignore[override]
+        """The answer. Raises TransientError if no server did anything, UnknownOutcome if one may have."""
+        how["timeout"] = self._waits
+        reads = request.method in _READS
+        said: list[str] = []
+        for place in self._places(request.url or ""):
+            sent = request if place is None else self._to(request, place)
+            try:
+                answer = self._once(sent, reads, how)
+            except RequestException as error:
+                if not reads and not _never_sent(error):
+                    raise self._unknown(sent, _reason(error)) from error
+                said.append(f"{_host(sent)}: {_reason(error)}")
+                continue
+            if not reads and answer.status_code >= 500 and answer.status_code != 501:
+                raise self._unknown(sent, f"it answered {answer.status_code}: {answer.text[:300]}")
+            if answer.status_code in _NOT_READY:
+                said.append(f"{_host(sent)} answered {answer.status_code}")
+                answer.close()
+                continue
+            if place is not None:
+                self._now = place
+            return answer
+        raise TransientError(f"the catalog does not answer, try again: {'; '.join(said)}")
+
+    def _once(self, request: PreparedRequest, reads: bool, how: Mapping[str, Any]) -> Response:
+        try:
+            return super().send(request, **how)
+        except NoConnection as error:
+            # A connection that was kept open since the last request may be dead by now.
+            if reads and "Connection aborted" in str(error):
+                return super().send(request, **how)
+            raise
+
+    def _places(self, url: str) -> Sequence[int | None]:
+        """The servers to try, first the one that answered last; None: only where the request says."""
+        if not url.startswith(self._urls):
+            return (None,)
+        count = len(self._urls)
+        return [(self._now + step) % count for step in range(count)]
+
+    def _to(self, request: PreparedRequest, place: int) -> PreparedRequest:
+        """The request, to another server."""
+        base = next(one for one in self._urls if (request.url or "").startswith(one))
+        moved = request.copy()
+        moved.url = self._urls[place] + (request.url or "").removeprefix(base)
+        return moved
+
+    def _unknown(self, request: PreparedRequest, why: str) -> UnknownOutcome:
+        return UnknownOutcome(
+            f"{request.method} {urlsplit(request.url or '').path} was sent to the catalog at {_host(request)}, and it "
+            f"is not known whether it was done: {why}. Look at the table before you try again"
+        )
+
+
+def _never_sent(error: RequestException) -> bool:
+    """Whether there was not even a connection to send over."""
+    if isinstance(error, ConnectTimeout):
+        return True
+    cause = error.args[0] if error.args else None
+    reason = cause.reason if isinstance(cause, MaxRetryError) else None
+    return isinstance(reason, NewConnectionError | ConnectTimeoutError)
+
+
+def _reason(error: RequestException) -> str:
+    cause: object = error.args[0] if error.args else error
+    if isinstance(cause, MaxRetryError) and cause.reason is not None:
+        cause = cause.reason
+    text = str(cause)
+    return text.rpartition(">: ")[2] or text or type(error).__name__
+
+
+def _host(request: PreparedRequest) -> str:
+    parts = urlsplit(request.url or "")
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"

@@ -1,0 +1,140 @@
+"""Catalogs that are away, that hang, and whose answers get lost."""
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyiceberg.catalog import Catalog
+
+from firn.errors import TransientError, UnknownOutcome
+from firn_lake.catalog import open_catalog
+from firn_spark.answering import answering
+from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
+from tests.rest_catalog import RestServer
+
+pytestmark = pytest.mark.stack
+
+
+@pytest.fixture(autouse=True)
+def quiet(server: RestServer) -> Iterator[None]:
+    yield
+    server.lose, server.status = (lambda _method, _path: False), None
+
+
+def dead() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@contextmanager
+def hanging() -> Iterator[str]:
+    """An address where connections are taken, and nothing is ever said."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(16)
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def opened(tmp_path: Path, *urls: str, answer: float = 20) -> Catalog:
+    return open_catalog(f"{','.join(urls)}#firn.answer-seconds={answer}", f"file://{tmp_path}/warehouse", {})
+
+
+def test_where_one_server_is_away_the_next_is_asked(server: RestServer, tmp_path: Path) -> None:
+    catalog = opened(tmp_path, dead(), server.url)
+    catalog.create_namespace("away")  # a write too: it never reached the first
+    table = catalog.create_table("away.t", SCHEMA)
+    table.append(rows(1))
+    assert ids(catalog.load_table("away.t")) == [1]
+
+
+def test_where_one_server_hangs_the_next_is_asked(server: RestServer, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        began = time.monotonic()
+        catalog = opened(tmp_path, stuck, server.url, answer=0.3)
+        catalog.list_namespaces()
+        assert time.monotonic() - began < 5
+        # The one that answered is asked first from now on.
+        began = time.monotonic()
+        catalog.list_namespaces()
+        assert time.monotonic() - began < 0.3
+
+
+def test_a_server_that_is_not_ready_is_passed_over_for_reads(server: RestServer, tmp_path: Path) -> None:
+    catalog = opened(tmp_path, server.url)
+    server.status = 503
+    with pytest.raises(TransientError, match="answered 503") as caught:
+        catalog.list_namespaces()
+    assert server.url in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["dead", "hanging"])
+def test_a_catalog_that_does_not_answer_is_a_passing_error_that_names_it(kind: str, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        url = stuck if kind == "hanging" else dead()
+        began = time.monotonic()
+        with pytest.raises(TransientError) as caught:
+            opened(tmp_path, url, answer=0.3)
+        assert time.monotonic() - began < 3
+    assert url in str(caught.value)
+    assert ("timed out" if kind == "hanging" else "refused") in str(caught.value)
+
+
+def test_a_commit_whose_answer_is_lost_is_tried_nowhere_else(server: RestServer, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        catalog = opened(tmp_path, server.url, stuck)
+        catalog.create_namespace("lost")
+        table = catalog.create_table("lost.t", SCHEMA)
+        server.calls.clear()
+        server.lose = lambda method, path: method == "POST" and path.endswith("/tables/t")
+        with pytest.raises(UnknownOutcome, match="not known whether") as caught:
+            table.append(rows(1))
+    assert server.url in str(caught.value)
+    assert [call for call in server.calls if call[0] == "POST"] == [("POST", "/v1/namespaces/lost/tables/t")]
+    # It was done: a second try would have made the row twice. Its files are all there.
+    assert ids(catalog.load_table("lost.t")) == [1]
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_commit_that_is_answered_by_an_error_of_the_server_is_not_tried_again(
+    server: RestServer, tmp_path: Path, status: int
+) -> None:
+    catalog = opened(tmp_path, server.url, dead())
+    catalog.create_namespace_if_not_exists("unsure")
+    table = catalog.create_table(f"unsure.t{status}", SCHEMA)
+    server.calls.clear()
+    server.status = status
+    with pytest.raises(UnknownOutcome, match=str(status)):
+        table.append(rows(1))
+    assert [method for method, _ in server.calls] == ["POST"]
+
+
+@pytest.mark.parametrize("kind", ["dead", "hanging"])
+def test_glue_that_does_not_answer_is_an_error_that_names_it(kind: str, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        url = stuck if kind == "hanging" else dead()
+        env = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "eu-x-1"}
+        catalog = open_catalog("glue://#firn.answer-seconds=0.3", f"file://{tmp_path}/warehouse", env)
+        began = time.monotonic()
+        with pytest.raises(TransientError) as caught:
+            catalog.list_tables("lake")
+        assert url in str(caught.value)
+        with pytest.raises(UnknownOutcome if kind == "hanging" else TransientError) as caught:
+            catalog.create_namespace("lake")
+        assert url in str(caught.value)
+        assert time.monotonic() - began < 20
+
+
+def test_a_job_goes_to_the_first_server_that_answers(server: RestServer) -> None:
+    with hanging() as stuck:
+        found = answering(f"{dead()},{stuck},{server.url}#warehouse=w", seconds=0.2)
+        assert found == f"{server.url}#warehouse=w"
+        with pytest.raises(TransientError, match=r"refused.*timed out"):
+            answering(f"{dead()},{stuck}", seconds=0.2)
+    assert answering("sqlite:////x/c.db") == "sqlite:////x/c.db"
+    server.status = 401
+    assert answering(f"{server.url},{dead()}") == server.url
