@@ -4,12 +4,11 @@ No log line holds SQL, parameters or results: only why somebody was refused, how
 """
 
 import base64
-import os
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from aws_lambda_powertools import Logger
@@ -21,9 +20,11 @@ from firn.staging import results
 from firn.staging.wiring import staging
 from firn_lake.engine import unpack
 
-if TYPE_CHECKING:
-    from firn_lake.asking import Answer
-    from firn_lake.lake import Lake
+unpack()  # first of all: what follows needs DuckDB and PyArrow
+from firn_lake import asking  # noqa: E402
+from firn_lake.catalog import open_catalog  # noqa: E402
+from firn_lake.lake import Lake  # noqa: E402
+from firn_lake.query import Limits  # noqa: E402
 
 logger = Logger(service="query")
 readers = Readers()
@@ -32,58 +33,39 @@ HINT = "questions go to POST /v1/query"
 
 
 @cache
-def _lake() -> "Lake":
+def _lake() -> Lake:
     """Opened once; each question sees what is committed by then."""
-    unpack()
-    from firn_lake.catalog import open_catalog
-    from firn_lake.lake import Lake
-
     settings, store, config, _ = staging()
     current = config()
     catalog_uri = settings.catalog_uri or current.catalog.address
     return Lake(open_catalog(catalog_uri, settings.warehouse or current.warehouse), lambda: store)
 
 
-def post_query(event: Mapping[str, Any], _: str) -> "Answer":
+def post_query(event: Mapping[str, Any], _: str) -> asking.Answer:
     """The rows of one SELECT."""
-    settings, lake = staging().settings, _lake()
-    from firn_lake.asking import answer_query, read_query
-    from firn_lake.query import Limits
-
+    settings = staging().settings
     limits = Limits(settings.query_seconds, settings.query_rows, settings.query_memory)
-    return answer_query(lake, read_query(request_of(event).body), limits)
+    return asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
 
 
-def get_changes(event: Mapping[str, Any], table: str) -> "Answer":
+def get_changes(event: Mapping[str, Any], table: str) -> asking.Answer:
     """What changed in a table between two moments."""
-    lake = _lake()
-    from firn_lake.asking import answer_changes
-
-    return answer_changes(lake, table, parameters_of(event), staging().settings.query_rows)
+    return asking.answer_changes(_lake(), table, parameters_of(event), staging().settings.query_rows)
 
 
-def get_snapshots(_event: Mapping[str, Any], table: str) -> "Answer":
+def get_snapshots(_event: Mapping[str, Any], table: str) -> asking.Answer:
     """The snapshots that can be read."""
-    lake = _lake()
-    from firn_lake.asking import answer_snapshots
-
-    return answer_snapshots(lake, table)
+    return asking.answer_snapshots(_lake(), table)
 
 
-def get_schema(event: Mapping[str, Any], table: str) -> "Answer":
+def get_schema(event: Mapping[str, Any], table: str) -> asking.Answer:
     """The columns of a table, now or `as_of` a moment."""
-    lake = _lake()
-    from firn_lake.asking import answer_schema
-
-    return answer_schema(lake, table, parameters_of(event).get("as_of"))
+    return asking.answer_schema(_lake(), table, parameters_of(event).get("as_of"))
 
 
-def get_tables(_event: Mapping[str, Any], _: str) -> "Answer":
+def get_tables(_event: Mapping[str, Any], _: str) -> asking.Answer:
     """The tables that can be read."""
-    lake = _lake()
-    from firn_lake.asking import answer_tables
-
-    return answer_tables(lake)
+    return asking.answer_tables(_lake())
 
 
 ROUTES: Routes = {
@@ -115,15 +97,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         logger.error("configuration", extra={"reason": str(error)})
         return _refused(RequestError(503, "not_configured", str(error), 1))
     except TerminalError as error:
-        from firn_lake.asking import as_request_error
-
-        known = as_request_error(error)
+        known = asking.as_request_error(error)
         if known is None:
             raise
         return _refused(known)
 
 
-def _told(found: "Answer", now: datetime) -> dict[str, Any]:
+def _told(found: asking.Answer, now: datetime) -> dict[str, Any]:
     if len(found.content) <= INLINE_BYTES:
         return _response(200, found.content, found.content_type)
     kept = results.keep(staging().store, found.content, found.format, now)
@@ -153,9 +133,3 @@ def _response(status: int, content: bytes, kind: str, headers: Mapping[str, str]
         "body": base64.b64encode(content).decode(),
         "isBase64Encoded": True,
     }
-
-
-if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE"):
-    # Lambda's own start, not a laptop's: while it prepares an environment it gives whole cores.
-    unpack()
-    import firn_lake.asking  # noqa: F401

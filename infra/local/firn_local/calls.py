@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote
 from wsgiref.types import WSGIEnvironment
 
 from firn_local.emr_model import match
@@ -37,7 +37,8 @@ def calls(environ: WSGIEnvironment, account: str) -> list[Call]:
 
     What this does not know comes back as an action that no policy grants.
     """
-    signed = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", ""))
+    # A link is signed in its query: it has the rights of whoever made it.
+    signed = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", "")))
     if signed is None:
         return []
     arn = f"arn:aws:{signed['service']}:{signed['region']}:{account}:"

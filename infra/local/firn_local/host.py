@@ -32,6 +32,7 @@ MAX_BODY = 10 << 20
 """Bytes of a request that API Gateway takes (its quotas, "Payload size": 10 MB)."""
 
 _IDLE_SECONDS = 180.0
+_WARM_MB = 1024  # what asks for more is not held ready on a laptop where perhaps nobody asks it anything
 _log = logging.getLogger("firn.local")
 
 
@@ -91,10 +92,11 @@ class FunctionHost:
         self.server = Server(self, port, threads=16, max_body=4 * MAX_BODY)
 
     def start(self) -> None:
-        """Serve requests, poll queues, keep schedules. Functions behind the API are started now, others when needed."""
+        """Serve requests, poll queues, keep schedules. Functions behind the API are started now, others and large ones
+        when they are needed."""
         self.server.start()
         for spec in self._template.functions:
-            if spec.api:
+            if spec.api and spec.memory_mb <= _WARM_MB:
                 threading.Thread(target=self.functions[spec.name].warm, daemon=True).start()
         for poller in self._pollers:
             poller.start()

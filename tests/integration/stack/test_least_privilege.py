@@ -47,6 +47,7 @@ from tests.integration.stack.granted import (
 pytestmark = pytest.mark.stack
 
 CONFIG = """
+query: {auth: {by: api_key, secret: 'secretsmanager:firn/local/readers'}}
 streams:
   shop: {job: shop, commit: {every: 1s},
          tables: {public.orders: {to: shop.orders, key: [id], care: {tier: {cold_after: 30d}}}}}
@@ -55,6 +56,7 @@ streams:
   keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
 """
 KEY = "an-api-key-of-twenty-and-more"
+OTHER_KEY = "another-api-key-of-twenty-and-more"
 # A job that runs until its stream's file says how it shall end: these tests are about the functions.
 JOB = """
 import pathlib, sys, time
@@ -72,6 +74,7 @@ ROLES = {
     "compact": ("CompactRole", BY_LAMBDA),
     "expire": ("ExpireRole", BY_LAMBDA),
     "tier": ("TierRole", BY_LAMBDA),
+    "query": ("QueryRole", BY_LAMBDA),
 }
 
 
@@ -167,6 +170,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
             care(ground)
             tiers(ground)
+            queries(ground)
         yield found
 
 
@@ -302,6 +306,29 @@ def tiers(ground: Ground) -> None:
     table.append(rows.slice(0, 5))
     assert tiered(ground)["released"] == 1
     catalog.close()
+
+
+def queries(ground: Ground) -> None:
+    """What readers do, with keys from both places: a table, a cut, and a result that is too large for a response."""
+    ground.client("secretsmanager").create_secret(Name="firn/local/readers", SecretString=KEY)
+    ground.client("ssm").put_parameter(Name="/firn/local/readers", Value=OTHER_KEY, Type="SecureString")
+    store = open_store(ground.about["staging"])
+    text = {"sql": "SELECT max(text) AS t, count(*) AS n FROM shop.orders WHERE id < 10"}
+    status, told = ground.post("/v1/query", text, x_api_key=KEY)
+    assert (status, [row["n"] for row in told["rows"]]) == (200, [15]), told
+    assert ground.post("/v1/query", text)[0] == 401
+    assert ground.post("/v1/query", {**text, "cut": 99}, x_api_key=KEY)[1]["error"] == "no_such_cut"
+    assert ground.post("/v1/query", {**text, "cut": 3, "stream": "shop"}, x_api_key=KEY)[1]["error"] == "no_such_moment"
+    status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
+    assert (status, [row["n"] for row in told["rows"]]) == (200, [15]), told
+    large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
+    status, told = ground.post("/v1/query", large, x_api_key=KEY)
+    assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told
+    with urllib.request.urlopen(told["url"], timeout=60) as answer:
+        assert len(answer.read()) == told["bytes"]
+    configs.publish(store, CONFIG.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers"))
+    wait(lambda: ground.post("/v1/tables", x_api_key=OTHER_KEY)[0] == 200)
+    assert ground.post("/v1/tables", x_api_key=KEY)[0] == 401
 
 
 def tiered(ground: Ground) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pyarrow as pa
 import pytest
 
+from firn_lake.catalog import open_catalog
 from firn_local import tether
 from firn_local.environment import REPOSITORY
 
@@ -201,6 +203,26 @@ def test_queue_messages_that_name_no_stream_are_the_queue_stream_s(start: Callab
     while staged(running) < 1:
         assert time.monotonic() < deadline, (running.dir / "logs" / "ingest_queue.log").read_text()
         time.sleep(0.1)
+
+
+def test_tables_are_read_over_http_by_who_is_on_this_machine(start: Callable[..., Running]) -> None:
+    running = start().ready()
+    catalog = open_catalog(running.about["catalog_uri"], running.about["warehouse"], {})
+    catalog.create_namespace("shop")
+    rows = pa.table({"id": range(5000)})
+    catalog.create_table("shop.orders", rows.schema).append(rows)
+    catalog.close()
+    status, told = running.call(
+        "POST", "/v1/query", {"sql": "SELECT max(id) AS m FROM orders WHERE id < ?", "parameters": [9]}
+    )
+    assert (status, told["rows"]) == (200, [{"m": 8}])
+    assert running.call("GET", "/v1/tables/shop.orders/schema")[1]["columns"] == [{"name": "id", "type": "long"}]
+    large = {"sql": "SELECT repeat('x', 1000) AS t FROM shop.orders", "format": "csv"}
+    status, told = running.call("POST", "/v1/query", large)
+    assert (status, told["rows"]) == (200, 5000)
+    with urllib.request.urlopen(told["url"], timeout=10) as file:
+        assert len(file.read()) == told["bytes"] > 5_000_000
+    assert running.end()[0] == 0
 
 
 def test_with_s3_nothing_is_on_disk_and_the_stack_says_so(start: Callable[..., Running]) -> None:

@@ -86,6 +86,17 @@ def test_a_query_gives_columns_and_rows(app: ModuleType) -> None:
     ]
     assert told["rows"] == [{"id": 1, "note": "a", "amount": 10.0}, {"id": 3, "note": None, "amount": None}]
     assert post(app, "SELECT id FROM shop.orders WHERE id = $k", parameters={"k": 3})[1]["rows"] == [{"id": 3}]
+    assert post(app, "SELECT id FROM shop.orders WHERE id > 9")[1]["rows"] == []
+    assert len(post(app, "SELECT * FROM range(25_000)")[1]["rows"]) == 25_000
+
+
+def test_an_answer_says_which_snapshots_were_read(app: ModuleType, catalog: Catalog) -> None:
+    newest = catalog.load_table("shop.orders").current_snapshot().snapshot_id  # type: ignore[union-attr]
+    assert post(app, "SELECT 1 AS one FROM orders, shop.orders b")[1]["snapshots"] == {"shop.orders": newest}
+    assert post(app, "SELECT 1 AS one")[1]["snapshots"] == {}
+    _, _, body = ask(app, "POST", "/v1/query", {"sql": "SELECT id FROM orders", "format": "parquet"})
+    metadata = pyarrow.parquet.read_schema(io.BytesIO(body)).metadata
+    assert json.loads(metadata[b"firn.snapshots"]) == {"shop.orders": newest}
 
 
 def test_values_that_json_lacks_are_text_or_null(app: ModuleType) -> None:
@@ -119,6 +130,16 @@ def test_an_earlier_moment_is_read(app: ModuleType, catalog: Catalog) -> None:
     assert [one["total"] for one in snapshots] == [3, 2]
     for as_of in (snapshots[0]["id"], str(snapshots[0]["id"]), snapshots[0]["time"]):
         assert post(app, "SELECT count(*) AS n FROM orders", as_of=as_of)[1]["rows"] == [{"n": 3}]
+
+
+def test_a_fresh_query_has_what_was_posted_a_moment_ago(app: ModuleType, load: Callable[..., ModuleType]) -> None:
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["1","2"]'}
+    body = json.dumps({"op": "c", "before": None, "after": {"id": 9}, "source": source})
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {}, "body": body, "requestContext": {}}
+    assert load("ingest_http").handler(event, None)["statusCode"] == 202
+    for fresh, expected in ((False, [1, 3]), (True, [1, 3, 9])):
+        status, told = post(app, "SELECT id FROM orders ORDER BY id", fresh=fresh)
+        assert (status, [row["id"] for row in told["rows"]]) == (200, expected)
 
 
 def test_a_cut_is_read(app: ModuleType, store: FaultyStore, catalog: Catalog) -> None:
@@ -167,6 +188,7 @@ def test_tables_and_columns_are_told(app: ModuleType) -> None:
         ({"sql": "SELECT 1", "format": "xml"}, 400, "bad_request", "Invalid enum value 'xml' - at `$.format`"),
         ({"sql": "SELECT 1", "asof": "x"}, 400, "bad_request", "unknown field `asof`"),
         ({"sql": "SELECT 1", "as_of": "x", "cut": 1}, 400, "bad_request", "not both"),
+        ({"sql": "SELECT 1", "as_of": "x", "fresh": True}, 400, "bad_request", "fresh is now"),
         ({"sql": "SELECT 1", "stream": "x"}, 400, "bad_request", "goes with cut"),
         ({}, 400, "bad_request", "missing required field `sql`"),
         ("SELECT 1", 400, "bad_request", 'write {"sql": "SELECT …"}'),

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -24,6 +25,7 @@ from pyiceberg.types import BooleanType, DecimalType, DoubleType, LongType, Nest
 
 from firn_lake import rows
 from firn_lake.catalog import open_catalog
+from firn_lake.connecting import connect
 from firn_lake.pushdown import columns_of, superset
 from firn_lake.query import query
 from firn_lake.scanning import TableScan
@@ -338,3 +340,20 @@ def two(catalog: Catalog) -> Iterator[tuple[duckdb.DuckDBPyConnection, ...]]:
 def test_the_rows_are_those_that_duckdb_finds_by_itself(two: tuple[duckdb.DuckDBPyConnection, ...], sql: str) -> None:
     found, expected = (connection.sql(sql).fetchall() for connection in two)
     assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["part > 1", "part >= 2", "part < 3 and id > 1", "part <= 2 and id > 1", "part = 2", "part in (2, 9)", "part != 1"],
+)
+def test_a_partition_without_a_value_stands_in_no_filters_way(tmp_path: Path, where: str) -> None:
+    catalog = open_catalog(f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse", {})
+    catalog.create_namespace("shop")
+    data = pa.table({"id": [1, 2, 3], "part": [1, 2, None]})
+    table = catalog.create_table("shop.parts", data.schema)
+    with table.update_spec() as update:
+        update.add_identity("part")
+    table.append(data)
+    assert connect(catalog).table("parts").read(["id"], filter=where).pylist() == [{"id": 2}]
+    assert query(catalog, f"SELECT id FROM parts WHERE {where}").to_pylist() == [{"id": 2}]
+    catalog.close()

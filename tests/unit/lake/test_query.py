@@ -7,7 +7,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from firn_lake.moments import NoSuchMoment, snapshot_at
-from firn_lake.query import QueryError, query
+from firn_lake.query import Limits, QueryError, QueryTooLarge, query
 from firn_lake.tables import TableNotFound, history
 
 
@@ -190,3 +190,12 @@ def test_parameters_that_fit_may_be_lists_tuples_and_dicts(catalog: Catalog, ord
     ):
         found = query(catalog, f"SELECT id FROM shop.orders WHERE {where}", parameters=parameters)
         assert found.to_pylist() == [{"id": 2}]
+
+
+def test_a_result_that_is_larger_than_its_memory_is_an_error(catalog: Catalog) -> None:
+    sql = "SELECT repeat('x', 1000) AS t FROM range(2000)"
+    assert query(catalog, sql, limits=Limits(memory="100MB")).num_rows == 2000
+    with pytest.raises(QueryTooLarge, match=r"the result is larger than 1\.5 MiB: choose fewer rows or columns"):
+        query(catalog, sql, limits=Limits(memory="1.5 MiB"))
+    with pytest.raises(QueryError, match="memory 'much' is no amount"):
+        query(catalog, sql, limits=Limits(memory="much"))

@@ -3,6 +3,7 @@
 Nothing here logs, and no error that is raised here goes into a log with its text: it may hold what was asked.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,12 +14,12 @@ import pyarrow as pa
 from firn.errors import RequestError, TerminalError
 from firn.staging.kept import BadCutName, NoSuchCut
 from firn_lake.changes import BadColumn, NotOneLine
+from firn_lake.duck import SNAPSHOTS, Limits, QueryError, QueryTooLarge
 from firn_lake.encoding import CONTENT_TYPES, Format, encoded
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.moments import NoSuchMoment
-from firn_lake.query import Limits, Parameters, QueryError, QueryTooLarge
-from firn_lake.rows import Batches
+from firn_lake.pending import NotFresh
 from firn_lake.tables import TableNotFound
 from firn_lake.unreadable import UnreadableFile
 from firn_lake.versions import NoSuchColumn
@@ -34,6 +35,7 @@ _ANSWERS: Final[tuple[tuple[type[TerminalError], int, str], ...]] = (
     (NoSuchColumn, 400, "no_such_column"),
     (BadColumn, 400, "bad_column"),
     (NotOneLine, 409, "no_steps"),
+    (NotFresh, 409, "not_fresh"),
     (UnreadableFile, 500, "unreadable_file"),
 )
 
@@ -86,21 +88,20 @@ def read_query(body: bytes) -> Query:
         raise RequestError(400, "bad_request", "give as_of or cut, not both: a cut is a moment already")
     if asked.stream is not None and asked.cut is None:
         raise RequestError(400, "bad_request", "stream goes with cut: it says whose cut it is")
+    if asked.fresh and (asked.as_of is not None or asked.cut is not None):
+        raise RequestError(400, "bad_request", "fresh is now: leave as_of and cut out, or fresh")
     return asked
 
 
 def answer_query(lake: Lake, asked: Query, limits: Limits) -> Answer:
     """Run the query. Raises FirnError; `as_request_error` says what becomes of it."""
     as_of: Moment = asked.as_of if asked.cut is None else lake.cut(asked.cut, asked.stream)
-    found = _run(lake, asked.sql, as_of, asked.parameters, limits, asked.fresh)
-    return _answer(found.arrow(), asked.format, {})
-
-
-def _run(lake: Lake, sql: str, as_of: Moment, parameters: Parameters, limits: Limits, fresh: bool) -> Batches:
-    more: dict[str, Any] = {"fresh": True} if fresh else {}
-    return lake.sql(
-        sql, as_of, parameters=parameters, seconds=limits.seconds, rows=limits.rows, memory=limits.memory, **more
-    )
+    found = lake.sql(
+        asked.sql, as_of, parameters=asked.parameters, seconds=limits.seconds, rows=limits.rows, memory=limits.memory,
+        fresh=asked.fresh,
+    )  # fmt: skip
+    table = found.arrow()
+    return _answer(table, asked.format, {"snapshots": json.loads((table.schema.metadata or {})[SNAPSHOTS.encode()])})
 
 
 def answer_changes(lake: Lake, table: str, parameters: Mapping[str, str], most: int) -> Answer:

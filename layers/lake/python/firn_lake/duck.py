@@ -4,6 +4,7 @@ The query runs in an in-memory DuckDB that holds nothing but views of the tables
 switched off: it can't reach anything else, whatever it says.
 """
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,9 @@ _SEALED: dict[str, str | bool | int | float | list[str]] = {
 
 _BATCH: Final = 10_000
 
+SNAPSHOTS: Final = "firn.snapshots"
+"""Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
+
 
 class QueryError(TerminalError):
     """The query can't be run; the text says where and what to write instead."""
@@ -45,7 +49,7 @@ class Limits:
 
     seconds  of running, reading the tables included
     rows     of the result; one more is an error, not a shorter answer
-    memory   of DuckDB, such as "500MB" or "2GB"
+    memory   of DuckDB, and of the result: each so much, such as "500MB" or "2GB"
     """
 
     seconds: float | None = None
@@ -86,7 +90,8 @@ def run(
         try:
             with _stopped_after(connection, limits.seconds):
                 reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
-                return _at_most(limits.rows, reader)
+                read = {_name(lake, scan): scan.snapshot for view in shown for lake, scan in view.scans.items()}
+                return _at_most(limits, reader).replace_schema_metadata({SNAPSHOTS: json.dumps(read)})
         except duckdb.InterruptException as error:
             raise QueryTooLarge(
                 f"the query took more than its {limits.seconds:g} seconds: have it read less"
@@ -95,12 +100,12 @@ def run(
             for scan in (scan for view in shown for scan in view.scans.values()):
                 if scan.failed is not None:
                     raise scan.failed from error
-            columns = {
-                ".".join(part for part in view.written if part): scan.columns
-                for view in shown
-                for scan in view.scans.values()
-            }
+            columns = {_name(lake, scan): scan.columns for view in shown for lake, scan in view.scans.items()}
             raise _as_query_error(error, limits, columns) from error
+
+
+def _name(lake: str, scan: TableScan) -> str:
+    return f"{lake}.{scan.name}" if lake else scan.name
 
 
 def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:
@@ -111,11 +116,17 @@ def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Seque
 
 
 def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
-    if memory is None:
-        return
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)? ?[KMGT]i?B", memory, re.IGNORECASE):
+    if memory is not None:
+        _bytes(memory)
+        connection.execute(f"SET memory_limit = '{memory}'")
+
+
+def _bytes(memory: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", memory, re.IGNORECASE)
+    if found is None:
         raise QueryError(f"memory {memory!r} is no amount: write such as 500MB or 2GB")
-    connection.execute(f"SET memory_limit = '{memory}'")
+    thousand = 1024 if found[3] else 1000
+    return float(found[1]) * float(thousand ** (1 + "KMGT".index(found[2].upper())))
 
 
 @contextmanager
@@ -132,13 +143,18 @@ def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float | None)
         clock.join()  # else it might meet a connection that is closed already
 
 
-def _at_most(rows: int | None, reader: pa.RecordBatchReader) -> pa.Table:
+def _at_most(limits: Limits, reader: pa.RecordBatchReader) -> pa.Table:
     found: list[pa.RecordBatch] = []
-    count = 0
+    count = size = 0
+    most = None if limits.memory is None else _bytes(limits.memory)
     for batch in reader:
-        count += batch.num_rows
-        if rows is not None and count > rows:
-            raise QueryTooLarge(f"the result has more than {rows:,} rows: write a LIMIT, or count and sum in the query")
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if limits.rows is not None and count > limits.rows:
+            raise QueryTooLarge(
+                f"the result has more than {limits.rows:,} rows: write a LIMIT, or count and sum in the query"
+            )
+        if most is not None and size > most:
+            raise QueryTooLarge(f"the result is larger than {limits.memory}: choose fewer rows or columns")
         found.append(batch)
     return pa.Table.from_batches(found, reader.schema)
 

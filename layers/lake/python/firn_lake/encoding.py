@@ -13,6 +13,8 @@ from firn_lake.query import QueryError
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 
+_AT_ONCE: Final = 10_000
+
 CONTENT_TYPES: Final[Mapping[Format, str]] = {
     "json": "application/json",
     "arrow": "application/vnd.apache.arrow.stream",
@@ -50,7 +52,11 @@ def _json(table: pa.Table, about: Mapping[str, Any]) -> bytes:
             f"several columns are named {twice[0]!r}: give them names of their own with AS, or ask for arrow"
         )
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
-    return msgspec.json.encode({**about, "columns": columns, "rows": table.to_pylist()}, enc_hook=str)
+    head = msgspec.json.encode({**about, "columns": columns})[:-1]
+    # Rows as Python's objects are many times as large as they are: some of them at a time.
+    batches = (batch for batch in table.to_batches(_AT_ONCE) if batch.num_rows)
+    parts = [msgspec.json.encode(batch.to_pylist(), enc_hook=str)[1:-1] for batch in batches]
+    return head + b',"rows":[' + b",".join(parts) + b"]}"
 
 
 def _csv(table: pa.Table) -> bytes:

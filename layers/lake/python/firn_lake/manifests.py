@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.expressions import BooleanExpression
+from pyiceberg.expressions.visitors import ResidualEvaluator, UnpartitionedResidualEvaluator
 from pyiceberg.manifest import DataFile, ManifestContent, ManifestEntry, ManifestFile
 from pyiceberg.table import ManifestGroupPlanner
 from pyiceberg.utils.concurrent import ExecutorFactory
@@ -77,6 +78,12 @@ class Planner(ManifestGroupPlanner):
             ]
 
         return ExecutorFactory.get_or_create().map(fitting, wanted)
+
+    def _build_residual_evaluator(self, spec_id: int) -> Callable[[DataFile], ResidualEvaluator]:  # noqa: ARG002
+        # PyIceberg 0.12 fails (TypeError) to tell what is left of a comparison within a partition whose value is null.
+        # Nobody asks: rows are filtered by the whole filter.
+        whole = UnpartitionedResidualEvaluator(self.table_metadata.schema(), self.row_filter)
+        return lambda _file: whole
 
 
 class Asked:

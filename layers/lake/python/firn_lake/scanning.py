@@ -37,9 +37,19 @@ class TableScan(ArrowScanSource):
         super().__init__(self)
 
     @property
+    def name(self) -> str:
+        """`namespace.table`."""
+        return self._version.name
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns, Firn's own among them."""
         return self._version.columns
+
+    @property
+    def snapshot(self) -> int | None:
+        """The id of the snapshot that is read; None for a table without any."""
+        return self._version.id
 
     def accepts(self, predicate: Node) -> bool:
         """Whether rows can be filtered here as DuckDB would do it; what isn't accepted DuckDB does itself."""
