@@ -59,9 +59,14 @@ class Pair:
         wall, cpu = (median(column) for column in zip(*self.times, strict=True))
         bare_wall, bare_cpu = (median(column) for column in zip(*self.bare_times, strict=True))
         return {
-            "wall": wall, "cpu": cpu, "bare wall": bare_wall, "bare cpu": bare_cpu,
-            "least": min(wall for wall, _ in self.times), "by wall": wall / bare_wall / self.share, "by cpu": cpu / bare_cpu / self.share,
-        }  # fmt: skip
+            "wall": wall,
+            "cpu": cpu,
+            "bare wall": bare_wall,
+            "bare cpu": bare_cpu,
+            "least": min(wall for wall, _ in self.times),
+            "by wall": wall / bare_wall / self.share,
+            "by cpu": cpu / bare_cpu / self.share,
+        }
 
 
 def main() -> None:
