@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, Not, Reference
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
@@ -17,6 +18,7 @@ from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedF
 from firn_lake.bloom import BloomFilter, xxh64
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
+from firn_lake.row_groups import Groups, chosen
 from tests.filtering import filters, row, seen
 
 ROWS, GROUP = 4_000, 500
@@ -168,6 +170,45 @@ def test_no_row_that_fits_a_filter_is_lost(changed: tuple[LakeTable, list[dict[s
     text, fits = filters(random.Random(seed))
     found = table.read(filter=text, metadata=True).pylist()
     assert seen(found) == seen(one for one in every if fits(one)), text
+
+
+def test_negated_filters_give_what_they_give_of_all_row_groups(
+    changed: tuple[LakeTable, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = changed
+    texts = [f"not ({filters(random.Random(seed))[0]}) and m < 20" for seed in range(500, 530)]
+    texts += [
+        "n not in (1, 2, 3)",
+        "s not in ('k1', 'k2')",
+        "not (n = 3 or s is null)",
+        "s not like 'k%'",
+        "s like 'k1%'",
+    ]
+    found = [seen(table.read(filter=text).pylist()) for text in texts]
+
+    def every(opened: Any, where: Any, metadata: Any) -> Groups:
+        one = chosen(opened, where, metadata)
+        return Groups(one.footer, tuple(range(one.footer.num_row_groups)), 0, 0)
+
+    monkeypatch.setattr("firn_lake.files.chosen", every)
+    assert [seen(table.read(filter=text).pylist()) for text in texts] == found
+    assert len(set(map(len, found))) > 5
+
+
+def test_columns_with_odd_names_are_asked_too(catalog: Catalog, odd: Table, tmp_path: Path) -> None:
+    table = lake_table(catalog, odd)
+    # PyIceberg and Spark write such names otherwise, Firn's own writer as they are.
+    pq.write_table(pa.table({"dot.ted": [3, 4], "$d": ["x", "y"], 'quo"te': [True, False]}), tmp_path / "as-is.parquet")
+    odd.add_files([f"file://{tmp_path}/as-is.parquet"])
+    for number in (2, 4):
+        found = table.read(filter=is_equal("dot.ted", number)).pylist()
+        assert found == [{"dot.ted": number, "$d": "y", 'quo"te': False}]
+    assert table.read(filter=And(is_equal("$d", "x"), Not(is_equal('quo"te', False)))).count() == 2
+    assert not table.prune(is_equal("dot.ted", 5)).read
+
+
+def is_equal(name: str, value: Any) -> BooleanExpression:
+    return EqualTo(Reference(name), value)  # type: ignore[call-arg] # pydantic's __init__, not its own
 
 
 def test_a_look_up_of_a_random_key_decodes_the_row_groups_that_may_have_it(

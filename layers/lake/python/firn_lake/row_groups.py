@@ -86,7 +86,8 @@ def _by_statistics(fragment: Any, where: BooleanExpression, there: Schema, names
         return every
     if isinstance(bound, AlwaysFalse):
         return ()
-    found = fragment.subset(expression_to_pyarrow(bound, there), schema=fragment.physical_schema)
+    # Without a schema PyIceberg takes a name with dots for a name.
+    found = fragment.subset(expression_to_pyarrow(bound), schema=fragment.physical_schema)
     return tuple(group.id for group in found.row_groups)
 
 
