@@ -195,6 +195,18 @@ def test_negated_filters_give_what_they_give_of_all_row_groups(
     assert len(set(map(len, found))) > 5
 
 
+def test_a_nan_is_found_though_it_is_outside_of_all_bounds(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.create_namespace_if_not_exists("shop")
+    rows = pa.table({"id": [1, 2], "x": [1.0, float("nan")]})
+    made = catalog.create_table("shop.shares", rows.schema)
+    pq.write_table(rows, tmp_path / "shares.parquet")
+    made.add_files([f"file://{tmp_path}/shares.parquet"])
+    table = lake_table(catalog, made)
+    assert [row["id"] for row in table.read(filter="x != 1.0").pylist()] == [2]
+    assert [row["id"] for row in table.read(filter="x is nan").pylist()] == [2]
+    assert len(table.prune("x != 1.0").read) == 1
+
+
 def test_columns_with_odd_names_are_asked_too(catalog: Catalog, odd: Table, tmp_path: Path) -> None:
     table = lake_table(catalog, odd)
     # PyIceberg and Spark write such names otherwise, Firn's own writer as they are.
