@@ -14,7 +14,7 @@ MUTANTS: Final = (
         "a partitioning that someone set by hand is undone",
         f"{_JOBS}/specs.py",
         "return bool(words != json.loads(properties[ASKED]))",
-        "return words != list(now)",
+        "return words != list(now())",
         ("tests/unit/jobs/test_specs.py::test_what_someone_did_by_hand_stays_until_the_line_changes",),
     ),
     Mutant(
