@@ -234,6 +234,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    columns = _columns(section.section("columns"))
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
@@ -241,9 +242,9 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=_partition_by(section),
+        partition_by=_partition_by(section, columns),
         bloom=_bloom(section),
-        columns=_columns(section.section("columns")),
+        columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
     )
@@ -286,7 +287,7 @@ def _key(section: Section) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) or None
 
 
-def _partition_by(section: Section) -> tuple[Partition, ...]:
+def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tuple[Partition, ...]:
     found: list[Partition] = []
     for item in section.texts("partition_by", "partition_by: [day(created_at), bucket(16, customer_id)]"):
         path = section.below("partition_by")
@@ -297,6 +298,10 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
             continue
         if partition in found:
             section.problems.add(item.line, path, f"{shown(item.text)} is there twice; write it once")
+        elif partition.column in columns and (
+            wrong := partitions.misfit(partition, columns[partition.column].type.name)
+        ):
+            section.problems.add(item.line, path, wrong)
         else:
             found.append(partition)
     return tuple(found)
