@@ -118,6 +118,7 @@ def test_bloom_filters_by_setting_let_a_look_up_skip_the_other_files(
             with open(_local(path), "rb") as file:
                 found = BloomFilter.at(file, offset)
                 assert found is not None
+                assert found.blocks * 32 == (256 * 1024 if ways == "spark" else 128)  # bytes
                 assert all(found.may_hold(file, [text.encode()]) for text in _texts(path, "u"))
     wanted = [keys[n] for n in (5, 150, 250)]
     pruned = [table.prune(f"u = '{key}'") for key in wanted]

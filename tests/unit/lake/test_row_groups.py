@@ -16,9 +16,11 @@ from pyiceberg.table import Table
 from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from firn_lake.bloom import BloomFilter, xxh64
+from firn_lake.files import read_file
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.row_groups import Groups, chosen
+from firn_lake.versions import version_at
 from tests.filtering import filters, row, seen
 
 ROWS, GROUP = 4_000, 500
@@ -193,6 +195,29 @@ def test_negated_filters_give_what_they_give_of_all_row_groups(
     monkeypatch.setattr("firn_lake.files.chosen", every)
     assert [seen(table.read(filter=text).pylist()) for text in texts] == found
     assert len(set(map(len, found))) > 5
+
+
+def test_deleted_and_picked_rows_keep_their_places_where_row_groups_are_left_out(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    catalog.create_namespace_if_not_exists("shop")
+    rows = pa.table({"id": range(1_000)})
+    made = catalog.create_table("shop.places", rows.schema)
+    pq.write_table(rows, tmp_path / "places.parquet", row_group_size=100)
+    made.add_files([f"file://{tmp_path}/places.parquet"])
+    version = version_at(made, None)
+    [task] = version.files()
+    where = version.bound("id >= 350 and id < 550")
+    gone, only = pa.array([349, 350, 420, 549, 600]), pa.array([10, 351, 420, 500])
+
+    def read(**how: Any) -> list[int]:
+        batches = read_file(version.source, task.file, version.schema, where=where, **how)
+        return [number for batch in batches for number in batch.column("id").to_pylist()]
+
+    left = [number for number in range(300, 600) if number not in (349, 350, 420, 549)]
+    assert read(gone=gone) == left
+    assert read(only=only) == [351, 420, 500]
+    assert read(gone=gone, only=only) == [351, 500]
 
 
 def test_a_nan_is_found_though_it_is_outside_of_all_bounds(catalog: Catalog, tmp_path: Path) -> None:
