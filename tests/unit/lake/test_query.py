@@ -128,3 +128,8 @@ def test_a_nested_namespace_is_one_quoted_name(catalog: Catalog, orders: Table) 
     assert query(catalog, 'SELECT count(*) AS n FROM "eu.west".orders').to_pylist() == [{"n": 0}]
     with pytest.raises(QueryError, match=r'"eu.west".orders'):
         query(catalog, "SELECT 1 FROM eu.west.orders")
+
+
+def test_a_long_query_shows_no_bar_among_its_rows(catalog: Catalog, orders: Table) -> None:
+    (row,) = query(catalog, "SELECT current_setting('enable_progress_bar') AS bar").to_pylist()
+    assert row == {"bar": False}
