@@ -1,9 +1,11 @@
 """The suites that commit: what they run, and what must hold. Sizes are those of a full run."""
 
+import json
 import re
 from collections.abc import Callable
 from math import nan
 from statistics import median
+from typing import Any
 
 from benchmarks import workload
 from benchmarks.bench import CACHE, Bench
@@ -211,6 +213,26 @@ def decode(bench: Bench) -> None:
     bench.suite.text = bench.say("decode", *(("--events", 10_000, "--runs", 2) if bench.quick else ("--memory",)))
 
 
+def read(bench: Bench) -> None:
+    """What the lake's Python side costs beside bare pyarrow and bare PyIceberg, over the same files, in turn."""
+    sizes = ("--rows", 200_000, "--partitions", 200, "--runs", 2) if bench.quick else ("--runs", 2 * bench.runs + 1)
+    said = bench.say("read", *sizes).rstrip()
+    bench.suite.text, _, last = said.rpartition("\n")
+    found: dict[str, Any] = json.loads(last) if last.startswith("{") else {"rows": nan, "pairs": {}}
+
+    def told(pair: str, of: str) -> float:
+        return float(found["pairs"].get(pair, {}).get(of, nan))
+
+    bench.must("batches: seconds a million rows", told("batches", "wall") / found["rows"] * 1_000, 1, " s")
+    bench.must("batches: CPU by bare pyarrow", told("batches", "by cpu"), 1.5)
+    bench.must("all as Arrow: CPU by bare pyarrow", told("arrow", "by cpu"), 1.5)
+    bench.must("a row at an earlier snapshot: CPU by a row now", told("earlier", "by cpu"), 1.1)
+    bench.must("connect and open a table", told("open", "wall"), 100, " ms")
+    bench.must("prune 2,000 partitions, warm", told("prune", "wall"), 50, " ms")
+    bench.must("prune 2,000 partitions, warm: CPU by bare plan_files", told("prune", "by cpu"), 1)
+    bench.must("look up a random key: CPU by one without Bloom filters", told("look-up", "by cpu"), 0.5)
+
+
 SUITES: dict[str, Callable[[Bench], None]] = {
-    suite.__name__: suite for suite in (ingest, decode, commit, growth, small, care, tables, cold, freshness)
+    suite.__name__: suite for suite in (ingest, decode, commit, growth, small, care, tables, cold, freshness, read)
 }

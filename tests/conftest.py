@@ -3,23 +3,39 @@ so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks fur
 """
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
 settings.register_profile("firn", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", settings.get_profile("firn"), derandomize=False, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "firn"))
 
-_TESTS = Path(__file__).parent
-# They start servers and JVMs, and use both cores themselves: one after the other, while the rest runs beside them.
-_HEAVY = (_TESTS / "integration", _TESTS / "e2e")
+# They start servers and JVMs: those of a group one after the other, in one process, so that they share what they start
+# and find their ports free. The two groups take about as long as each other.
+_GROUPS = {"tests/integration/stack": "stack", "tests/e2e": "stack", "tests/integration": "spark"}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With `-n 2 --dist loadgroup` one process takes all heavy tests, in their order, and another one the rest."""
-    for item in items:
-        if any(item.path.is_relative_to(folder) for folder in _HEAVY):
-            item.add_marker(pytest.mark.xdist_group("heavy"))
+class _Groups(LoadScopeScheduling):
+    """`--dist loadscope`, where a group of folders, and otherwise a file, stays in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next(
+            (group for folder, group in _GROUPS.items() if nodeid.startswith(folder)), nodeid.partition("::")[0]
+        )
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        # What takes longest begins first, one of it in each process.
+        for group in _GROUPS.values():
+            if group in self.workqueue:
+                self.workqueue.move_to_end(group, last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """What `-n 2 --dist loadscope` runs where."""
+    return _Groups(config, log)

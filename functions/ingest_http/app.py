@@ -4,18 +4,17 @@ The routes are a short table of our own: Powertools' resolver alone would cost m
 (docs/adr/0002-staging-format.md). No log line holds a payload.
 """
 
-import binascii
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import unquote
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.security.senders import Request, Senders, Unauthorized
+from firn.security.gateway import call, request_of
+from firn.security.senders import Senders, Unauthorized
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, accepted_before, stream_config
@@ -34,7 +33,7 @@ senders = Senders()
 def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     """Stage the body's events."""
     settings, store, config, gate = staging()
-    request = _request(event)
+    request = request_of(event)
     raw, headers = request.body, request.headers
     current, now = config(), datetime.now(UTC)
     senders.check(current, stream, request, now)
@@ -79,7 +78,7 @@ def _throttled(refused: RequestError, stream: str) -> RequestError:
 def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
     """What became of a batch."""
     _, store, config, _ = staging()
-    senders.check(config(), batch.partition(".")[0], _request(event), datetime.now(UTC))
+    senders.check(config(), batch.partition(".")[0], request_of(event), datetime.now(UTC))
     status = batch_status(store, batch)
     if status is None:
         raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; an id stands in the answer to a POST")
@@ -88,7 +87,7 @@ def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
 
 def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     """The streams that the sender may post to, and the rules of their tables."""
-    config, request, now = staging().config(), _request(event), datetime.now(UTC)
+    config, request, now = staging().config(), request_of(event), datetime.now(UTC)
     streams = [
         {
             "name": stream.name,
@@ -106,7 +105,7 @@ def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
     from firn.jobs.caring import feeding, health_of
 
     _, store, current, _ = staging()
-    config, request, now = current(), _request(event), datetime.now(UTC)
+    config, request, now = current(), request_of(event), datetime.now(UTC)
     feeds = sorted(feeding(config, table)) or [""]
     if not any(senders.may(config, stream, request, now) for stream in feeds):
         senders.check(config, feeds[0], request, now)
@@ -129,16 +128,8 @@ ROUTES: dict[str, dict[str, Callable[[Mapping[str, Any], str], tuple[int, Any]]]
 
 def route(event: Mapping[str, Any]) -> tuple[int, Any]:
     """Call the handler of the event's path, as (status, value to answer). Raises RequestError 404, 405."""
-    http = event.get("requestContext", {}).get("http", {})  # a function URL's
-    method = event.get("httpMethod") or http.get("method", "")
-    collection, *named = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].split("/")
-    member = named[0] if named else ""
-    methods = ROUTES.get("/".join([collection, *(["*"] if member else named[:1]), *named[1:]]))
-    if methods is None:
-        raise RequestError(404, "no_such_path", "there is nothing here; events go to POST /v1/streams/{stream}")
-    if method not in methods:
-        raise RequestError(405, "method_not_allowed", f"only {', '.join(methods)} works here")
-    return methods[method](event, unquote(member))
+    status, answer = call(ROUTES, event, "events go to POST /v1/streams/{stream}")
+    return status, answer
 
 
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
@@ -166,21 +157,3 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         "body": msgspec.json.encode(answer).decode(),
         "isBase64Encoded": False,
     }
-
-
-def _request(event: Mapping[str, Any]) -> Request:
-    """Who sent it says the gateway: nothing in a request's own bytes can."""
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
-    context = event.get("requestContext") or {}
-    by_iam = bool((context.get("identity") or {}).get("userArn") or (context.get("authorizer") or {}).get("iam"))
-    return Request(headers, _raw_body(event), by_iam)
-
-
-def _raw_body(event: Mapping[str, Any]) -> bytes:
-    body: str = event.get("body") or ""
-    if not event.get("isBase64Encoded"):
-        return body.encode("utf-8", "surrogatepass")
-    try:
-        return binascii.a2b_base64(body, strict_mode=True)
-    except binascii.Error as error:
-        raise RequestError(400, "unreadable_body", "the body is marked as base64 and is none") from error

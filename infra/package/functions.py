@@ -111,7 +111,11 @@ def _import_seconds(name: str, module: str, folders: list[Path]) -> float:
         text=True,
         check=False,
         timeout=120,
-        env={"PATH": os.environ.get("PATH", os.defpath), "AWS_LAMBDA_FUNCTION_NAME": name},
+        env={
+            "PATH": os.environ.get("PATH", os.defpath),
+            "AWS_LAMBDA_FUNCTION_NAME": name,
+            "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
+        },
     )
     if done.returncode:
         raise NotBuilt(f"{name} can't be imported from what was built:\n{done.stderr.strip()[-2000:]}")

@@ -1,15 +1,12 @@
-"""Firn's types as Arrow, Spark and Iceberg know them."""
+"""Firn's types as Arrow, Spark and Iceberg's Java know them."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from firn.changes.types import Column, Type, decimal, list_of
-from firn.changes.types import parse as parse_type
+from firn.changes.types import Type
 
-# Field id of a column -> order of the change that its value comes from. Only Firn's own column has this type.
-HELD_TYPE = Type("held")
 _ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "int": pa.int32(),
@@ -58,33 +55,3 @@ def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:
             element_id, element_id + 1, types.IntegerType.get(), types.BinaryType.get()
         ),
     }[kind.name]()
-
-
-def type_json(kind: Type, element_id: int) -> Any:
-    """The same as Iceberg's schemas in JSON spell it. Ids of elements count from `element_id`."""
-    if kind.element is not None:
-        element = {"element-id": element_id, "element": type_json(kind.element, element_id + 1)}
-        return {"type": "list", "element-required": False} | element
-    if kind == HELD_TYPE:
-        key, value = {"key-id": element_id, "key": "int"}, {"value-id": element_id + 1, "value": "binary"}
-        return {"type": "map", "value-required": False} | key | value
-    return str(kind)
-
-
-def column_of(field: Mapping[str, Any]) -> Column | None:
-    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (struct, map, fixed, …).
-
-    Such columns of an adopted table are left alone: null in new rows, kept in updated ones.
-    """
-    kind = _type_of(field["type"])
-    return None if kind is None else Column(field["name"], kind, required=bool(field["required"]))
-
-
-def _type_of(text: Any) -> Type | None:
-    if isinstance(text, Mapping):
-        element = _type_of(text["element"]) if text.get("type") == "list" else None
-        return None if element is None else list_of(element)
-    if text.startswith("decimal"):
-        precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
-        return decimal(int(precision), int(scale))
-    return parse_type(text) if text in _ARROW else None

@@ -2,24 +2,23 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, storable
-from firn.jobs import progress
+from firn.changes.fields import HELD_TYPE, type_json
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.jobs import progress, specs
 from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
 from firn.streams.names import TableName, quoted
-from firn.streams.partitions import Partition
-from firn_spark.columns import HELD_TYPE, column_of, iceberg_type, type_json
+from firn.streams.partitions import Partition, in_words
+from firn_spark.columns import iceberg_type
 from firn_spark.java import java_class, text_of
 from firn_spark.session import CATALOG
 
 _ICEBERG = "org.apache.iceberg"
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
-INFERRED_AS = "firn.inferred"  # table property: see Table.inferred
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
@@ -72,33 +71,29 @@ class Table:
         return self.java.currentSnapshot() if self.branch is None else self.java.snapshot(self.branch)
 
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
-        """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
-        fields = [field for field in self.state.fields if field["name"] not in METADATA]
-        known = [column_of(field) for field in fields]
-        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
-        columns = [column for column in known if column is not None]
-        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
-        stored = zip(columns, as_seen, strict=True)
-        return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
+        """As TableState says."""
+        return self.state.columns()
 
     @property
-    def inferred(self) -> Mapping[str, str]:
-        """Columns of which inference has seen only what is double once a fraction is among it, with what that was
-        (changes.types.INFERRED)."""
-        return dict(json.loads(self.state.properties.get(INFERRED_AS, "{}")))
+    def partitions(self) -> Mapping[str, str]:
+        """What new files are partitioned by, in the words of firn.yaml, with the names of the spec's fields."""
+        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
+        fields = [(str(one.transform().toString()), int(one.sourceId()), str(one.name())) for one in
+                  self.java.spec().fields()]  # fmt: skip
+        # Version 1 keeps what a spec had, as void.
+        return {in_words(how, names.get(source, "?")): name for how, source, name in fields if how != "void"}
+
+    def is_partitioned_anew(self, wanted: Sequence[Partition]) -> bool:
+        """Whether `partition_by` of firn.yaml changes a table that Firn made."""
+        return self.key() is not None and specs.differs(wanted, self.state.properties, tuple(self.partitions))
 
     def fixed(self) -> frozenset[str]:
-        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
-        those that the table is or was partitioned by."""
-        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
-        if self.key() is None:
-            return frozenset(names.values())
-        return frozenset(names[source] for source in self.state.partitioned_by if source in names)
+        """As TableState says."""
+        return self.state.fixed()
 
     def key(self) -> tuple[str, ...] | None:
-        """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
-        text = self.state.properties.get("firn.key")
-        return None if text is None else tuple(json.loads(text))
+        """As TableState says."""
+        return self.state.key()
 
 
 class Tables:
@@ -179,6 +174,61 @@ class Tables:
         table.java.refresh()
         return self._look(table.name, table.java)
 
+    def repartition(self, table: Table, wanted: Sequence[Partition]) -> Table:
+        """New files are partitioned by these from here on, those that are there stay as they are; one commit of
+        metadata. Raises ValueError for a column that the table does not have, or whose type has no such partition."""
+        there = {field["name"] for field in table.state.fields} - METADATA
+        for partition in wanted:
+            if partition.column not in there:
+                raise ValueError(_no_column(table.name, partition))
+        expressions = java_class(self._spark, f"{_ICEBERG}.expressions.Expressions")
+        words = [str(one) for one in wanted]
+        both = table.java.newTransaction()
+        update = both.updateSpec()
+        before = table.partitions
+        try:
+            for word in before.keys() - set(words):
+                update = update.removeField(before[word])
+            for one in wanted:
+                if str(one) not in before:
+                    term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
+                    update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
+            update.commit()
+        except Py4JJavaError as error:
+            if not str(error.java_exception.getClass().getSimpleName()).startswith(("Validation", "IllegalArgument")):
+                raise
+            message = str(error.java_exception.getMessage())
+            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
+        properties = both.updateProperties()
+        for name, value in specs.asked(wanted).items():
+            properties = properties.set(name, value)
+        properties.commit()
+        both.commitTransaction()
+        return self.look_again(table)
+
+    def rename(self, table: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> Table:
+        """Renames columns (old name -> new name), which keep their ids, and sets properties, all in one commit."""
+        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
+        if not names:
+            return self.set_properties(table, new)
+        inferred = table.state.inferred
+        if set(names) & set(inferred):
+            moved = {names.get(name, name): kind for name, kind in inferred.items()}
+            new[progress.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
+        both = table.java.newTransaction()
+        update = both.updateSchema()
+        for old, name in names.items():
+            update = update.renameColumn(old, name)
+        update.commit()
+        if new:
+            settings = both.updateProperties()
+            for name, value in new.items():
+                settings = settings.set(name, value)
+            settings.commit()
+        both.commitTransaction()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
     def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
         """Sets those that differ, in one commit."""
         new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
@@ -255,10 +305,14 @@ class Tables:
         there = {column.name for column in columns}
         for partition in partition_by:
             if partition.column not in there:
-                raise ValueError(
-                    f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
-                    f"declare it under columns: in firn.yaml, or correct partition_by"
-                )
+                raise ValueError(_no_column(name, partition))
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
+
+
+def _no_column(name: TableName, partition: Partition) -> str:
+    return (
+        f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
+        f"declare it under columns: in firn.yaml, or correct partition_by"
+    )

@@ -19,7 +19,9 @@ from firn.changes.types import storable
 from firn.errors import TransientError
 from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION
+from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
+from firn.jobs.renaming import RENAMES
 from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
@@ -30,7 +32,7 @@ from firn.streams.names import TableName, quoted
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
-from firn_spark.evolve import INFERRED_AS, Table
+from firn_spark.evolve import Table
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.frames import raw_changes
@@ -212,7 +214,7 @@ class _Rebuild:
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
         try:
-            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS}
+            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS, RENAMES}
             properties = {key: value for key, value in live.state.properties.items() if key in own}
             self._tables.like(name, live, self._warehouse, properties)
             for part in parts:

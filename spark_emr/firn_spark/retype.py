@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import SparkSession
 
+from firn.changes.fields import column_of
 from firn.changes.types import Column, Type
 from firn.errors import TerminalError
 from firn.jobs.planning import HELD
 from firn.streams.names import quoted
-from firn_spark.columns import column_of, iceberg_type
+from firn_spark.columns import iceberg_type
 from firn_spark.evolve import HELD_IDS, Table, Tables
 
 _NEW = "__firn_new"

@@ -13,10 +13,14 @@ from pyspark.storagelevel import StorageLevel
 
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.jobs import blooms, specs
+from firn.jobs.decoding import planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan, KeyChanged, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, KeyChanged
+from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
+from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
@@ -24,13 +28,13 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append, delta, lookup, mirror, moves
 from firn_spark.deciding import Shape, decide, there
-from firn_spark.evolve import APPEND_METADATA, INFERRED_AS, MIRROR_METADATA, Table, Tables
+from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
 from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
 from firn_spark.frames import append_changes, mirror_changes
-from firn_spark.memory import Memory, name_in
+from firn_spark.memory import Memory, facts_beside, name_in
 from firn_spark.rejects import rejected
 from firn_spark.retype import finish, retype
 
@@ -98,36 +102,26 @@ class TableJob:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        key = plan_key(target.rule.key, table.key() if table else None, target.record_key())
-        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
-        required = key if outcome.mode == "mirror" else ()
-        existing, unwritable = table.columns() if table else ((), frozenset[str]())
-        plan = plan_columns(
-            existing,
-            target.declared(self._config),
-            target.seen(),
-            required,
-            unwritable,
-            table.fixed() if table else frozenset(),
-        )
+        plan = planned(target, self._config, table.state if table else None)
+        if table is not None and plan.renames:
+            table = self._renamed(table, plan.renames)
+        outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
-        ordinals = {column.name: i for i, column in enumerate(plan.columns)}
-        decoding = Decoding(
-            columns=plan.columns,
-            key=tuple(ordinals[name] for name in key if name in ordinals),
-            settings=self._config.settings,
-            schemas=target.schemas(),
-            bad_schemas=target.bad_schemas(),
-            snapshot_reads=target.rule.snapshot_reads == "upsert",
-            no_key=lacking_key(plan, required, made=table is not None),
-        )
         if table is not None:
             self._check_mode(table, outcome.mode)
         if outcome.mode == "mirror":
-            self._mirror(target, table, plan, decoding, mine, outcome)
+            self._mirror(target, table, plan.columns, plan.decoding, mine, outcome)
         else:
-            self._append(target, table, plan, decoding, key, mine, outcome)
+            self._append(target, table, plan.columns, plan.decoding, plan.key, mine, outcome)
         return outcome
+
+    def _renamed(self, table: Table, renames: Renames) -> Table:
+        """The table with its columns called as they are now, what is remembered beside it too."""
+        facts = facts_beside(self._tables, table)
+        if facts is not None:
+            self._tables.rename(facts, renames.due(field["name"] for field in facts.state.fields), {})
+        due = renames.due(field["name"] for field in table.state.fields)
+        return self._tables.rename(table, due, renames.properties())
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
@@ -329,7 +323,12 @@ class TableJob:
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
             table = self._tables.evolve(table, plan, metadata, relaxed)
-            return self._tables.set_properties(table, seen_as) if plan.inferred != table.inferred else table
+            if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
+                table = self._tables.repartition(table, target.rule.partition_by)
+            wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            return self._tables.set_properties(
+                table, wanted | (seen_as if plan.inferred != table.state.inferred else {})
+            )
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),
@@ -337,6 +336,9 @@ class TableJob:
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
             **(seen_as if plan.inferred else {}),
+            **blooms.properties(target.rule.bloom, key, columns, {}),
+            **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),
+            **renames_of(target.rule.renames, {}).properties(),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

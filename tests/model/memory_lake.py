@@ -9,7 +9,6 @@ that gets the call and its effect, and may raise before it, after it (the answer
 """
 
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -17,12 +16,11 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 import pytest
-from arro3.io import read_parquet
 
 from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import Known, apply, is_fact
-from firn.changes.placing import PLACED_BY, Order, placed
+from firn.changes.placing import Order
 from firn.changes.rows import Decoding
 from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
@@ -30,7 +28,7 @@ from firn.errors import UnknownOutcome
 from firn.jobs.counted import Counted
 from firn.jobs.expiry import Ref, Snapshots, plan
 from firn.jobs.expiry import Snapshot as Dated
-from firn.jobs.facts import SAID_BY, TableFacts, facts_in
+from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
@@ -38,7 +36,7 @@ from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, progress_in
 from firn.jobs.quarantine import IN_TIME, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
-from firn.jobs.staged import facts_of
+from firn.jobs.staged import facts_told, raw_changes
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.store import Store, get
@@ -51,10 +49,6 @@ Values = Mapping[str, Any]
 Change = dict[str, Any]
 Decoded = list[Any]  # as firn.changes.told reads it
 _TRIES = 5
-_STAGED = (
-    "index", "table", "op", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
-    "schema_id", "schema", "occurrence", "generation", "origin",
-)  # fmt: skip
 
 
 class LostRace(Exception):
@@ -434,12 +428,7 @@ class MemoryRange:
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
         """What the changes say about their tables, by source table."""
-        said: list[Change] = []
-        for epoch, batch in {(change["epoch"], change["batch"]): None for change in self._changes}:
-            rows = [one for one in self._changes if (one["epoch"], one["batch"]) == (epoch, batch)]
-            facts = facts_in({name: [row[name] for row in rows] for name in SAID_BY})
-            said += [fact | {"epoch": epoch, "batch": batch} for fact in facts]
-        return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in self._changes), said)
+        return facts_told(self._changes)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
@@ -597,15 +586,7 @@ def staged_changes(store: Store, epoch: Epoch, order: Order) -> Iterator[Change]
         body = get(store, batch.path)
         if body is None:
             raise FileNotFoundError(f"{batch.path} of epoch {epoch.n} is missing: never skip it")
-        table = read_parquet(body).read_all()
-        there = {name: table.column(name).to_pylist() for name in table.column_names}
-        usual: dict[str, Any] = {"index": range(table.num_rows), "flat": [False] * table.num_rows}
-        columns = {name: there.get(name) or usual.get(name, [None] * table.num_rows) for name in _STAGED}
-        columns |= placed({name: columns[name] for name in PLACED_BY}, place_of(epoch.n, number), order)
-        texts = {i: text for i, text in zip(columns["schema_id"], columns["schema"], strict=True) if text is not None}
-        for values in zip(*columns.values(), strict=True):
-            row = dict(zip(columns, values, strict=True)) | {"epoch": epoch.n, "batch": batch.id}
-            yield row | {"schema": texts.get(row["schema_id"])}
+        yield from raw_changes(body, epoch.n, batch.id, place_of(epoch.n, number), order)
 
 
 def failure_of(error: Exception) -> Failure:

@@ -279,6 +279,8 @@ def _job_environment(application: str) -> dict[str, str]:
         "FIRN_JOB_ENTRY_POINT": str(REPOSITORY / "spark_emr" / "commit.py"),
         # spark-submit's settings for this machine come from the runner.
         "FIRN_SPARK_SUBMIT_PARAMETERS": "",
+        # Who reaches loopback may read, as he may post, unless firn.yaml says who.
+        "FIRN_OPEN_READS": "1",
     }
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange
 from firn.changes.incremental import linked_keys
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
 from firn.jobs.planning import HELD, POSITION, TIME
-from firn_spark.columns import HELD_TYPE
 from firn_spark.driver import lookup
 from firn_spark.driver.deciding import Before
 from firn_spark.driver.facts import DriverMemory

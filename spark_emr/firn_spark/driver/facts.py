@@ -7,11 +7,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, RowChange
 from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
-from firn_spark.columns import HELD_TYPE
 from firn_spark.driver import lookup
 from firn_spark.driver.orders import total
 from firn_spark.driver.write import write_columns, write_rows

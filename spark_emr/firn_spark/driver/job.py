@@ -235,7 +235,7 @@ def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
         raise Unfit("copy-on-write")
     if plan.retyped:
         raise Unfit("a column changes its type")
-    if table.state.partitioned_by:
+    if table.state.partitioned_by or table.is_partitioned_anew(target.rule.partition_by):
         raise Unfit("partitioned")
     if table.state.properties.get("write.format.default", "parquet") != "parquet":
         raise Unfit("files that are not Parquet")

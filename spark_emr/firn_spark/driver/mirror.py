@@ -7,12 +7,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.changes import told
+from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.rows import Decoding
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
 from firn.jobs.planning import HELD, OP, POSITION, TIME, ColumnPlan
 from firn_spark import deletes, delta, fence
-from firn_spark.columns import HELD_TYPE
 from firn_spark.deciding import Shape
 from firn_spark.driver.before import Found
 from firn_spark.driver.deciding import Decided

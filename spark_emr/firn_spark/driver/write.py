@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from firn.changes.types import Column
+from firn.jobs import blooms
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.evolve import Table
@@ -18,6 +19,7 @@ from firn_spark.java import java_class
 _CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most
 _AT_ONCE = 4  # files
+_WRONG = 0.01  # of the values that are not in a file, those of which its Bloom filter says that they may be
 
 
 def write_rows(
@@ -80,8 +82,18 @@ def _file(spark: SparkSession, table: Table, rows: pa.Table, partition: Any) -> 
         compression=table.state.properties.get(_CODEC, "zstd").replace("uncompressed", "none"),
         store_schema=False,
         store_decimal_as_integer=True,
+        **_blooms(table, rows),
     )
     return _data_file(spark, table, file.getvalue(), len(rows), partition)
+
+
+def _blooms(table: Table, rows: pa.Table) -> dict[str, Any]:
+    """For pq.write_table: a Bloom filter of each column that the table has them for, sized for a file of these rows."""
+    options = {"ndv": max(1, len(rows)), "fpp": _WRONG}
+    wanted = [name for name in blooms.enabled(table.state.properties) if name in rows.column_names]
+    plain = [name for name in wanted if not pa.types.is_nested(kind := rows.schema.field(name).type) and
+             not pa.types.is_boolean(kind)]  # fmt: skip
+    return {"bloom_filter_options": dict.fromkeys(plain, options)} if plain else {}
 
 
 def _data_file(spark: SparkSession, table: Table, data: pa.Buffer, count: int, partition: Any) -> Any:

@@ -100,6 +100,22 @@ def test_diff_tells_what_was_and_what_is(capsys: pytest.CaptureFixture[str], fol
     assert "1 delete" in run(capsys, "diff", "orders", second["id"], "--columns", "id", "--dir", folder)[2]
 
 
+def test_prune_tells_what_a_filter_reads_and_why_not(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    code, out, err = run(capsys, "prune", "shop.orders", "id >= 3", "--dir", folder)
+    assert code == 0
+    assert "id: 1..2, not >= 3" in out
+    assert "1 of 1" in out
+    assert err.startswith("1 of 2 files (")
+    found = json.loads(run(capsys, "prune", "orders", "id >= 3", "--dir", folder, "--no-footers", "--json")[1])
+    assert {one["verdict"]: one["row_groups"] for one in found["files"]} == {"read": None, "bounds": None}
+    assert (
+        "1 shown (--limit 0 shows all)"
+        in run(capsys, "prune", "orders", "id = 1", "--as-of", "main", "--limit", 1, "--dir", folder)[2]
+    )
+    code, _, err = run(capsys, "prune", "orders", "nowhere = 1", "--dir", folder)
+    assert (code, "Its columns: id (long)" in err) == (1, True)
+
+
 def test_follow_prints_changes_and_cursors_and_goes_on_from_one(
     capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:

@@ -1,11 +1,13 @@
 """docs/lake.md and examples/lake, run as they stand over a small lake with the shop's orders."""
 
 import importlib
+import json
 import os
 import re
 import sqlite3
 import subprocess
 import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -13,6 +15,8 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
+from firn.staging import configs, ingest
+from firn.staging.store import open_store
 from firn_lake.catalog import open_catalog
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -30,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     catalog = open_catalog(f"sqlite:///{stack}/catalog.db", f"file://{stack}/warehouse", {})
     fill(catalog)
     catalog.close()
+    wait(stack)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -41,6 +46,18 @@ def fill(catalog: Catalog) -> None:
     with table.transaction() as both:
         both.delete("order_id in (1, 3)")
         both.append(orders((1, "paid"), (4, "new")))
+
+
+def wait(stack: Path) -> None:
+    """An order that is acknowledged and not committed."""
+    store = open_store(f"file://{stack}/staging")
+    text = "streams: {shop: {tables: {public.orders: {to: shop.orders, key: [order_id]}}}}\n"
+    config = configs.publish(store, text)
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["7", "8"]', "lsn": 8}
+    row = {"order_id": 9, "customer_id": 7, "status": "new", "total": None}
+    event = {"op": "c", "before": None, "after": row, "source": source}
+    answer = ingest.accept(store, config, "shop", json.dumps(event).encode(), now=datetime.now(UTC))
+    assert answer.accepted == 1
 
 
 def orders(*rows: tuple[int, str]) -> pa.Table:
@@ -66,23 +83,43 @@ def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.C
     assert told[1].split() == ["2", *(str(batch) for batch in map(int, told[1].split()[1:]))]
     assert told[2].split() == ["3", "3", "3"]
     assert told[3] == "[{'status': 'new', 'orders': 2}, {'status': 'paid', 'orders': 1}]\n"
-    assert sorted(told[4].splitlines())[1:] == [
+    assert told[4] == ("[{'order_id': 9, 'customer_id': 7, 'status': 'new', 'total': None}]\n[{'orders': 4}]\n")
+    assert sorted(told[5].splitlines())[1:] == [
         "insert 4 None -> new",
         "update 1 new -> paid",
         "{'insert': 1, 'update': 1, 'delete': 1}",
     ]
-    assert told[5].endswith("[]\n")
+    assert told[6].endswith("[]\n")
+    pruned = next(one for one in told if "bytes) are read" in one)
+    assert pruned.startswith("2 of 2 files (")
+    changed = next(one for one in told if "would be partitioned by" in one)
+    assert changed.startswith(
+        "shop.orders would be partitioned by bucket(4, customer_id), not nothing, from here on; 2 "
+    )
+    refs, goals, loaded = told[-3:]
+    assert refs.splitlines() == [
+        "[('audit', 'branch'), ('before-import', 'tag'), ('main', 'branch')]",
+        "3 {'insert': 0, 'update': 0, 'delete': 0}",
+    ]
+    assert goals == "[{'region': 'west', 'day': datetime.date(2026, 1, 15), 'goal': Decimal('50.00')}]\n"
+    assert loaded == "2 0 0\n"
 
 
 def test_the_pages_commands_run(folder: Path) -> None:
+    told = []
     for block in blocks("sh run"):
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, env={**os.environ, "PATH": path}
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.strip() == "[]"
-        assert "its first kept one is of" in done.stderr
+        told.append((block, done))
+    diff = next(done for block, done in told if "firn diff" in block)
+    assert diff.stdout.strip() == "[]"
+    assert "its first kept one is of" in diff.stderr
+    prune = next(done for block, done in told if "firn prune" in block)
+    assert "read" in prune.stdout
+    assert "files (" in prune.stderr
 
 
 @pytest.mark.parametrize(
@@ -90,6 +127,7 @@ def test_the_pages_commands_run(folder: Path) -> None:
     [
         ("first_table", ["shop.orders: 3 rows, key (order_id)", "2 orders are paid", "3 orders in all"]),
         ("time_travel", ["append: 2 new, 1 paid", ": 1 new, 2 paid"]),
+        ("hybrid", ["committed: 1 new, 2 paid", "fresh: 2 new, 2 paid"]),
         ("diff", ["+ 4 is new", "~ 1 was new, is paid", "- 3 was new"]),
     ],
 )

@@ -1,5 +1,6 @@
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyiceberg.catalog import Catalog
@@ -133,3 +134,64 @@ def test_a_nested_namespace_is_one_quoted_name(catalog: Catalog, orders: Table) 
 def test_a_long_query_shows_no_bar_among_its_rows(catalog: Catalog, orders: Table) -> None:
     (row,) = query(catalog, "SELECT current_setting('enable_progress_bar') AS bar").to_pylist()
     assert row == {"bar": False}
+
+
+def test_a_column_that_is_not_there_tells_those_that_are(catalog: Catalog, orders: Table) -> None:
+    for sql in ("SELECT idd FROM shop.orders", "SELECT o.idd FROM shop.orders o"):
+        with pytest.raises(QueryError, match=r"shop\.orders has id, amount, note"):
+            query(catalog, sql)
+
+
+def test_a_table_that_is_not_there_tells_those_that_are(catalog: Catalog, orders: Table) -> None:
+    with pytest.raises(TableNotFound, match=r"no table 'shop.order' in the lake; tables: shop.orders"):
+        query(catalog, "SELECT 1 FROM shop.order")
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["read_parquet('/etc/x')", "read_csv('http://x/y')", "glob('/*')", "iceberg_scan('x')", "sqlite_scan('x', 'y')"],
+)
+def test_what_reads_elsewhere_is_told_that_a_query_reads_tables(catalog: Catalog, source: str) -> None:
+    with pytest.raises(QueryError, match=r"reads tables of the lake, such as namespace\.table, and no files"):
+        query(catalog, f"SELECT * FROM {source}")
+
+
+@pytest.mark.parametrize("statement", ["ATTACH 'x.db'", "COPY shop.orders TO 'x'", "PRAGMA version", "INSTALL httpfs"])
+def test_a_statement_that_is_no_select_is_told_what_to_write(catalog: Catalog, statement: str) -> None:
+    with pytest.raises(QueryError, match="only reads: write SELECT … or WITH … SELECT"):
+        query(catalog, statement)
+
+
+@pytest.mark.parametrize(
+    ("where", "parameters", "message"),
+    [
+        ("id = ?", None, "none are given: give a list of 1 for its [?]"),
+        ("id = ? OR id = ?", [1], "there are 1 in a list: give a list of 2 for its [?]"),
+        ("id = ?", {"id": 1}, "they are named id: give a list of 1 for its [?]"),
+        ("id = ?", 5, "they are a int: give a list of 1"),
+        ("id = ?", "5", "they are a str: give a list of 1"),
+        ("id = $b OR id = $a", [1, 2], r"2 in a list: give a dict with a value for each of \$a, \$b"),
+        ("id = $a", {"b": 1}, r"they are named b: give a dict with a value for each of \$a"),
+        ("id = $a", {"a": 1, "b": 1}, r"they are named a, b: give a dict with a value for each of \$a"),
+        ("id = 1", [1], "the query has none: write [?] or [$]name"),
+        ("id = ?", [{1, 2}], "a parameter is of a kind that SQL has not: .*set.* It can be a number, text,"),
+        ("id = ?", ["x"], "Could not convert string 'x' to INT64"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_told_which_do(
+    catalog: Catalog, orders: Table, where: str, parameters: Any, message: str
+) -> None:
+    with pytest.raises(QueryError, match=message):
+        query(catalog, f"SELECT id FROM shop.orders WHERE {where}", parameters=parameters)
+
+
+def test_parameters_that_fit_may_be_lists_tuples_and_dicts(catalog: Catalog, orders: Table) -> None:
+    for where, parameters in (
+        ("id = ?", [2]),
+        ("id = ?", (2,)),
+        ("id = $1", [2]),
+        ("id = $a", {"a": 2}),
+        ("id = 2", []),
+    ):
+        found = query(catalog, f"SELECT id FROM shop.orders WHERE {where}", parameters=parameters)
+        assert found.to_pylist() == [{"id": 2}]

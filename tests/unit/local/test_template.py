@@ -121,7 +121,9 @@ def own() -> Template:
 
 def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     functions = {function.name: function for function in own().functions}
-    assert set(functions) == {*("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier")}
+    assert set(functions) == {
+        *("ingest_http", "ingest_queue", "dispatch", "job_events", "compact", "expire", "tier", "query")
+    }
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
         ("GET", "/v1/streams"),
@@ -153,7 +155,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
     buckets = {name: text["Resources"][name]["Properties"] for name in ("StagingBucket", "WarehouseBucket")}
     rules = {name: of["LifecycleConfiguration"]["Rules"] for name, of in buckets.items()}
     days = {rule["Prefix"]: rule["ExpirationInDays"] for rule in rules["StagingBucket"] if "ExpirationInDays" in rule}
-    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/", "care/"}
+    assert set(days) == {"dead/", "replays/", "receipts/", "attempts/", "jobs/", "reads/", "care/", "results/"}
     assert all("ExpirationInDays" not in rule for rule in rules["WarehouseBucket"])
     # A letter whose replay is forgotten could be replayed twice.
     assert days["replays/"] > text["Parameters"]["DeadLetterDays"]["MaxValue"]
@@ -179,3 +181,13 @@ def test_the_lake_layer_has_the_projects_pyiceberg_and_no_pyarrow() -> None:
     assert wanted[0] in lake
     assert wanted[0].startswith("pyiceberg[")
     assert not any(line.startswith(("pyarrow", "duckdb")) for line in wanted)
+
+
+def test_the_query_layer_has_what_the_lake_layer_lacks_of_the_projects_lake() -> None:
+    lake = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["lake"]
+    lines = {
+        line
+        for layer in ("lake", "query")
+        for line in (REPOSITORY / f"layers/{layer}/python/requirements.txt").read_text().splitlines()
+    }
+    assert set(lake) <= lines

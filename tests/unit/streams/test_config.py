@@ -138,6 +138,14 @@ def test_words_that_yaml_takes_for_something_else_stay_texts() -> None:
     assert [(r.source, r.to) for r in tables] == [("on", "shop.yes"), ("123", "shop.123")]
 
 
+def test_bloom_filters_are_of_the_key_or_of_columns_by_name() -> None:
+    assert rule("key: [a]").bloom == ()
+    assert rule("bloom: key").bloom == "key"
+    assert rule("bloom: [key]").bloom == ("key",)  # a column of that name
+    assert rule("bloom: order_id").bloom == ("order_id",)
+    assert rule("bloom: [a, b]").bloom == ("a", "b")
+
+
 def test_brackets_hold_their_commas_together_also_in_lists_and_mappings() -> None:
     orders = rule(
         "partition_by: [bucket(4, a), truncate(8, b), c], columns: {a: decimal(38, 18), b: 'decimal(4,1)', c: long}"
@@ -208,3 +216,8 @@ def test_importing_the_configuration_imports_no_yaml() -> None:
 def test_who_commits_in_large_portions_gets_epochs_that_hold_them() -> None:
     config = parse("streams: {shop: {commit: {size: 1GB}, tables: {a.b: {to: shop.b}}}}")
     assert config.streams["shop"].commit.caps.bytes == 10**9
+
+
+def test_renames_are_the_new_name_and_the_old_one() -> None:
+    config = parse("streams: {shop: {tables: {a.b: {to: shop.b, renames: {c: b, b: a, 'dot.ted': no}}}}}")
+    assert config.streams["shop"].tables[0].renames == {"c": "b", "b": "a", "dot.ted": "no"}

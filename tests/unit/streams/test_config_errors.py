@@ -101,6 +101,8 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("partition_by: [bukket(3, x)]", "bukket is no partition transform"),
         ("partition_by: bucket(x)", "needs a number above 0 and a column; write bucket(16, x)"),
         ("partition_by: [day(a), day(a)]", "'day(a)' is there twice"),
+        ("bloom: [a, b, a]", "names a twice; write each column once"),
+        ("bloom: [[a]]", "needs texts; write bloom: key, or bloom: [order_id]"),
         ("columns: {a: numeric(12,2)}", "columns.a: 'numeric(12, 2)' is not a type; write decimal(12,2)"),
         ("columns: {a: bigint}", "columns.a: 'bigint' is not a type; write long"),
         ("columns: {a: decimal(39,2)}", "columns.a: decimal(39,2) does not exist"),
@@ -204,3 +206,30 @@ def test_streams_and_tables_must_be_there() -> None:
     assert "streams.shop.tables: is missing" in problem("streams: {shop: {envelope: flat}}")
     assert "streams: is a list; write a mapping" in problem("streams: [shop]")
     assert problem("- a\n") == "firn.yaml:1: is a list; write a mapping of `name: value` lines"
+
+
+@pytest.mark.parametrize(
+    ("renames", "told"),
+    [
+        ("{b: b}", "renames.b: is the old name too; write new name: old name"),
+        ("{_firn_pos: a}", "renames._firn_pos: names that begin with _firn_ are Firn's own"),
+        ("{b: _firn_pos}", "renames.b: names that begin with _firn_ are Firn's own"),
+        ("{b: a, c: a}", "renames.c: 'a' became 'b' above, and can't have become two columns"),
+        ("{b: id}", "renames.b: 'id' is in the key, which can't be renamed"),
+        ("{id: a}", "renames.id: 'id' is in the key, which can't be renamed"),
+        ("{b: amount}", "renames.b: 'amount' is declared under columns: by its old name; write b there"),
+        ("{b: at}", "renames.b: partition_by names 'at'; write b there"),
+        ("{b: [a]}", "renames.b: is a list; write the column's old name"),
+        ("[a]", "renames: is a list; write a mapping"),
+    ],
+)
+def test_renames_that_can_not_be_name_what_to_write(renames: str, told: str) -> None:
+    rule = f"{{to: shop.b, key: [id], columns: {{amount: int}}, partition_by: [day(at)],\n      renames: {renames}}}"
+    text = problem(f"streams:\n  shop:\n    tables:\n     a.b: {rule}\n")
+    assert text.startswith(f"firn.yaml:5: streams.shop.tables.a.b.{told}")
+
+
+def test_renames_do_not_go_round_in_a_circle() -> None:
+    told = problems("streams: {shop: {tables: {a.b: {to: shop.b, renames: {b: a, c: b, a: c}}}}}")
+    assert len(told) == 3
+    assert "goes round in a circle with 'a'; write only the last new name of the column" in told[0]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.streams.partitions import Partition, parse
+from firn.streams.partitions import Partition, in_words, parse
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,10 @@ def test_any_text_is_a_partition_or_a_value_error(text: str) -> None:
         parse(text)
     except ValueError:
         return
+
+
+@pytest.mark.parametrize("text", ["id", "bucket(16, id)", "truncate(8, a b)", "day(at)", "hour(at)", "dot.ted"])
+def test_icebergs_spelling_of_a_transform_becomes_the_entry_it_was_made_of(text: str) -> None:
+    one = parse(text)
+    iceberg = one.transform if one.size is None else f"{one.transform}[{one.size}]"
+    assert in_words(iceberg, one.column) == str(one) == text

@@ -19,17 +19,18 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 def cast(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     """The arrays as a batch of this schema. Raises pa.ArrowException for a value that does not fit."""
-    fitting = [_cast(array, field.type) for array, field in zip(arrays, schema, strict=True)]
+    fitting = [cast_array(array, field.type) for array, field in zip(arrays, schema, strict=True)]
     return pa.RecordBatch.from_arrays(fitting, schema=schema)
 
 
-def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_array(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array in another type. Raises pa.ArrowException for a value that does not fit."""
     if array.type == kind:
         return array
     if isinstance(kind, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(kind, _cast(array, kind.storage_type))
+        return pa.ExtensionArray.from_storage(kind, cast_array(array, kind.storage_type))
     if isinstance(array, pa.ExtensionArray):
-        return _cast(array.storage, kind)
+        return cast_array(array.storage, kind)
     try:
         return array.cast(kind)
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyiceberg.io.pyarrow import _get_column_projection_values, _to_requested_schema, pyarrow_to_schema
+from pyiceberg.expressions import BooleanExpression
+from pyiceberg.io.pyarrow import _get_column_projection_values, _to_requested_schema
 from pyiceberg.manifest import DataFile, FileFormat
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.types import ListType, MapType
 
 from firn_lake.arrow_types import arrow_schema, cast
 from firn_lake.positions import NONE, between, without
+from firn_lake.row_groups import chosen, file_schema
 from firn_lake.unreadable import UnreadableFile, reading
 
 if TYPE_CHECKING:
@@ -41,12 +43,19 @@ class Source:
 
 
 def read_file(
-    source: Source, file: DataFile, schema: Schema, gone: pa.Array = NONE, only: pa.Array | None = None
+    source: Source,
+    file: DataFile,
+    schema: Schema,
+    gone: pa.Array = NONE,
+    only: pa.Array | None = None,
+    where: BooleanExpression | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data file as `schema` has them: columns by field id, null where the file has no such column.
 
     gone  sorted places of rows to leave out
     only  sorted places of the rows to read; None: all. Row groups without any are not read
+    where a filter, bound to the table's schema, without NOT: row groups that can't hold rows of it are not read. Rows
+          that do not fit it may come all the same
 
     Batches have the types of arrow_schema(schema) and between 1 and 65,536 rows. Raises UnreadableFile,
     StorageUnavailable.
@@ -58,13 +67,22 @@ def read_file(
         )
     only = None if only is None else without(only, gone)
     with reading(file.file_path, source.table, source.snapshot), source.io.new_input(file.file_path).open() as opened:
-        yield from _rows(source, file, opened, schema, gone, only)
+        yield from _rows(source, file, opened, schema, gone, only, where)
 
 
 def _rows(
-    source: Source, file: DataFile, opened: Any, schema: Schema, gone: pa.Array, only: pa.Array | None
+    source: Source,
+    file: DataFile,
+    opened: Any,
+    schema: Schema,
+    gone: pa.Array,
+    only: pa.Array | None,
+    where: BooleanExpression | None,
 ) -> Iterator[pa.RecordBatch]:
-    about = pq.read_metadata(opened)
+    fitting = None if where is None else chosen(opened, where, source.metadata)
+    if fitting is not None and not fitting.kept:
+        return
+    about = pq.read_metadata(opened) if fitting is None else fitting.footer
     groups = [about.row_group(number) for number in range(about.num_row_groups)]
     large = max((_stored_bytes(group) for group in groups), default=0) > _LARGE_GROUP
     # A row group is fetched as a whole, which is fewest requests, unless it is large.
@@ -73,6 +91,8 @@ def _rows(
     end = 0
     for number, group in enumerate(groups):
         first, end = end, end + group.num_rows
+        if fitting is not None and number not in fitting.kept:
+            continue
         if only is not None and not len(between(only, first, end)):
             continue
         at = first
@@ -102,10 +122,7 @@ class _Projection:
         self._schema = schema
         self._into = arrow_schema(schema)
         self._down = metadata.format_version <= 2  # versions 1 and 2 know microseconds only
-        there = pyarrow_to_schema(
-            physical, metadata.name_mapping(), downcast_ns_timestamp_to_us=self._down,
-            format_version=metadata.format_version,
-        )  # fmt: skip
+        there = file_schema(physical, metadata)
         wanted = {one for one in schema.field_ids if not isinstance(schema.find_type(one), MapType | ListType)}
         self._there = prune_columns(there, wanted, select_full_types=False)
         self._missing = _get_column_projection_values(

@@ -6,7 +6,7 @@
 >>> for batch in orders.changes("month-end"): ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,18 +15,29 @@ from pyiceberg.catalog import Catalog
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
 from firn.streams.catalogs import shown
+from firn_lake.creating import create
+from firn_lake.fresh import Fresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
+from firn_lake.pending import NotFresh
 from firn_lake.query import Limits, Parameters, query
 from firn_lake.rows import BATCH_SIZE, Batches
+from firn_lake.sources import Given as Asked
+from firn_lake.sources import Source
+from firn_lake.sync import Mode, sync
 from firn_lake.tables import (
     TableSummary,
     find_table,
     list_tables,
 )
+from firn_lake.upserting import Upserted
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+
     from firn.staging.store import Store
+    from firn_lake.fitting import Given
 
 
 class Lake:
@@ -39,6 +50,7 @@ class Lake:
         """`store`: how to open the staging store, which holds the cuts; None: there are no cuts to read at."""
         self.catalog = catalog
         self._store = store
+        self._opened: Store | None = None
 
     def table(self, name: str) -> "LakeTable":
         """The table `namespace.table`, or `table` alone if only one namespace has it. Raises TableNotFound."""
@@ -57,6 +69,7 @@ class Lake:
         seconds: float | None = None,
         rows: int | None = None,
         memory: str | None = None,
+        fresh: bool = False,
     ) -> Batches:
         """The result of one SELECT (DuckDB's dialect) over any tables, all as they were at `as_of`.
 
@@ -64,22 +77,27 @@ class Lake:
 
         parameters  values for `?` (a list) or `$name` (a dict)
         seconds, rows, memory  what it may take ("500MB"): more is a QueryTooLarge
+        fresh       with all that was acknowledged by now, committed or not, of all tables at one moment
 
-        Raises QueryError, TableNotFound, NoSuchMoment, UnreadableFile, StorageUnavailable.
+        Raises QueryError, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
         """
+        now = self.fresh(as_of) if fresh else None
         moment, cut = self.moment(as_of)
-        found = query(self.catalog, sql, moment, cut, parameters, Limits(seconds, rows, memory))
+        found = query(self.catalog, sql, moment, cut, parameters, Limits(seconds, rows, memory), fresh=now)
         return Batches(found.schema, lambda: iter(found.to_batches(BATCH_SIZE)))
 
     def cut(self, which: int | str | None = None, stream: str | None = None) -> Cut:
         """A cut: by number, by the name it was kept as, or (None) the newest. Raises NoSuchCut, ConfigError."""
         from firn.staging.kept import find
 
-        if self._store is None:
-            raise ConfigError(
-                "this lake was opened by its catalog alone, and cuts are in the staging store: connect to"
-            )
-        return find(self._store(), None if which is None else str(which), stream)
+        return find(self._staging("cuts are"), None if which is None else str(which), stream)
+
+    def fresh(self, as_of: Moment = None) -> Fresh:
+        """All tables with what waits for them, as of now. Raises NotFresh for any other moment, ConfigError,
+        StorageUnavailable."""
+        if as_of is not None:
+            raise NotFresh(f"fresh is now, with what is not committed yet: it can't be as of {as_of!r} too")
+        return Fresh(self.catalog, self._staging("what is not committed is"))
 
     def close(self) -> None:
         """Close the catalog's connections."""
@@ -94,6 +112,16 @@ class Lake:
     def __repr__(self) -> str:
         return f"<lake {shown(self.catalog.properties.get('uri', self.catalog.name))}>"
 
+    def _staging(self, what: str) -> "Store":
+        if self._store is None:
+            raise ConfigError(
+                f"this lake was opened by its catalog alone, and {what} in the staging store: connect to a stack's "
+                "folder, to a deployment (target=…), or to a firn.yaml with FIRN_STAGING set"
+            )
+        if self._opened is None:
+            self._opened = self._store()  # what was read of batches is kept with the store
+        return self._opened
+
     def moment(self, as_of: Moment) -> tuple[AsOf, Cut | None]:
         """What `as_of` means: a moment of one table, or a cut. Raises NoSuchMoment, NoSuchCut, ConfigError."""
         if isinstance(as_of, Cut):
@@ -103,3 +131,34 @@ class Lake:
                 raise NoSuchMoment(f"as of {as_of!r}: a cut is (stream, number), such as ('shop', 12)")
             return None, self.cut(as_of[1], as_of[0])
         return as_of, None
+
+    @property
+    def store(self) -> "Callable[[], Store] | None":
+        """How to open the staging store; None: the lake was opened by its catalog alone."""
+        return self._store
+
+    def create(
+        self,
+        name: str,
+        what: "pa.Schema | Schema | Given",
+        *,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+    ) -> LakeTable:
+        """Makes a table, with rows or only columns: see `firn_lake.creating.create`."""
+        return LakeTable(self, create(self.catalog, name, what, key, partition_by))
+
+    def sync(
+        self,
+        sql: str,
+        source: Source,
+        *,
+        into: str,
+        key: Sequence[str] | None = None,
+        mode: Mode = "upsert",
+        batch_size: int = BATCH_SIZE,
+        parameters: Asked = None,
+        id: str | None = None,
+    ) -> Upserted:
+        """Loads what a query of another database gives into a table, in one commit: see `firn_lake.sync.sync`."""
+        return sync(self.catalog, sql, source, into, key, mode, batch_size, parameters, id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.expressions.visitors import extract_field_ids
+from pyiceberg.expressions.visitors import extract_field_ids, rewrite_not
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
@@ -105,9 +105,11 @@ class Rows(Batches):
         where: "str | BooleanExpression | None" = None,
         batch_size: int = BATCH_SIZE,
         limit: int | None = None,
+        files: "BooleanExpression | None" = None,
     ) -> None:
         """Rows of `version` with the columns of `schema` that fit `where`: at most `limit`, `batch_size` at once.
 
+        `files`: read of data files and their row groups what may hold such rows, in place of what `where` needs.
         Raises BadFilter; ValueError for a size below 1.
         """
         if batch_size < 1 or (limit is not None and limit < 0):
@@ -116,8 +118,10 @@ class Rows(Batches):
         self.snapshot = version.id
         self._version = version
         self._schema = schema
-        self._where = where
-        self._bound = version.bound(where)
+        self._where = None if where is None else version.parsed(where)
+        self._files = self._where if files is None else files
+        self._bound = rewrite_not(version.bound(self._where))
+        self._at_most = self._bound if files is None else rewrite_not(version.bound(files))
         everything = isinstance(self._bound, AlwaysTrue)
         self._read_as = schema if everything else self._with_filtered()
         self._keep = None if everything else expression_to_pyarrow(self._bound, self._read_as)
@@ -165,14 +169,15 @@ class Rows(Batches):
             yield from self._of_file(task, deletes.of(task.file.file_path, task.delete_files))
 
     def _of_file(self, task: FileScanTask, gone: pa.Array) -> Iterator[pa.RecordBatch]:
-        for batch in read_file(self._version.source, task.file, self._read_as, gone):
+        where = None if isinstance(self._at_most, AlwaysTrue) else self._at_most
+        for batch in read_file(self._version.source, task.file, self._read_as, gone, where=where):
             if self._keep is None:
                 yield batch
             elif (found := batch.filter(self._keep)).num_rows:
                 yield found.select(self.schema.names)
 
     def _tasks(self) -> tuple[Sequence[FileScanTask], Positions]:
-        tasks = list(self._version.files(self._where))
+        tasks = list(self._version.files(self._files))
         deleted_from = [task.file.file_path for task in tasks if task.delete_files]
         return tasks, Positions(self._version.source.io, self._version.name, self._version.id, deleted_from)
 

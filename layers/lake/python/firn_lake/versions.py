@@ -10,12 +10,13 @@ from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.expressions.parser import parse
 from pyiceberg.expressions.visitors import bind
 from pyiceberg.schema import Schema
-from pyiceberg.table import DataScan, FileScanTask
+from pyiceberg.table import FileScanTask
 from pyparsing import ParseException
 
 from firn.errors import TerminalError
 from firn.jobs.planning import METADATA
 from firn_lake.files import Source
+from firn_lake.manifests import KNOWN, Planner
 from firn_lake.moments import AsOf, snapshot_at, snapshot_in
 from firn_lake.tables import identifier_text
 from firn_lake.unreadable import UnreadableFile, reading
@@ -76,18 +77,22 @@ class Version:
         """The filter, bound to the columns of this moment. Raises BadFilter."""
         if text is None:
             return AlwaysTrue()
-        try:
-            expression = parse(text) if isinstance(text, str) else text
-        except ParseException as error:
-            raise BadFilter(
-                f"the filter {text!r} can't be read at character {error.loc + 1}: write such as \"status = 'paid' and "
-                "amount >= 10\", with and, or, not, in (…), is null, like '…%'"
-            ) from error
+        expression = self.parsed(text)
         try:
             return bind(self.schema, expression, case_sensitive=True)
         except (ValueError, TypeError) as error:
             kinds = ", ".join(f"{field.name} ({field.field_type})" for field in self.schema.fields)
             raise BadFilter(f"the filter {text!s} does not fit {self._shown}: {error}. Its columns: {kinds}") from error
+
+    def parsed(self, text: str | BooleanExpression) -> BooleanExpression:
+        """The filter as an expression of columns' names, whatever the table has. Raises BadFilter."""
+        try:
+            return parse(text) if isinstance(text, str) else text
+        except ParseException as error:
+            raise BadFilter(
+                f"the filter {text!r} can't be read at character {error.loc + 1}: write such as \"status = 'paid' and "
+                "amount >= 10\", with and, or, not, in (…), is null, like '…%'"
+            ) from error
 
     def files(self, text: str | BooleanExpression | None = None) -> Iterable[FileScanTask]:
         """The data files that may hold rows that fit the filter, and the files of deletes that each has.
@@ -96,13 +101,13 @@ class Version:
         """
         if self.snapshot is None:
             return ()
-        self.bound(text)
+        expression = AlwaysTrue() if text is None else self.parsed(text)
+        self.bound(expression)
         # PyIceberg plans by the current schema: a filter on a column that had another name then would not be found.
-        then = at_schema(self.source.metadata, self.schema)
-        scan = DataScan(then, self.source.io, row_filter=AlwaysTrue() if text is None else text, snapshot_id=self.id)
+        planner = Planner(at_schema(self.source.metadata, self.schema), self.source.io, expression)
         with reading(self.snapshot.manifest_list, self.name, self.id):
             try:
-                return scan.plan_files()
+                return planner.plan_files(KNOWN.listed(self.source.io, self.snapshot))
             except ValueError as error:
                 if "equality deletes" in str(error):
                     raise equality_deletes(self.name, self.id) from error

@@ -19,8 +19,10 @@ from firn.cli import (
     follow,
     history,
     init,
+    prune,
     query,
     rebuild,
+    refs,
     release,
     send,
     status,
@@ -47,6 +49,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "query": query.command,
     "tables": tables.command,
     "history": history.command,
+    "prune": prune.command,
     "diff": diff.command,
     "follow": follow.command,
     "status": status.command,
@@ -64,6 +67,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(refs.app, name="refs")
 
 
 def _print_version(wanted: bool) -> None:

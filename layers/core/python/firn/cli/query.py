@@ -27,6 +27,9 @@ def command(
     stream: Annotated[
         str | None, typer.Option("--stream", help="The cut's stream, where several have one of that number.")
     ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="With all that was acknowledged by now, committed or not.")
+    ] = False,
     limit: Annotated[int, typer.Option(help="Rows to show to people; 0 shows all. JSON has them all.", min=0)] = 200,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
@@ -36,6 +39,9 @@ def command(
         raise typer.BadParameter("it goes with --cut", param_hint="--stream")
     if cut is not None and as_of is not None:
         raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
+    if fresh and (cut is not None or as_of is not None):
+        raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
+    from firn_lake.fresh import Fresh
     from firn_lake.query import query
 
     stack = find_stack(folder, running=False)
@@ -53,7 +59,10 @@ def command(
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))
-    result = query(stack.catalog(), sys.stdin.read() if sql == "-" else sql, as_of, wanted, on_read=on_read)
+    catalog = stack.catalog()
+    now = Fresh(catalog, stack.store()) if fresh else None
+    text = sys.stdin.read() if sql == "-" else sql
+    result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())

@@ -2,12 +2,17 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from firn.changes.fields import column_of
+from firn.changes.types import INFERRED, Column, storable
+from firn.jobs.planning import METADATA
 
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
+INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 
@@ -32,6 +37,44 @@ class TableState:
     def records(self) -> int:
         """Rows in data files, deleted ones included; 0 where no snapshot tells."""
         return int(self.ancestry[0].get("total-records", 0)) if self.ancestry else 0
+
+    def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
+        """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
+        fields = [field for field in self.fields if field["name"] not in METADATA]
+        known = [column_of(field) for field in fields]
+        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
+        columns = [column for column in known if column is not None]
+        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
+        stored = zip(columns, as_seen, strict=True)
+        return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
+
+    @property
+    def inferred(self) -> Mapping[str, str]:
+        """Columns of which inference has seen only what is double once a fraction is among it, with what that was
+        (changes.types.INFERRED)."""
+        return dict(json.loads(self.properties.get(INFERRED_AS, "{}")))
+
+    def fixed(self) -> frozenset[str]:
+        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
+        those that the table is or was partitioned by."""
+        names = {int(field["id"]): str(field["name"]) for field in self.fields}
+        if self.key() is None:
+            return frozenset(names.values())
+        return frozenset(names[source] for source in self.partitioned_by if source in names)
+
+    def key(self) -> tuple[str, ...] | None:
+        """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
+        text = self.properties.get("firn.key")
+        return None if text is None else tuple(json.loads(text))
+
+    def renamed(self, names: Mapping[str, str]) -> "TableState":
+        """The same with columns under other names (old -> new), as a commit of metadata would leave it."""
+        if not names:
+            return self
+        fields = tuple({**field, "name": names.get(field["name"], field["name"])} for field in self.fields)
+        inferred = {names.get(name, name): kind for name, kind in self.inferred.items()}
+        properties = {**self.properties, INFERRED_AS: json.dumps(inferred)} if inferred else self.properties
+        return replace(self, fields=fields, properties=properties)
 
     def progress(self, stream: str) -> int:
         """The highest epoch of the stream that is in this table; 0 before the first."""

@@ -1,16 +1,56 @@
-"""What raw changes that are in this process say: the facts about their tables, and their dead letters.
+"""Raw changes in this process: read from staged objects, what they say about their tables, and their dead letters.
 
 The same questions that Spark answers with aggregates. Raw changes are dicts of the columns firn_spark.packed.CHANGES.
 Pure.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from typing import Any, Final
 
-from firn.jobs.facts import TableFacts, collected
+from firn.changes.placing import PLACED_BY, Order, placed
+from firn.jobs.facts import SAID_BY, TableFacts, collected, facts_in
 
 Change = Mapping[str, Any]
+_STAGED: Final = (
+    "index", "table", "op", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
+    "schema_id", "schema", "occurrence", "generation", "origin",
+)  # fmt: skip
 _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
+
+
+def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -> list[dict[str, Any]]:
+    """The rows of one staged object, each with its position and the text of its inline schema. `place`: as for
+    `placed`."""
+    from arro3.io import read_parquet
+
+    table = read_parquet(BytesIO(body)).read_all()
+    rows = table.num_rows
+    there = {name: table.column(name).to_pylist() for name in table.column_names}
+    usual: dict[str, Sequence[Any]] = {"index": range(rows), "flat": [False] * rows}
+    columns: dict[str, Sequence[Any]] = {name: there.get(name) or usual.get(name, [None] * rows) for name in _STAGED}
+    columns |= placed({name: columns[name] for name in PLACED_BY}, place, order)
+    texts = {i: text for i, text in zip(columns["schema_id"], columns["schema"], strict=True) if text is not None}
+    columns |= {
+        "schema": [texts.get(i) for i in columns["schema_id"]],
+        "epoch": [epoch] * rows,
+        "batch": [batch] * rows,
+    }
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def facts_told(changes: Sequence[Change]) -> Mapping[str, TableFacts]:
+    """What raw changes say about their tables, by source table."""
+    batches: dict[tuple[int, str], list[Change]] = {}
+    for one in changes:
+        batches.setdefault((one["epoch"], one["batch"]), []).append(one)
+    said = [
+        fact | {"epoch": epoch, "batch": batch}
+        for (epoch, batch), rows in batches.items()
+        for fact in facts_in({name: [row[name] for row in rows] for name in SAID_BY})
+    ]
+    return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in changes), said)
 
 
 def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change]) -> dict[str, TableFacts]:

@@ -53,7 +53,7 @@ class Senders:
             if any(other.auth for other in config.streams.values()):
                 signatures.fault(request.headers, request.body, [_NO_KEY], now)  # takes as long as a wrong secret does
                 raise Unauthorized("unknown stream")
-        elif (auth := found.auth) is not None and (reason := self._fault(auth, request, now)) is not None:
+        elif (auth := found.auth) is not None and (reason := self.fault(auth, request, now)) is not None:
             raise Unauthorized(reason)
 
     def may(self, config: Config, stream: str, request: Request, now: datetime) -> bool:
@@ -64,7 +64,8 @@ class Senders:
             return False
         return True
 
-    def _fault(self, auth: Auth, request: Request, now: datetime) -> str | None:
+    def fault(self, auth: Auth, request: Request, now: datetime) -> str | None:
+        """Why the request is not one that `auth` lets through; None if it is. Raises TransientError, ConfigError."""
         match auth.by:
             case "iam":
                 return None if request.by_iam else "no request that AWS signed"

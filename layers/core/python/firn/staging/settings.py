@@ -21,6 +21,10 @@ class Settings:
     emr_role: str = ""
     job_entry_point: str = ""
     spark_submit_parameters: str = ""
+    query_seconds: int = 25  # what one query may take: API Gateway waits 29 seconds
+    query_rows: int = 1_000_000
+    query_memory: str = "1GB"
+    open_reads: bool = False  # whether everybody may read where firn.yaml does not say who
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> "Settings":
@@ -41,11 +45,19 @@ class Settings:
             emr_role=env.get("FIRN_EMR_ROLE_ARN", ""),
             job_entry_point=env.get("FIRN_JOB_ENTRY_POINT", ""),
             spark_submit_parameters=env.get("FIRN_SPARK_SUBMIT_PARAMETERS", ""),
+            query_seconds=_number(env, "FIRN_QUERY_SECONDS", Settings.query_seconds, "seconds"),
+            query_rows=_number(env, "FIRN_QUERY_ROWS", Settings.query_rows, "rows"),
+            query_memory=env.get("FIRN_QUERY_MEMORY", "") or Settings.query_memory,
+            open_reads=env.get("FIRN_OPEN_READS", "") == "1",
         )
 
 
 def _bytes(env: Mapping[str, str], name: str, default: int) -> int:
+    return _number(env, name, default, "bytes")
+
+
+def _number(env: Mapping[str, str], name: str, default: int, of: str) -> int:
     text = env.get(name, "") or str(default)
     if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise ConfigError(f"{name} is {text!r}: write a number of bytes, such as {default}")
+        raise ConfigError(f"{name} is {text!r}: write a number of {of}, such as {default}")
     return int(text)

@@ -11,11 +11,12 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
+import obstore
 import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
@@ -120,6 +121,19 @@ def put(store: Store, path: str, data: bytes) -> None:
         store.put(path, data, mode="overwrite")
     except (BaseError, OSError) as error:
         raise _failure("write", path, error) from error
+
+
+def link(store: Store, path: str, lifetime: timedelta) -> str:
+    """A URL at which whoever has it may read `path` for so long; in a local store a `file://` one, for this machine.
+
+    Raises StorageUnavailable if the store gives none.
+    """
+    if isinstance(store, obstore.store.LocalStore):
+        return (Path(store.prefix or "/") / path).as_uri()
+    try:
+        return str(obstore.sign(store, "GET", path, lifetime))
+    except (BaseError, TypeError, ValueError) as error:
+        raise StorageUnavailable(f"no link to {path} can be had: {_first_line(error)}") from error
 
 
 def remove(store: Store, gone: Sequence[str]) -> None:

@@ -25,6 +25,7 @@ Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 AuthBy = Literal["iam", "api_key", "signature"]
+Bloom = tuple[str, ...] | Literal["key"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
 UNAVAILABLE = "__debezium_unavailable_value"
@@ -65,8 +66,8 @@ class BacklogLimit:
 
 @dataclass(frozen=True)
 class Auth:
-    """Who may post to a stream: whoever AWS IAM lets through, or who has a key. `secret`: the place of the keys
-    (firn.security.secrets), "" for iam."""
+    """Who may post to a stream, or read tables: whoever AWS IAM lets through, or who has a key. `secret`: the place of
+    the keys (firn.security.secrets), "" for iam."""
 
     by: AuthBy
     secret: str = ""
@@ -75,7 +76,9 @@ class Auth:
 @dataclass(frozen=True)
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
-    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them."""
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
+    `renames`: columns that the source has renamed, new name -> old name."""
 
     source: str
     to: str
@@ -84,9 +87,11 @@ class TableRule:
     snapshot_reads: SnapshotReads = "upsert"
     write: Write = "merge-on-read"
     partition_by: tuple[Partition, ...] = ()
+    bloom: Bloom = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
     care: Care = field(default_factory=Care)
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_pattern(self) -> bool:
@@ -255,7 +260,8 @@ class TargetConfig:
 @dataclass(frozen=True)
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
-    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries.
+    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
+    read tables over HTTP; None: it is not said.
     """
 
     catalog: CatalogConfig
@@ -265,6 +271,7 @@ class Config:
     text: str
     targets: Mapping[str, TargetConfig] = field(default_factory=dict)
     care: Care = field(default_factory=Care)
+    readers: Auth | None = None
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""

@@ -67,6 +67,14 @@ def parse(text: str) -> Partition:
     raise ValueError(f"{text!r}: {name} is no partition transform; {_HOW}")
 
 
+def in_words(transform: str, column: str) -> str:
+    """An Iceberg transform, as its metadata spell it (`bucket[16]`), and its column as an entry: `bucket(16, id)`."""
+    name, bracket, size = transform.rstrip("]").partition("[")
+    if bracket:
+        return f"{name}({size}, {column})"
+    return column if name == "identity" else f"{name}({column})"
+
+
 def _is_quoted(text: str) -> bool:
     return len(text) > 2 and text[0] == text[-1] and text[0] in "`\"'"
 

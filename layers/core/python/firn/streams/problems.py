@@ -98,6 +98,10 @@ class Section:
         """Whether `key` is written, with or without a value. True if nothing was readable: it may have been there."""
         return key in self._entries or self._unreadable
 
+    def is_list(self, key: str) -> bool:
+        """Whether what is under `key` is written as a list."""
+        return key in self._entries and isinstance(self._entries[key][1], Items)
+
     def line_of(self, key: str) -> int:
         """Where `key` is, else where the section begins."""
         return self._entries[key][0].line if key in self._entries else self.line

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from firn.changes import types
@@ -17,6 +18,7 @@ from firn.streams.config import (
     Auth,
     AuthBy,
     BacklogLimit,
+    Bloom,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -32,6 +34,7 @@ from firn.streams.config import (
 from firn.streams.deployments import read_targets
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
+from firn.streams.renames import read_renames
 from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
@@ -50,7 +53,19 @@ _STREAM_KEYS: Final = (
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
-_RULE_KEYS: Final = ("to", "key", "mode", "snapshot_reads", "write", "partition_by", "columns", "ignore", "care")
+_RULE_KEYS: Final = (
+    "to",
+    "key",
+    "mode",
+    "snapshot_reads",
+    "write",
+    "partition_by",
+    "bloom",
+    "columns",
+    "ignore",
+    "care",
+    "renames",
+)
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -77,15 +92,16 @@ def read_config(text: str, filename: str) -> Config:
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams"))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care)
+    readers = _readers(top.section("query"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
 
 
 def _catalog(section: Section) -> CatalogConfig:
@@ -167,11 +183,29 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     )
 
 
-def _auth(section: Section) -> Auth | None:
+def _readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
+    query.allow_only(("auth",))
+    section = query.section("auth")
+    readers = _auth(section, "api_key")
+    if readers is None:
+        return None
+    if readers.by == "signature":
+        section.note(
+            "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
+        )
+    for stream in streams.values():
+        if readers.secret and stream.auth is not None and stream.auth.secret == readers.secret:
+            section.note(
+                "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"
+            )
+    return readers
+
+
+def _auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
     section.allow_only(("by", "secret"))
     if section.is_missing:
         return None
-    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", "signature")
+    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", usual)
     if not section.has("by"):
         section.note("by", "is missing; write by: signature, by: api_key or by: iam")
     place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
@@ -235,17 +269,20 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    key, partition_by, columns = _key(section), _partition_by(section), _columns(section.section("columns"))
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
-        key=_key(section),
+        key=key,
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=_partition_by(section),
-        columns=_columns(section.section("columns")),
+        partition_by=partition_by,
+        bloom=_bloom(section),
+        columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
+        renames=read_renames(section.section("renames"), key, columns, partition_by),
     )
 
 
@@ -300,6 +337,16 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
         else:
             found.append(partition)
     return tuple(found)
+
+
+def _bloom(section: Section) -> Bloom:
+    names = [item.text for item in section.texts("bloom", "bloom: key, or bloom: [order_id]")]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note("bloom", f"names {', '.join(twice)} twice; write each column once")
+    if names == ["key"] and not section.is_list("bloom"):
+        return "key"
+    return tuple(dict.fromkeys(names))
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:

@@ -1,0 +1,133 @@
+"""How soon a row is in a fresh read once its POST was answered: the embedded stack, and 5,000 changes that wait.
+
+    python -m benchmarks.newest --rows 200000 --waiting 5000 --requests 100 --looks 300 --work FOLDER
+
+Rows are committed first, then changes are posted that no commit takes, in so many requests. Each look posts one more
+change and reads its key at once: from the answer of the POST to the row in hand. `committed` is the same look without
+what waits, `sql` the same by SQL; all three in turn, in one process that is already running. One JSON line.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import firn_lake
+from firn.cli.committing import flush
+from firn.cli.stack import Stack, find_stack
+from firn.client import StreamClient
+from firn.errors import FirnError
+
+STREAM, TABLE = "shop", "shop.orders"
+# Nothing is committed by itself while the looks last.
+CONFIG = """
+streams:
+  shop:
+    envelope: debezium
+    commit: {every: 1h, size: 10GB}
+    tables:
+      public.orders: {to: shop.orders, key: [id]}
+"""
+
+
+def main() -> None:
+    """One measurement."""
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--rows", type=int, default=200_000)
+    arguments.add_argument("--waiting", type=int, default=5_000)
+    arguments.add_argument("--requests", type=int, default=100)
+    arguments.add_argument("--looks", type=int, default=300)
+    arguments.add_argument("--work", type=Path, required=True)
+    given = arguments.parse_args()
+    work = given.work.absolute()
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
+    process, stack = start(work)
+    try:
+        print(json.dumps(measured(stack, work, given.rows, given.waiting, given.requests, given.looks)), flush=True)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def start(folder: Path) -> tuple["subprocess.Popen[bytes]", Stack]:
+    """The stack as a process of its own, when it answers."""
+    (folder / "firn.yaml").write_text(CONFIG)
+    command = (
+        sys.executable, "-m", "firn_local", "--port", "0", "--dir", str(folder / "stack"), "--config",
+        str(folder / "firn.yaml"),
+    )  # fmt: skip
+    process = subprocess.Popen(command, stdout=(folder / "stack.log").open("wb"), stderr=subprocess.STDOUT)
+    for _ in range(600):
+        time.sleep(0.1)
+        try:
+            return process, find_stack(folder / "stack")
+        except FirnError:
+            assert process.poll() is None, (folder / "stack.log").read_text()
+    raise TimeoutError((folder / "stack.log").read_text())
+
+
+def event(number: int, key: int) -> bytes:
+    """A change of one row, in the source's order by `number`."""
+    source = {"connector": "postgresql", "schema": "public", "table": "orders", "ts_ms": 1_700_000_000_000 + number}
+    source |= {"sequence": json.dumps([str(number - 1), str(number)]), "lsn": number}
+    row = {"id": key, "status": "paid", "total": number, "note": f"note {number} of a customer who writes much"}
+    return json.dumps({"op": "u", "before": None, "after": row, "source": source, "ts_ms": source["ts_ms"]}).encode()
+
+
+def measured(stack: Stack, work: Path, rows: int, waiting: int, requests: int, looks: int) -> dict[str, Any]:
+    """Milliseconds of each kind of look."""
+    dice = random.Random(1)
+    number = 1_000
+    with StreamClient(stack.url) as client:
+        for first in range(0, rows, 2_000):
+            keys = range(first, min(rows, first + 2_000))
+            client.post(STREAM, b"\n".join(event(number := number + 1, key) for key in keys), key=f"base-{first}")
+        flush(stack, STREAM, timeout=600)
+        for request in range(requests):
+            changes = [event(number := number + 1, dice.randrange(2 * rows)) for _ in range(waiting // requests)]
+            client.post(STREAM, b"\n".join(changes), key=f"waits-{request}")
+        lake = firn_lake.connect(work / "stack")
+        table = lake.table(TABLE)
+        seconds: dict[str, list[float]] = {"fresh": [], "sql": [], "committed": [], "first": []}
+
+        def timed(kind: str, look: Callable[[], Any]) -> Any:
+            began = time.perf_counter()
+            found = look().pylist()
+            seconds[kind].append(time.perf_counter() - began)
+            return found
+
+        for look in range(-1, looks):
+            key = dice.randrange(2 * rows)
+            number += 1
+            client.post(STREAM, event(number, key), key=f"look-{look}")
+            where = f"id = {key}"
+            found = timed("fresh" if look >= 0 else "first", partial(table.read, filter=where, fresh=True))
+            assert [row["total"] for row in found] == [number], found
+            if look >= 0:
+                text = f"SELECT total FROM shop.orders WHERE {where}"
+                assert timed("sql", partial(lake.sql, text, fresh=True)) == [{"total": number}]
+                timed("committed", partial(table.read, filter=where))
+    return {"rows": rows, "waiting": waiting, "requests": requests, "looks": looks} | {
+        kind: {name: round(1000 * quantile(found, share), 1) for name, share in (("p50", 0.5), ("p99", 0.99))}
+        for kind, found in seconds.items()
+    }
+
+
+def quantile(found: list[float], share: float) -> float:
+    """What so large a share of them had at most."""
+    return median(found) if share == 0.5 else sorted(found)[min(len(found) - 1, int(share * len(found)))]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""POST /v1/query and what can be asked about tables. REST API v1 events or a function URL's.
+
+No log line holds SQL, parameters or results: only why somebody was refused, how many rows went out, and in what time.
+"""
+
+import base64
+import os
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from aws_lambda_powertools import Logger
+
+from firn.errors import ConfigError, RequestError, TerminalError, TransientError, UnknownOutcome
+from firn.security.gateway import Routes, call, parameters_of, request_of
+from firn.security.readers import NotAReader, Readers
+from firn.staging import results
+from firn.staging.wiring import staging
+from firn_lake.engine import unpack
+
+if TYPE_CHECKING:
+    from firn_lake.asking import Answer
+    from firn_lake.lake import Lake
+
+logger = Logger(service="query")
+readers = Readers()
+INLINE_BYTES = 4_000_000  # of Lambda's 6 MB, which base64 makes a third longer
+HINT = "questions go to POST /v1/query"
+
+
+@cache
+def _lake() -> "Lake":
+    """Opened once; each question sees what is committed by then."""
+    unpack()
+    from firn_lake.catalog import open_catalog
+    from firn_lake.lake import Lake
+
+    settings, store, config, _ = staging()
+    current = config()
+    catalog_uri = settings.catalog_uri or current.catalog.address
+    return Lake(open_catalog(catalog_uri, settings.warehouse or current.warehouse), lambda: store)
+
+
+def post_query(event: Mapping[str, Any], _: str) -> "Answer":
+    """The rows of one SELECT."""
+    settings, lake = staging().settings, _lake()
+    from firn_lake.asking import answer_query, read_query
+    from firn_lake.query import Limits
+
+    limits = Limits(settings.query_seconds, settings.query_rows, settings.query_memory)
+    return answer_query(lake, read_query(request_of(event).body), limits)
+
+
+def get_changes(event: Mapping[str, Any], table: str) -> "Answer":
+    """What changed in a table between two moments."""
+    lake = _lake()
+    from firn_lake.asking import answer_changes
+
+    return answer_changes(lake, table, parameters_of(event), staging().settings.query_rows)
+
+
+def get_snapshots(_event: Mapping[str, Any], table: str) -> "Answer":
+    """The snapshots that can be read."""
+    lake = _lake()
+    from firn_lake.asking import answer_snapshots
+
+    return answer_snapshots(lake, table)
+
+
+def get_schema(event: Mapping[str, Any], table: str) -> "Answer":
+    """The columns of a table, now or `as_of` a moment."""
+    lake = _lake()
+    from firn_lake.asking import answer_schema
+
+    return answer_schema(lake, table, parameters_of(event).get("as_of"))
+
+
+def get_tables(_event: Mapping[str, Any], _: str) -> "Answer":
+    """The tables that can be read."""
+    lake = _lake()
+    from firn_lake.asking import answer_tables
+
+    return answer_tables(lake)
+
+
+ROUTES: Routes = {
+    "query": {"POST": post_query},
+    "tables": {"GET": get_tables},
+    "tables/*/changes": {"GET": get_changes},
+    "tables/*/snapshots": {"GET": get_snapshots},
+    "tables/*/schema": {"GET": get_schema},
+}
+
+
+def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    """Lambda's entry point. Every error has its status here."""
+    logger.append_keys(request_id=getattr(context, "aws_request_id", None))
+    began = time.monotonic()
+    try:
+        now, (settings, _, config, _) = datetime.now(UTC), staging()
+        readers.check(config(), request_of(event), now, settings.open_reads)
+        found = call(ROUTES, event, HINT)
+        answer = _told(found, now)
+        logger.info("answered", extra={"rows": found.rows, "seconds": round(time.monotonic() - began, 3)})
+        return answer
+    except RequestError as error:
+        return _refused(error)
+    except (TransientError, UnknownOutcome) as error:
+        logger.error("storage is away", extra={"kind": type(error).__name__})
+        return _refused(RequestError(503, "storage_unavailable", "the storage did not answer; retry", 1))
+    except ConfigError as error:
+        logger.error("configuration", extra={"reason": str(error)})
+        return _refused(RequestError(503, "not_configured", str(error), 1))
+    except TerminalError as error:
+        from firn_lake.asking import as_request_error
+
+        known = as_request_error(error)
+        if known is None:
+            raise
+        return _refused(known)
+
+
+def _told(found: "Answer", now: datetime) -> dict[str, Any]:
+    if len(found.content) <= INLINE_BYTES:
+        return _response(200, found.content, found.content_type)
+    kept = results.keep(staging().store, found.content, found.format, now)
+    told = {
+        "url": kept.url,
+        "expires_at": kept.expires_at,
+        "bytes": kept.bytes,
+        "rows": found.rows,
+        "format": found.format,
+    }
+    return _response(200, msgspec.json.encode(told), "application/json")
+
+
+def _refused(error: RequestError) -> dict[str, Any]:
+    # The text of an error may hold what was asked: it is answered, and not logged.
+    reason = {"reason": error.reason} if isinstance(error, NotAReader) else {}
+    logger.warning("refused", extra={"status": error.status, "code": error.code, **reason})
+    after = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+    told = {"error": error.code, "message": str(error)}
+    return _response(error.status, msgspec.json.encode(told), "application/json", after)
+
+
+def _response(status: int, content: bytes, kind: str, headers: Mapping[str, str] = {}) -> dict[str, Any]:
+    return {
+        "statusCode": status,
+        "headers": {"Content-Type": kind, "Cache-Control": "no-store", **headers},
+        "body": base64.b64encode(content).decode(),
+        "isBase64Encoded": True,
+    }
+
+
+if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE"):
+    # Lambda's own start, not a laptop's: while it prepares an environment it gives whole cores.
+    unpack()
+    import firn_lake.asking  # noqa: F401

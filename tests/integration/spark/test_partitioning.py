@@ -1,0 +1,138 @@
+"""What firn.yaml says of a table's files later than the table was made: how they are partitioned, and Bloom filters."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from firn.jobs.blooms import ENABLED
+from firn.staging import configs
+from firn_lake.bloom import BloomFilter
+from firn_lake.lake import Lake as Read
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import config, event
+
+pytestmark = pytest.mark.spark
+
+Make = Callable[[str], Lake]
+COLUMNS = "columns: {id: long, v: string, d: date}"
+
+
+def now(lake: Lake, rule: str) -> None:
+    """The configuration from here on."""
+    lake.config = configs.publish(lake.store, config(rule))
+
+
+def row(number: int, text: str, day: int = 20_000) -> dict[str, Any]:
+    return {"id": number, "v": text, "d": day + number % 3}
+
+
+def everywhere(lake: Lake) -> dict[int, str]:
+    """id -> v, as PyIceberg, Firn's reader and Spark read it alike."""
+    found = sorted((one["id"], one["v"]) for one in lake.rows("lake.t"))
+    mine = Read(lake.catalog).table("lake.t")
+    assert sorted((one["id"], one["v"]) for one in mine.read().pylist()) == found
+    lake.spark.catalog.refreshTable("firn.lake.t")
+    assert sorted((one["id"], one["v"]) for one in lake.spark.table("firn.lake.t").collect()) == found
+    assert len(dict(found)) == len(found)  # no key twice
+    return dict(found)
+
+
+@pytest.mark.parametrize("how", ["", ", write: copy-on-write"])
+def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Make, how: str) -> None:
+    rule = f"key: [id], {COLUMNS}{how}"
+    one = lake(config(rule))
+    one.land([event("c", 10 + n, row(n, "a")) for n in range(8)])
+    now(one, f"{rule}, partition_by: [day(d), 'bucket(2, id)']")
+    one.land([event("u", 100, row(1, "b")), event("d", 101, None, before=row(2, "a")), event("c", 102, row(20, "b"))])
+    table = one.catalog.load_table(("lake", "t"))
+    assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[2]"]
+    assert everywhere(one) == {**dict.fromkeys((0, 3, 4, 5, 6, 7), "a"), 1: "b", 20: "b"}
+    assert one.line("lake.t")["way"]["driver"] in ("partitioned", "copy-on-write")
+
+    # Keys in files of both specs, and one that moves to another partition; then another spec, by which none is new.
+    now(one, f"{rule}, partition_by: ['truncate(1, v)', 'bucket(2, id)']")
+    changes = [event("u", 200, row(1, "c")), event("u", 201, row(3, "c")), event("d", 202, None, before=row(20, "b"))]
+    one.land([*changes, event("u", 203, row(4, "c", 20_001))])
+    assert everywhere(one) == {0: "a", 5: "a", 6: "a", 7: "a", 1: "c", 3: "c", 4: "c"}
+    now(one, rule)
+    one.land([event("u", 300, row(n, "d")) for n in (0, 1, 3)] + [event("d", 310, None, before=row(4, "c"))])
+    table.refresh()
+    assert table.spec().is_unpartitioned()
+    assert everywhere(one) == {5: "a", 6: "a", 7: "a", 0: "d", 1: "d", 3: "d"}
+    assert [one["firn.epoch.spec"] for one in one.snapshots("lake.t")] == ["1", "2", "3", "4"]
+    pruned = Read(one.catalog).table("lake.t").prune("id = 5 and v = 'a'")
+    assert {"a"} == {text for file in pruned.read for text in _texts(file.path)}
+
+
+def test_a_partition_by_that_can_not_be_had_fails_its_table_alone_and_says_why(lake: Make) -> None:
+    rule = f"key: [id], {COLUMNS}"
+    one = lake(config(rule))
+    one.land([event("c", 10, row(1, "a"))])
+    for entry, said in (("hour(d)", "can't be partitioned by hour(d)"), ("day(nowhere)", "nowhere, which no change")):
+        now(one, f"{rule}, partition_by: [{entry}]")
+        one.post([event("u", 20, row(1, "b")), event("c", 21, {"id": 1}, table="other")])
+        assert one.commit(one.seal()) == 1
+        assert said in one.line("lake.t")["error"]
+        assert everywhere(one) == {1: "a"}
+    now(one, rule)
+    one.land([event("c", 40, row(2, "c"))])
+    assert everywhere(one) == {1: "b", 2: "c"}
+
+
+def _texts(path: str, column: str = "v") -> list[str]:
+    found: list[str] = pq.read_table(_local(path), columns=[column]).column(0).to_pylist()
+    return found
+
+
+def _local(path: str) -> str:
+    """Java writes file:/, others file:///."""
+    return "/" + path.removeprefix("file:").lstrip("/")
+
+
+@pytest.mark.parametrize("ways", ["driver", "spark"])
+def test_bloom_filters_by_setting_let_a_look_up_skip_the_other_files(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, ways: str
+) -> None:
+    if ways == "spark":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    rule = "key: [u], columns: {u: string, n: long}"
+    one = lake(config(rule))
+    keys = [f"{hash((3, n)) & (2**64 - 1):016x}" for n in range(300)]
+
+    def land(first: int) -> None:
+        one.land([event("c", 10 + n, {"u": keys[n], "n": n}) for n in range(first, first + 100)])
+
+    land(0)
+    now(one, rule + ", bloom: key")
+    land(100)
+    land(200)
+    assert (one.line("lake.t")["way"]["lookup"] == "driver") is (ways == "driver")
+    table = Read(one.catalog).table("lake.t")
+    assert table.iceberg.properties[f"{ENABLED}u"] == "true"
+    offsets = {file.path: _offset(file.path) for file in table.prune("n >= 0").files}
+    assert sorted(offset is not None for offset in offsets.values()) == [False, True, True]
+    for path, offset in offsets.items():
+        if offset is not None:
+            with open(_local(path), "rb") as file:
+                found = BloomFilter.at(file, offset)
+                assert found is not None
+                assert all(found.may_hold(file, [text.encode()]) for text in _texts(path, "u"))
+    wanted = [keys[n] for n in (5, 150, 250)]
+    pruned = [table.prune(f"u = '{key}'") for key in wanted]
+    assert sum(one.counts["bloom"].files for one in pruned) >= 3  # of 4 that may be; one in a hundred each is wrong
+    assert [table.read(filter=f"u = '{key}'").pylist()[0]["n"] for key in wanted] == [5, 150, 250]
+    assert table.read(filter="u in ('00', 'zz')").count() == 0
+    if ways == "spark":
+        return
+    now(one, rule)
+    one.land([event("u", 1_000, {"u": keys[0], "n": -1})])
+    assert table.iceberg.properties[f"{ENABLED}u"] == "false"
+
+
+def _offset(path: str) -> int | None:
+    footer = pq.read_metadata(_local(path))
+    place = next(n for n in range(footer.num_columns) if footer.schema.column(n).path == "u")
+    offset: int | None = footer.row_group(0).column(place).bloom_filter_offset
+    return offset

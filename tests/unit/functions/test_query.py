@@ -1,0 +1,283 @@
+import base64
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlsplit
+
+import obstore.store
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from pyiceberg.catalog import Catalog
+
+from firn.errors import StorageUnavailable
+from firn.staging import cuts, kept
+from firn.staging.configs import publish
+from firn_lake.catalog import open_catalog
+from firn_lake.lake import Lake
+from tests.unit.functions.conftest import CONFIG
+from tests.unit.staging.storage_faults import FaultyStore
+
+KEY = "a-key-of-twenty-characters"
+ROWS = pa.table({"id": [1, 2, 3], "amount": [10.0, None, float("nan")], "note": ["a", "b", None]})
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """shop.orders with two snapshots: three rows, then one of them deleted."""
+    opened = open_catalog(f"sqlite:///{tmp_path}/catalog.db", f"file://{tmp_path}/warehouse", {})
+    opened.create_namespace("shop")
+    table = opened.create_table("shop.orders", ROWS.schema, properties={"firn.key": '["id"]'})
+    table.append(ROWS)
+    table.delete("id = 2")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def app(load: Callable[..., ModuleType], catalog: Catalog, tmp_path: Path) -> ModuleType:
+    """The function, open to all, over that lake."""
+    return loaded(load, catalog, tmp_path, open_reads=True)
+
+
+def loaded(load: Callable[..., ModuleType], catalog: Catalog, folder: Path, **settings: Any) -> ModuleType:
+    uri = catalog.properties["uri"]
+    return load("query", catalog_uri=uri, warehouse=f"file://{folder}/warehouse", **settings)
+
+
+def ask(app: ModuleType, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, str], bytes]:
+    event = {
+        "httpMethod": method,
+        "path": path,
+        "headers": more.get("headers"),
+        "queryStringParameters": more.get("query"),
+        "body": json.dumps(body) if body is not None else None,
+        "requestContext": more.get("context", {}),
+    }
+    told = app.handler(event, None)
+    assert told["isBase64Encoded"]
+    return told["statusCode"], told["headers"], base64.b64decode(told["body"])
+
+
+def post(app: ModuleType, sql: str, **more: Any) -> tuple[int, Any]:
+    status, headers, body = ask(app, "POST", "/v1/query", {"sql": sql, **more})
+    assert headers["Content-Type"] == "application/json"
+    return status, json.loads(body)
+
+
+def get(app: ModuleType, path: str, **query: str) -> tuple[int, Any]:
+    status, _, body = ask(app, "GET", path, query=query or None)
+    return status, json.loads(body)
+
+
+def test_a_query_gives_columns_and_rows(app: ModuleType) -> None:
+    status, told = post(app, "SELECT id, note, amount FROM shop.orders WHERE id >= ? ORDER BY id", parameters=[1])
+    assert status == 200
+    assert told["columns"] == [
+        {"name": "id", "type": "int64"},
+        {"name": "note", "type": "string"},
+        {"name": "amount", "type": "double"},
+    ]
+    assert told["rows"] == [{"id": 1, "note": "a", "amount": 10.0}, {"id": 3, "note": None, "amount": None}]
+    assert post(app, "SELECT id FROM shop.orders WHERE id = $k", parameters={"k": 3})[1]["rows"] == [{"id": 3}]
+
+
+def test_values_that_json_lacks_are_text_or_null(app: ModuleType) -> None:
+    sql = """SELECT 1.50::DECIMAL(9,2) AS d, DATE '2026-01-31' AS day, TIMESTAMPTZ '2026-01-31 12:00:00+01' AS moment,
+    'x'::BLOB AS b, 'inf'::DOUBLE AS i, uuid '00000000-0000-0000-0000-000000000001' AS u, [1, NULL] AS l"""
+    (row,) = post(app, sql)[1]["rows"]
+    assert row == {
+        "d": "1.50", "day": "2026-01-31", "moment": "2026-01-31T11:00:00Z", "b": "eA==", "i": None,
+        "u": "00000000-0000-0000-0000-000000000001", "l": [1, None],
+    }  # fmt: skip
+
+
+def test_the_other_formats_hold_the_same_rows(app: ModuleType) -> None:
+    def answered(form: str) -> tuple[str, bytes]:
+        sql = "SELECT id, note FROM shop.orders ORDER BY id"
+        status, headers, body = ask(app, "POST", "/v1/query", {"sql": sql, "format": form})
+        assert status == 200
+        return headers["Content-Type"], body
+
+    expected = [{"id": 1, "note": "a"}, {"id": 3, "note": None}]
+    kind, body = answered("arrow")
+    assert (kind, pa.ipc.open_stream(body).read_all().to_pylist()) == ("application/vnd.apache.arrow.stream", expected)
+    kind, body = answered("parquet")
+    assert pyarrow.parquet.read_table(io.BytesIO(body)).to_pylist() == expected
+    kind, body = answered("csv")
+    assert (kind, body) == ("text/csv; charset=utf-8", b'"id","note"\n1,"a"\n3,\n')
+
+
+def test_an_earlier_moment_is_read(app: ModuleType, catalog: Catalog) -> None:
+    snapshots = get(app, "/v1/tables/shop.orders/snapshots")[1]["snapshots"]
+    assert [one["total"] for one in snapshots] == [3, 2]
+    for as_of in (snapshots[0]["id"], str(snapshots[0]["id"]), snapshots[0]["time"]):
+        assert post(app, "SELECT count(*) AS n FROM orders", as_of=as_of)[1]["rows"] == [{"n": 3}]
+
+
+def test_a_cut_is_read(app: ModuleType, store: FaultyStore, catalog: Catalog) -> None:
+    first = catalog.load_table("shop.orders").history()[0].snapshot_id
+    cut = cuts.make("shop", 1, "2026-01-31T12:00:00.000Z", {"shop.orders": first})
+    cuts.write(store, cut)
+    kept.record(store, "month-end", cut, datetime.now(UTC))
+    for asked in ({"cut": 1}, {"cut": "month-end", "stream": "shop"}):
+        assert post(app, "SELECT count(*) AS n FROM orders", **asked)[1]["rows"] == [{"n": 3}]
+    status, told = post(app, "SELECT 1 FROM orders", cut="year-end")
+    assert (status, told["error"]) == (404, "no_such_cut")
+
+
+def test_changes_are_told(app: ModuleType) -> None:
+    first, second = (one["id"] for one in get(app, "/v1/tables/shop.orders/snapshots")[1]["snapshots"])
+    status, told = get(app, "/v1/tables/shop.orders/changes", **{"from": str(first)}, columns="note")
+    assert (status, told["from"], told["to"], told["key"]) == (200, first, second, ["id"])
+    assert told["rows"] == [{"_change": "delete", "id": 2, "note": "b", "_before": {"id": 2, "note": "b"}}]
+    stepped = get(app, "/v1/tables/shop.orders/changes", **{"from": str(first)}, steps="true")[1]["rows"]
+    assert [row["_snapshot"] for row in stepped] == [second]
+    assert len(get(app, "/v1/tables/shop.orders/changes", to=str(first))[1]["rows"]) == 3
+    status, told = get(app, "/v1/tables/shop.orders/changes", limit="1")
+    assert (status, told["error"]) == (413, "too_large")
+
+
+def test_tables_and_columns_are_told(app: ModuleType) -> None:
+    assert [one["name"] for one in get(app, "/v1/tables")[1]["tables"]] == ["shop.orders"]
+    told = get(app, "/v1/tables/shop.orders/schema")[1]
+    assert (told["key"], told["columns"][0]) == (["id"], {"name": "id", "type": "long"})
+    assert get(app, "/v1/tables/orders/schema", as_of="2001-01-01")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "message"),
+    [
+        ({"sql": "SELECT nope FROM shop.orders"}, 400, "bad_query", "shop.orders has id, amount, note"),
+        ({"sql": "DROP TABLE shop.orders"}, 400, "bad_query", "only reads"),
+        ({"sql": "SELECT * FROM read_csv('/etc/passwd')"}, 400, "bad_query", "reads tables of the lake"),
+        ({"sql": "SELECT ?"}, 400, "bad_query", "give a list of 1"),
+        ({"sql": "SELECT 1 AS a, 2 AS a"}, 400, "bad_query", "several columns are named 'a'"),
+        ({"sql": "SELECT [1] AS a", "format": "csv"}, 400, "bad_query", "CSV can't hold these columns, a (list"),
+        ({"sql": "SELECT * FROM shop.order"}, 404, "no_such_table", "tables: shop.orders"),
+        ({"sql": "SELECT * FROM shop.orders", "as_of": "2001-01-01"}, 404, "no_such_moment", "its first kept one"),
+        ({"sql": "SELECT * FROM range(2000)"}, 413, "too_large", "more than 1,000 rows"),
+        ({"sql": "SELECT count(*) FROM range(1000000) a, range(1000000) b"}, 413, "too_large", "its 1 seconds"),
+        ({"sql": "SELECT 1", "format": "xml"}, 400, "bad_request", "Invalid enum value 'xml' - at `$.format`"),
+        ({"sql": "SELECT 1", "asof": "x"}, 400, "bad_request", "unknown field `asof`"),
+        ({"sql": "SELECT 1", "as_of": "x", "cut": 1}, 400, "bad_request", "not both"),
+        ({"sql": "SELECT 1", "stream": "x"}, 400, "bad_request", "goes with cut"),
+        ({}, 400, "bad_request", "missing required field `sql`"),
+        ("SELECT 1", 400, "bad_request", 'write {"sql": "SELECT …"}'),
+    ],
+)  # fmt: skip
+def test_what_can_not_be_answered_says_why(
+    load: Callable[..., ModuleType], catalog: Catalog, tmp_path: Path, body: Any, status: int, code: str, message: str
+) -> None:
+    app = loaded(load, catalog, tmp_path, open_reads=True, query_rows=1000, query_seconds=1)
+    found, _, told = ask(app, "POST", "/v1/query", body)
+    assert (found, json.loads(told)["error"]) == (status, code)
+    assert message in json.loads(told)["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "status", "code"),
+    [
+        ("GET", "/v1/query", {}, 405, "method_not_allowed"),
+        ("GET", "/v1/tables/orders", {}, 404, "no_such_path"),
+        ("GET", "/v1/tables/nope/schema", {}, 404, "no_such_table"),
+        ("GET", "/v1/tables/orders/changes", {"from": "x"}, 404, "no_such_moment"),
+        ("GET", "/v1/tables/orders/changes", {"since": "x"}, 400, "bad_request"),
+        ("GET", "/v1/tables/orders/changes", {"limit": "many"}, 400, "bad_request"),
+        ("GET", "/v1/tables/orders/changes", {"columns": "nope"}, 400, "no_such_column"),
+    ],
+)
+def test_paths_and_parameters_that_are_not_there_say_so(
+    app: ModuleType, method: str, path: str, query: dict[str, str], status: int, code: str
+) -> None:
+    found, _, told = ask(app, method, path, query=query)
+    assert (found, json.loads(told)["error"]) == (status, code)
+
+
+def test_storage_that_is_away_is_503(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise StorageUnavailable("s3 says no")
+
+    monkeypatch.setattr(Lake, "sql", away)
+    status, headers, _ = ask(app, "POST", "/v1/query", {"sql": "SELECT 1"})
+    assert (status, headers["Retry-After"]) == (503, "1")
+
+
+def test_a_large_result_is_a_link(
+    app: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: FaultyStore
+) -> None:
+    local = obstore.store.LocalStore(tmp_path / "a b", mkdir=True)
+    opened = app.staging()._replace(store=local)
+    monkeypatch.setattr(app, "staging", lambda: opened)
+    monkeypatch.setattr(app, "INLINE_BYTES", 1000)
+    status, told = post(app, "SELECT i, 'text' AS t FROM range(500) r(i)", format="parquet")
+    assert (status, told["rows"], told["format"]) == (200, 500, "parquet")
+    address = urlsplit(told["url"])
+    assert address.scheme == "file"
+    assert address.path.startswith(f"{tmp_path}/a%20b/results/")
+    (file,) = (tmp_path / "a b" / "results").iterdir()
+    assert file.stat().st_size == told["bytes"]
+    assert pyarrow.parquet.read_table(file).num_rows == 500
+    assert 3500 < (datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)).total_seconds() <= 3600
+
+
+# Who may read.
+def readers(auth: str) -> str:
+    return f"query: {{auth: {auth}}}\n{CONFIG}"
+
+
+def test_nobody_reads_where_it_is_not_said_who(
+    load: Callable[..., ModuleType], catalog: Catalog, tmp_path: Path
+) -> None:
+    app = loaded(load, catalog, tmp_path)
+    for method, path in (("POST", "/v1/query"), ("GET", "/v1/tables"), ("GET", "/v1/nowhere")):
+        status, _, told = ask(app, method, path, {"sql": "SELECT 1"})
+        assert (status, json.loads(told)["error"]) == (401, "unauthorized")
+
+
+def test_a_readers_key_reads_and_a_senders_does_not(
+    load: Callable[..., ModuleType], catalog: Catalog, store: FaultyStore, tmp_path: Path
+) -> None:
+    (tmp_path / "readers").write_text(KEY)
+    (tmp_path / "senders").write_text("another-key-of-enough-length")
+    config = readers(f"{{by: api_key, secret: 'file:{tmp_path}/readers'}}").replace(
+        "    envelope: auto\n", f"    envelope: auto\n    auth: {{by: api_key, secret: 'file:{tmp_path}/senders'}}\n"
+    )
+    publish(store, config)
+    app, ingest = loaded(load, catalog, tmp_path, open_reads=True), load("ingest_http")
+
+    def status_of(key: str | None, name: str = "X-Api-Key") -> int:
+        return ask(app, "GET", "/v1/tables", headers={name: key} if key else None)[0]
+
+    assert [status_of(key) for key in (KEY, "another-key-of-enough-length", None)] == [200, 401, 401]
+    assert status_of(f"Bearer {KEY}", "Authorization") == 200
+    event = {"httpMethod": "POST", "path": "/v1/streams/shop", "headers": {"x-api-key": KEY}, "body": "[]"}
+    assert ingest.handler({**event, "requestContext": {}}, None)["statusCode"] == 401
+
+
+def test_readers_by_iam_are_those_that_aws_lets_through(
+    load: Callable[..., ModuleType], catalog: Catalog, store: FaultyStore, tmp_path: Path
+) -> None:
+    publish(store, readers("{by: iam}"))
+    app = loaded(load, catalog, tmp_path)
+    assert ask(app, "GET", "/v1/tables")[0] == 401
+    assert ask(app, "GET", "/v1/tables", context={"identity": {"userArn": "arn:aws:iam::1:user/x"}})[0] == 200
+
+
+def test_no_log_holds_what_was_asked_or_answered(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(app.logger.registered_handler, "stream", written)
+    app.logger.setLevel(logging.DEBUG)
+    assert post(app, "SELECT 'sesame' AS s FROM orders WHERE note = ? OR true", parameters=["barley"])[0] == 200
+    assert post(app, "SELECT sesame FROM orders WHERE note = ?", parameters=["barley"])[0] == 400
+    assert post(app, "SELECT sesame(", format="arrow")[0] == 400
+    lines = [json.loads(line) for line in written.getvalue().splitlines()]
+    assert [line["message"] for line in lines] == ["answered", "refused", "refused"]
+    assert lines[0]["rows"] == 2
+    assert not any(word in written.getvalue() for word in ("sesame", "barley", "SELECT"))

@@ -1,0 +1,23 @@
+"""When a table's partitioning follows firn.yaml."""
+
+from firn.jobs.specs import asked, differs
+from firn.streams.partitions import parse
+
+DAY, BUCKET = (parse("day(at)"),), (parse("bucket(4, id)"),)
+
+
+def test_a_changed_line_is_followed_once() -> None:
+    assert differs(BUCKET, asked(DAY), ["day(at)"])
+    assert differs((), asked(DAY), ["day(at)"])
+    assert not differs(BUCKET, asked(BUCKET), ["bucket(4, id)"])
+
+
+def test_what_someone_did_by_hand_stays_until_the_line_changes() -> None:
+    assert not differs(DAY, asked(DAY), ["hour(at)"])
+    assert differs(BUCKET, asked(DAY), ["hour(at)"])
+
+
+def test_a_table_without_memory_is_partitioned_as_the_file_says_and_never_unpartitioned() -> None:
+    assert differs(DAY, {}, [])
+    assert not differs(DAY, {}, ["day(at)"])
+    assert not differs((), {}, ["day(at)"])
