@@ -86,7 +86,8 @@ def run(
         for number, view in enumerate(shown):
             _register(connection, number, view)
         _set_memory(connection, limits.memory)
-        connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        # Its bar would come out among the rows: it writes to standard output.
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
         try:
             with _stopped_after(connection, limits.seconds):
                 reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
