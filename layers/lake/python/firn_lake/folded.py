@@ -83,20 +83,28 @@ class Mirror:
             rows |= {one: row for one, row in self._rows(None, wide=True) if row.held}
         low = min((change.order for change in (*changes, *truncates)), default=b"")
         facts = self._remembered(None if creates else touched, low)
-        removed = self._removed(facts, changes, rows) if creates else ()
+        linked = linked_keys([*changes, *truncates], facts) if creates else set()
+        rows |= dict(self._rows(linked - rows.keys(), wide=True))
+        removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked) if self._facts else ()
         log = waiting.pending.log(waiting.target.sources, waiting.decoding)
         after = apply(Known(rows, tuple(facts), tuple(removed)), [*changes, *truncates], log).rows
-        return self._told(rows, after, times, max((one.order for one in truncates), default=b""))
+        return self._told(rows, after, linked, times, max((one.order for one in truncates), default=b""))
 
     def _told(
-        self, before: Mapping[Key, Row], after: Mapping[Key, Row], times: Mapping[bytes, int | None], truncate: bytes
+        self,
+        before: Mapping[Key, Row],
+        after: Mapping[Key, Row],
+        linked: Collection[Key],
+        times: Mapping[bytes, int | None],
+        truncate: bytes,
     ) -> Result:
         floor = self._facts.floor if self._facts else b""
         changed: list[Row] = []
         replaced: set[Key] = set()
         for one in {*before, *after}:
             old, new = before.get(one), after.get(one)
-            if old is not None and new is not None and (old.order, old.held) == (new.order, new.held):
+            # A row that a move turns out to have brought is another one, of the same order.
+            if one not in linked and old and new and (old.order, old.held) == (new.order, new.held):
                 continue
             if old is not None:
                 replaced.add(one)
@@ -142,16 +150,6 @@ class Mirror:
         found = self._facts.changes(self._key, keys, low)
         truncated = self._facts.truncated
         return [*found, RowChange("t", (), truncated[1:46], truncated, None)] if truncated > low else found
-
-    def _removed(
-        self, facts: Sequence[RowChange], changes: Sequence[RowChange], rows: dict[Key, Row]
-    ) -> Sequence[tuple[Key, Row]]:
-        """Rows that moves took from their old keys; puts the rows of all keys that moves connect into `rows`."""
-        linked = linked_keys(changes, facts)
-        if not linked or self._facts is None:
-            return ()
-        rows |= dict(self._rows(linked - rows.keys(), wide=True))
-        return self._facts.removed(self._version, self._waiting.plan.columns, self._key, linked)
 
 
 def appended(state: TableState | None, waiting: Sequence[Waiting], version: Version) -> Result:

@@ -115,15 +115,22 @@ class RowsByKey:
 
     def rows(self, columns: Sequence[Column], keys: Collection[Key] | None) -> Iterator[tuple[Key, Row]]:
         """The same as rows of changes.incremental."""
-        names = {field.field_id: field.name for field in self._version.schema.fields}
         for batch in self.batches(keys):
-            found = values_in(batch, columns)
-            orders = _column(batch, POSITION, Column(POSITION, BINARY))
-            held = _column(batch, HELD, Column(HELD, HELD_TYPE))
-            for i, one in enumerate(keys_in(batch, self._key)):
-                values = {name: column[i] for name, column in found.items()}
-                gaps = {names[number]: total(order) for number, order in held[i] or () if number in names}
-                yield one, Row(values, total(orders[i]), gaps)
+            yield from rows_in(batch, self._version, columns, self._key)
+
+
+def rows_in(
+    batch: pa.RecordBatch, version: Version, columns: Sequence[Column], key: Sequence[Column]
+) -> Iterator[tuple[Key, Row]]:
+    """The rows of a batch of `version` as changes.incremental knows them. `columns`: whose values they have."""
+    names = {field.field_id: field.name for field in version.schema.fields}
+    found = values_in(batch, columns)
+    orders = _column(batch, POSITION, Column(POSITION, BINARY))
+    held = _column(batch, HELD, Column(HELD, HELD_TYPE))
+    for i, one in enumerate(keys_in(batch, key)):
+        values = {name: column[i] for name, column in found.items()}
+        gaps = {names[number]: total(order) for number, order in held[i] or () if number in names}
+        yield one, Row(values, total(orders[i]), gaps)
 
 
 def keys_in(batch: pa.RecordBatch, key: Sequence[Column]) -> list[Key]:

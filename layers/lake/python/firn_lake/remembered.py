@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 from pyiceberg.exceptions import NoSuchTableError
 
 from firn.changes.fold import Key, Row, RowChange
@@ -14,7 +15,7 @@ from firn.jobs.planning import LOOKED, OP, POSITION
 from firn.jobs.progress import CREATES, NEWEST, TRUNCATED, TableState
 from firn.streams import names
 from firn.streams.names import TableName
-from firn_lake.keyed import RowsByKey, total
+from firn_lake.keyed import RowsByKey, rows_in, total
 from firn_lake.versions import Version, version_of
 
 if TYPE_CHECKING:
@@ -62,13 +63,17 @@ class Facts:
         self, version: Version, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
     ) -> list[tuple[Key, Row]]:
         """The rows of these keys that deletes removed, as far as the table still has the snapshots before them."""
-        if self._table is None:
+        if self._table is None or not keys:
             return []
         facts = version_of(self._table, self._table.current_snapshot())
-        if LOOKED not in facts.columns:
-            return []
-        looked = {int(one) for _, (_, one) in RowsByKey(facts, key, [OP, LOOKED]).read(keys) if one is not None}
         found: list[tuple[Key, Row]] = []
+        looked: set[int] = set()
+        read = RowsByKey(facts, key, [*(column.name for column in columns), OP, LOOKED], rows=True)
+        for batch in read.batches(keys):
+            if LOOKED in batch.schema.names:
+                looked |= {int(one) for one in batch.column(LOOKED).to_pylist() if one is not None}
+            kept = batch.filter(pc.equal(batch.column(OP), "k"))  # older versions of Firn kept the row itself
+            found += rows_in(kept, version, columns, key)
         for snapshot in sorted(looked):
             at = self._of.snapshot_by_id(snapshot)
             if at is not None:

@@ -70,7 +70,9 @@ def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
     if linked:
         there = [(key, row) for key in linked if (row := known.rows.get(key))]
         there += [(key, row) for key, row in removed if key in linked]
-        again = refolded(there, [*log(linked), *(c for c in (*facts, *new) if c.op == "t" or c.key in linked)])
+        # A remembered create may tell no values: then only the log has them.
+        told = [c for c in (*facts, *new) if c.op == "t" or (c.key in linked and (c.op == "d" or c.values is not None))]
+        again = refolded(there, [*log(linked), *told])
         for key in linked:
             _put(rows, key, again.get(key))
     return Known(rows, facts, tuple(removed))

@@ -1,0 +1,182 @@
+"""Fresh reads of any history, cut anywhere: what is in the table and remembered beside it, and what waits.
+
+The committed part is written here by the model of the commit engine (changes.incremental), without Spark; with the real
+job it is tests/integration/spark/test_fresh.py.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+
+from firn.changes.fold import Key, Row, RowChange, fold
+from firn.changes.incremental import Known, apply
+from firn.jobs.planning import HELD, LOOKED, OP, POSITION, TIME
+from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
+from firn.staging import configs, cuts, epochs, ingest, quarantine
+from firn.staging.quarantine import Quarantine
+from firn.staging.store import Store, open_store
+from firn.streams.names import TableName
+from firn_lake.catalog import open_catalog
+from firn_lake.lake import Lake
+from firn_lake.pending import Look, NotFresh
+from firn_lake.waiting import waiting
+from tests.integration.spark.spark_lake import ndjson
+from tests.integration.spark.test_commit import config, event
+from tests.integration.spark.test_specification import change, history
+from tests.soak import LONG
+
+NAMES = ("id", "v", "w", "n")
+START = datetime(2026, 11, 21, tzinfo=UTC)
+_COLUMNS = [("id", pa.int64()), ("v", pa.string()), ("w", pa.string()), ("n", pa.int64())]
+_OWN = [(POSITION, pa.binary()), (TIME, pa.timestamp("us", "UTC")), (HELD, pa.map_(pa.int32(), pa.binary()))]
+TABLE = pa.schema([*_COLUMNS, *_OWN])
+FACTS = pa.schema([*_COLUMNS, *_OWN, (OP, pa.string()), (LOOKED, pa.string())])
+
+
+class Ground:
+    """A store and a catalog, as a commit left them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.store: Store = open_store(f"file://{folder}/staging")
+        self.catalog: Catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
+        self.config = configs.publish(self.store, config())
+        self.now = START
+
+    def post(self, events: list[dict[str, Any]]) -> None:
+        """Acknowledged, and no more."""
+        self.now += timedelta(seconds=1)
+        answer = ingest.accept(self.store, self.config, "spec", ndjson(events), now=self.now)
+        assert answer.accepted == len(events)
+
+    def seal(self) -> int:
+        """Seals what is free. -> the epoch"""
+        self.now += timedelta(seconds=1)
+        found = epochs.candidates(self.store, "spec", self.now, above=cuts.newest(self.store, "spec"))
+        epoch = epochs.seal(self.store, "spec", found, now=self.now, config=self.config.sha, nonce=str(found.next_n))
+        assert epoch is not None
+        return epoch.n
+
+    def folded(self) -> Known:
+        """What a first commit of all that waits would know."""
+        [one] = waiting(Look(self.store), TableName("lake", "t"), None)
+        changes = [found for _, found in one.decoded() if found is not None] + one.truncates()
+        return apply(Known(), changes, lambda keys: [found for found in changes if found.key in keys])
+
+    def commit(self, known: Known, epoch: int) -> None:
+        """The table and its facts as a commit of these changes would leave them, and the cut."""
+        self.catalog.create_namespace_if_not_exists("lake")
+        properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": "spec", "firn.held": "2,3"}
+        table = self.catalog.create_table("lake.t", TABLE, properties=properties)
+        table.append(_rows(known.rows.items(), TABLE), {f"{EPOCH}spec": str(epoch)})
+        facts = [(one.key, None, one.op, one.order) for one in known.facts]
+        facts += [(key, row, "k", row.order) for key, row in known.removed]
+        if facts:
+            orders = [one.order for one in known.facts]
+            said = {f"{EPOCH}spec": str(epoch), NEWEST: max(orders, default=b"").hex()}
+            truncates = [one.order for one in known.facts if one.op == "t"]
+            said |= {TRUNCATED: max(truncates).hex()} if truncates else {}
+            said |= {CREATES: "true"} if any(one.op == "c" for one in known.facts) else {}
+            beside = self.catalog.create_table("lake.t__deletes", FACTS, properties={"firn.mode": "deletes"})
+            beside.append(_facts(facts), said)
+        snapshot = self.catalog.load_table("lake.t").metadata.current_snapshot_id
+        assert snapshot is not None
+        cut = cuts.make("spec", epoch, "2026-11-21T00:00:00.000Z", {"lake.t": snapshot}, progress={"lake.t": epoch})
+        assert cuts.write(self.store, cut)
+
+    def fresh(self, where: str | None = None) -> Mapping[int, Mapping[str, Any]]:
+        """Fresh rows by key."""
+        lake = Lake(self.catalog, lambda: self.store)
+        found = lake.table("lake.t").read(NAMES, where, fresh=True).pylist()
+        text = "SELECT id, v, w, n FROM lake.t" + (f" WHERE {where}" if where else "")
+        assert sorted(map(repr, lake.sql(text, fresh=True).pylist())) == sorted(map(repr, found))
+        assert len({row["id"] for row in found}) == len(found)
+        return {row["id"]: row for row in found}
+
+
+def _plain(order: bytes) -> bytes | None:
+    return order[1:] if order[:1] == b"\1" else None
+
+
+def _held(row: Row) -> list[tuple[int, bytes]] | None:
+    ids = {name: number for number, name in enumerate(NAMES, 1)}
+    return [(ids[name], _plain(order) or b"") for name, order in row.held.items()] or None
+
+
+def _rows(rows: Any, schema: pa.Schema) -> pa.Table:
+    told = [{**row.values, POSITION: _plain(row.order), TIME: None, HELD: _held(row)} for _, row in rows]
+    return pa.Table.from_pylist(told, schema)
+
+
+def _facts(facts: Sequence[tuple[Key, Row | None, str, bytes]]) -> pa.Table:
+    told = []
+    for key, row, op, order in facts:
+        values: dict[str, Any] = {"id": key[0]} if key else {}
+        values |= dict(row.values) if row else {}
+        held = _held(row) if row else None
+        told.append({**values, OP: op, POSITION: _plain(order), TIME: None, HELD: held, LOOKED: None})
+    return pa.Table.from_pylist(told, FACTS)
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Iterator[Ground]:
+    made = Ground(tmp_path)
+    yield made
+    made.catalog.close()
+
+
+@pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(200 if LONG else 8)])
+def test_any_history_cut_anywhere_gives_the_rows_of_the_specification(
+    ground: Ground, seed: int, events: int, keys: int
+) -> None:
+    dice = random.Random(seed)
+    posted = history(seed, events, keys)
+    if seed % 3 == 0:  # few histories have one otherwise
+        posted.append(event("t", 100 + dice.randrange(events), commit=1_000 if seed % 2 else None))
+    delivered = posted + dice.choices(posted, k=events // 3)
+    dice.shuffle(delivered)
+    cut = dice.randrange(1, len(delivered))
+    ground.post(delivered[:cut])
+    ground.commit(ground.folded(), ground.seal())
+    assert ground.fresh() == _expected([change(one) for one in delivered[:cut]])
+    middle = dice.randrange(cut, len(delivered) + 1)
+    for first, last in ((cut, middle), (middle, len(delivered))):
+        if first < last:
+            ground.post(delivered[first:last])
+        expected = _expected([change(one) for one in delivered[:last]])
+        assert ground.fresh() == expected
+        one = dice.randrange(keys)
+        assert ground.fresh(f"id = {one}") == {key: row for key, row in expected.items() if key == one}
+        assert ground.fresh("w >= 'w13'") == {key: row for key, row in expected.items() if (row["w"] or "") >= "w13"}
+        if first < last and dice.random() < 0.5:
+            ground.seal()
+            assert ground.fresh() == expected
+
+
+def _expected(changes: Sequence[RowChange]) -> dict[int, Any]:
+    return {key[0]: dict(row.values) for key, row in fold({}, changes).rows.items()}
+
+
+@pytest.mark.parametrize("of", ["lake.t", None])
+def test_what_is_held_says_so(ground: Ground, of: str | None) -> None:
+    ground.post(history(1, 20, 5))
+    ground.commit(Known(), ground.seal())
+    ground.post(history(2, 5, 5))
+    why: quarantine.Reason = "rolled_back" if of else "source_restored"
+    case = Quarantine(1, "spec", 1, "2026-11-21T00:00:00.000Z", why, "something is wrong", "mend it", table=of)
+    assert quarantine.hold(ground.store, case)
+    with pytest.raises(NotFresh, match=r"is held.*something is wrong; mend it"):
+        ground.fresh()
+
+
+def test_a_table_that_no_commit_has_made_is_asked_by_sql(ground: Ground) -> None:
+    ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1}), event("d", 101, None, {"id": 1})])
+    lake = Lake(ground.catalog, lambda: ground.store)
+    assert lake.sql("SELECT * FROM lake.t", fresh=True).pylist() == []
+    ground.post([event("c", 102, {"id": 2, "v": "b", "w": None, "n": 2})])
+    assert lake.sql("SELECT id, v FROM t", fresh=True).pylist() == [{"id": 2, "v": "b"}]
