@@ -4,6 +4,7 @@ No log line holds SQL, parameters or results: only why somebody was refused, how
 """
 
 import base64
+import json
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,6 +30,7 @@ from firn_lake.query import Limits  # noqa: E402
 logger = Logger(service="query")
 readers = Readers()
 INLINE_BYTES = 4_000_000  # of Lambda's 6 MB, which base64 makes a third longer
+ESCAPED_BYTES = 5_500_000  # of text, which Lambda's runtime writes as a JSON text
 HINT = "questions go to POST /v1/query"
 
 
@@ -104,7 +106,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 
 
 def _told(found: asking.Answer, now: datetime) -> dict[str, Any]:
-    if len(found.content) <= INLINE_BYTES:
+    if len(found.content) <= INLINE_BYTES and (
+        not _is_text(found.content_type) or _escaped(found.content) <= ESCAPED_BYTES
+    ):
         return _response(200, found.content, found.content_type)
     kept = results.keep(staging().store, found.content, found.format, now)
     told = {
@@ -127,9 +131,19 @@ def _refused(error: RequestError) -> dict[str, Any]:
 
 
 def _response(status: int, content: bytes, kind: str, headers: Mapping[str, str] = {}) -> dict[str, Any]:
+    # What is not text reaches callers that say `Accept: */*` or its type; for others the gateway leaves it as base64.
+    text = _is_text(kind)
     return {
         "statusCode": status,
         "headers": {"Content-Type": kind, "Cache-Control": "no-store", **headers},
-        "body": base64.b64encode(content).decode(),
-        "isBase64Encoded": True,
+        "body": content.decode() if text else base64.b64encode(content).decode(),
+        "isBase64Encoded": not text,
     }
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith(("application/json", "text/"))
+
+
+def _escaped(content: bytes) -> int:
+    return len(json.dumps(content.decode()))

@@ -19,6 +19,7 @@ from pyiceberg.catalog import Catalog
 from firn.errors import StorageUnavailable
 from firn.staging import cuts, kept
 from firn.staging.configs import publish
+from firn.staging.results import Kept
 from firn_lake.catalog import open_catalog
 from firn_lake.lake import Lake
 from tests.unit.functions.conftest import CONFIG
@@ -61,8 +62,9 @@ def ask(app: ModuleType, method: str, path: str, body: Any = None, **more: Any) 
         "requestContext": more.get("context", {}),
     }
     told = app.handler(event, None)
-    assert told["isBase64Encoded"]
-    return told["statusCode"], told["headers"], base64.b64decode(told["body"])
+    text = told["headers"]["Content-Type"].startswith(("application/json", "text/csv"))
+    assert told["isBase64Encoded"] != text
+    return told["statusCode"], told["headers"], told["body"].encode() if text else base64.b64decode(told["body"])
 
 
 def post(app: ModuleType, sql: str, **more: Any) -> tuple[int, Any]:
@@ -247,6 +249,15 @@ def test_a_large_result_is_a_link(
     assert file.stat().st_size == told["bytes"]
     assert pyarrow.parquet.read_table(file).num_rows == 500
     assert 3500 < (datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)).total_seconds() <= 3600
+
+
+def test_text_that_lambda_would_write_too_long_is_a_link(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.results, "keep", lambda *_: Kept("file:///x", datetime.now(UTC), 1))
+    monkeypatch.setattr(app, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(app, "ESCAPED_BYTES", 140_000)
+    # Each é is two bytes, and six in Lambda's JSON.
+    assert "url" not in post(app, "SELECT repeat('e', 90000) AS t")[1]
+    assert "url" in post(app, "SELECT repeat('é', 45000) AS t")[1]
 
 
 # Who may read.
