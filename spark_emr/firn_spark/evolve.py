@@ -204,6 +204,28 @@ class Tables:
             properties = properties.set(name, value)
         properties.commit()
         both.commitTransaction()
+        return self.look_again(table)
+
+    def rename(self, table: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> Table:
+        """Renames columns (old name -> new name), which keep their ids, and sets properties, all in one commit."""
+        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
+        if not names:
+            return self.set_properties(table, new)
+        inferred = table.state.inferred
+        if set(names) & set(inferred):
+            moved = {names.get(name, name): kind for name, kind in inferred.items()}
+            new[progress.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
+        both = table.java.newTransaction()
+        update = both.updateSchema()
+        for old, name in names.items():
+            update = update.renameColumn(old, name)
+        update.commit()
+        if new:
+            settings = both.updateProperties()
+            for name, value in new.items():
+                settings = settings.set(name, value)
+            settings.commit()
+        both.commitTransaction()
         table.java.refresh()
         return self._look(table.name, table.java)
 

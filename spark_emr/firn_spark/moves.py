@@ -182,8 +182,9 @@ def _rows_of(rows: DataFrame, keys: DataFrame, shape: Shape) -> tuple[list[tuple
 
 
 def _column(rows: DataFrame, column: TableColumn) -> Column:
-    """A column that the table may not have had yet, or with another type."""
-    there = f.col(quoted(column.name)) if column.name in rows.columns else f.lit(None)
+    """A column that the table may not have had yet, or with another type, or another name."""
+    name = next((name for name in (column.name, *column.earlier) if name in rows.columns), None)
+    there = f.lit(None) if name is None else f.col(quoted(name))
     return there.cast(spark_type(column))
 
 

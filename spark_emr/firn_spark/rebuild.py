@@ -21,6 +21,7 @@ from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
+from firn.jobs.renaming import RENAMES, renames_of
 from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
@@ -213,7 +214,7 @@ class _Rebuild:
                 raise CannotRebuild(f"{one} exists: a check needs this name for a while; drop or rename it")
             self._tables.drop(one)
         try:
-            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS}
+            own = {"firn.key", "firn.mode", "firn.stream", INFERRED_AS, RENAMES}
             properties = {key: value for key, value in live.state.properties.items() if key in own}
             self._tables.like(name, live, self._warehouse, properties)
             for part in parts:
@@ -329,11 +330,12 @@ class _Rebuild:
         said = [f.substring(POSITION, 1, WIDTH).alias(POSITION)]
         said += [f.col(OP)] if OP in {field["name"] for field in live.state.fields} else []
         mine = [f.col(quoted(column.name)) for column in columns]
+        # What firn.yaml renames has its new name in the rebuilt table, before the live one's next commit.
+        renames = renames_of({}, rebuilt.state.properties)
+        called = [column.name if column.name in there else renames.column(column.name) for column in columns]
         theirs = [
-            f.col(quoted(column.name))
-            if column.name in there
-            else f.lit(None).cast(spark_type(column)).alias(column.name)
-            for column in columns
+            (f.col(quoted(name)) if name in there else f.lit(None).cast(spark_type(column))).alias(column.name)
+            for column, name in zip(columns, called, strict=True)
         ]
         reader = self._spark.read.option("snapshot-id", str(live.state.snapshot_id))
         old = reader.table(live.sql).select(*mine, *said)

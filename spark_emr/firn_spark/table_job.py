@@ -20,6 +20,7 @@ from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
+from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
@@ -33,7 +34,7 @@ from firn_spark.failures import failure_of
 from firn_spark.fence import CommitUnknown, LostRace
 from firn_spark.folding import NOTHING, plain, same_key
 from firn_spark.frames import append_changes, mirror_changes
-from firn_spark.memory import Memory, name_in
+from firn_spark.memory import Memory, facts_beside, name_in
 from firn_spark.rejects import rejected
 from firn_spark.retype import finish, retype
 
@@ -102,6 +103,9 @@ class TableJob:
             return outcome
 
         plan = planned(target, self._config, table.state if table else None)
+        if table is not None and plan.renames:
+            table = self._renamed(table, plan.renames)
+        target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
         if table is not None:
@@ -111,6 +115,14 @@ class TableJob:
         else:
             self._append(target, table, plan.columns, plan.decoding, plan.key, mine, outcome)
         return outcome
+
+    def _renamed(self, table: Table, renames: Renames) -> Table:
+        """The table with its columns called as they are now, what is remembered beside it too."""
+        facts = facts_beside(self._tables, table)
+        if facts is not None:
+            self._tables.rename(facts, renames.due(field["name"] for field in facts.state.fields), {})
+        due = renames.due(field["name"] for field in table.state.fields)
+        return self._tables.rename(table, due, renames.properties())
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
@@ -327,6 +339,7 @@ class TableJob:
             **(seen_as if plan.inferred else {}),
             **blooms.properties(target.rule.bloom, key, columns, {}),
             **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),
+            **renames_of(target.rule.renames, {}).properties(),
         }
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties

@@ -138,4 +138,11 @@ MUTANTS: Final = (
         "found.append(alike.setdefault(-index - 1, len(alike)))",
         ("tests/unit/changes/test_placing.py::test_an_event_that_one_request_brings_twice_is_one_change",),
     ),
+    Mutant(
+        "the old name of a renamed column counts where a row has both",
+        f"{_CHANGES}/codec.py",
+        "return column.earlier if column.silent else (column.name, *column.earlier)",
+        "return column.earlier if column.silent else (*column.earlier, column.name)",
+        ("tests/property/test_renames.py::test_a_change_says_the_same_under_whichever_name[False]",),
+    ),
 )  # fmt: skip

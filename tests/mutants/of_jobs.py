@@ -235,4 +235,11 @@ MUTANTS: Final = (
         'return str(rule.get("ID", "")).startswith(OWN)',
         ("tests/unit/jobs/test_lifecycle.py::test_another_firn_in_the_bucket_keeps_its_rules",),
     ),
+    Mutant(
+        "a table forgets what its columns were called",
+        f"{_JOBS}/renaming.py",
+        'json.loads(properties.get(RENAMES, "{}"))',
+        "{}",
+        ("tests/property/test_renames.py::test_no_older_configuration_brings_an_old_name_back",),
+    ),
 )  # fmt: skip

@@ -1,32 +1,53 @@
-"""Mistakes on the way from a table to who reads it."""
+"""Mistakes in what is written to tables outside Spark."""
 
 from typing import Final
 
 from tests.mutants.copy import Mutant
 
 _LAKE: Final = "layers/lake/python/firn_lake"
-_TESTS: Final = "tests/unit/lake/test_pushdown.py"
+_TESTS: Final = "tests/unit/lake"
 
 MUTANTS: Final = (
     Mutant(
-        "files are chosen by bounds that know of no NaN",
-        f"{_LAKE}/pushdown.py",
-        'field is None or (op in (">", ">=") and isinstance(field.field_type, FloatType | DoubleType))',
-        "field is None",
-        (f'{_TESTS}::test_a_predicate_that_iceberg_may_see_otherwise_chooses_no_files[("ratio" > 1.0::DOUBLE)]',),
+        "main of a fed table is set back, and its progress with it",
+        f"{_LAKE}/rollback.py",
+        "        if not is_firns(table.metadata):\n",
+        "        if table.metadata.refs:\n",
+        (f"{_TESTS}/test_rollback.py::test_rows_of_a_fed_table_come_back_and_its_progress_stays",),
     ),
     Mutant(
-        "DuckDB is told that rows are filtered, and they are not",
-        f"{_LAKE}/scanning.py",
-        "left = batch if keep is None else batch.filter(keep)",
-        "left = batch",
-        (f"{_TESTS}::test_each_use_of_a_table_reads_what_it_needs",),
+        "a rollback brings back rows that were deleted before",
+        f"{_LAKE}/rollback.py",
+        "version.schema, part.gone, part.only)",
+        "version.schema)",
+        (f"{_TESTS}/test_rollback.py::test_rows_of_a_fed_table_come_back_and_its_progress_stays",),
     ),
     Mutant(
-        "a deployment that does not say who may read lets everybody",
-        "layers/core/python/firn/security/readers.py",
-        "if not open_to_all:",
-        "if False:",
-        ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
+        "PyIceberg commits again on a version that nobody looked at",
+        f"{_LAKE}/landing.py",
+        "    transaction._snapshot_producers.clear()  # with them PyIceberg would try again on a newer version\n",
+        "",
+        (f"{_TESTS}/test_writes.py::test_the_same_write_by_two_at_once_is_done_once",),
+    ),
+    Mutant(
+        "files are removed though their commit may be in the table",
+        f"{_LAKE}/writes.py",
+        "    except UnknownOutcome:\n        raise\n",
+        "",
+        (f"{_TESTS}/test_writes.py::test_a_lost_answer_leaves_the_files_and_the_same_id_finds_out",),
+    ),
+    Mutant(
+        "an upsert writes rows anew that are deleted by position",
+        f"{_LAKE}/upserting.py",
+        "rows = _without(read_file(version.source, task.file, version.schema, gone), out)",
+        "rows = _without(read_file(version.source, task.file, version.schema), out)",
+        (f"{_TESTS}/test_sync.py::test_rows_deleted_by_position_do_not_come_back",),
+    ),
+    Mutant(
+        "the tag of a kept cut is dropped",
+        f"{_LAKE}/refs.py",
+        '    if there.kind == "tag" and is_firns(table.metadata):\n',
+        '    if there.kind == "tag" and store is None:\n',
+        (f"{_TESTS}/test_refs.py::test_the_tag_of_a_kept_cut_stays",),
     ),
 )

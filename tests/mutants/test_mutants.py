@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from tests.mutants import of_changes, of_driver, of_jobs, of_lake, of_spark, of_staging
+from tests.mutants import of_changes, of_driver, of_jobs, of_lake, of_reading, of_spark, of_staging
 from tests.mutants.copy import NO_SETTINGS, ROOT, Copy, Mutant, Ran
 from tests.soak import LONG
 
-QUICK = (*of_changes.MUTANTS, *of_staging.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS)
+QUICK = (*of_changes.MUTANTS, *of_staging.MUTANTS, *of_jobs.MUTANTS, *of_reading.MUTANTS)
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = of_driver.MUTANTS
+WITH_LAKE = of_lake.MUTANTS
 SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0"})}
 EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"
 # A mistake that no program could hold for a moment proves nothing about the tests.
@@ -68,6 +69,12 @@ def killed(copy: Copy, mutant: Mutant, kind: tuple[Mutant, ...], passing: Ran) -
 @pytest.mark.parametrize("mutant", QUICK, ids=lambda mutant: mutant.name)
 def test_it_is_killed(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
     killed(copy, mutant, QUICK, passing(QUICK))
+
+
+@pytest.mark.skipif(not EVERY, reason="PyIceberg for each mutant: make mutants")
+@pytest.mark.parametrize("mutant", WITH_LAKE, ids=lambda mutant: mutant.name)
+def test_it_is_killed_with_pyiceberg(copy: Copy, passing: Baseline, mutant: Mutant) -> None:
+    killed(copy, mutant, WITH_LAKE, passing(WITH_LAKE))
 
 
 @pytest.mark.spark

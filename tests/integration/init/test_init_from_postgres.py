@@ -7,12 +7,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pg8000.dbapi
 import pg8000.native
 import pytest
 
+import firn_lake
 from firn.cli.init import init
 from firn.errors import ConfigError, TransientError
 from firn.streams.config import Config, parse
@@ -265,3 +270,35 @@ def test_what_postgres_refuses_is_told_without_the_password(
     assert told in str(raised.value)
     assert not any(secret in str(raised.value) for secret in ("hunter2", "hunter3", "superuser"))
     assert list(tmp_path.iterdir()) == []
+
+
+KINDS = """
+CREATE TEMP TABLE kinds (id bigint PRIMARY KEY, ok boolean, small smallint, total numeric(12,2), note text, day date,
+  at timestamptz, local timestamp, raw bytea, key uuid, doc jsonb, tags text[], score double precision)
+"""
+
+
+def test_a_query_of_postgresql_is_loaded_with_its_types(postgres: str, tmp_path: Path) -> None:
+    lake = firn_lake.connect(f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse", env={})
+    port = int(postgres.partition(":")[2])
+    source = pg8000.dbapi.connect("admin", host="127.0.0.1", port=port, database="Acme Shop", password="superuser")
+    cursor = source.cursor()
+    cursor.execute(KINDS)
+    cursor.execute(
+        "INSERT INTO kinds VALUES (1, true, 7, 12.50, 'a', '2026-01-31', '2026-01-31T12:00:00+02', '2026-01-31 12:00', "
+        "'\\x00ff', '00000000-0000-0000-0000-000000000007', '{\"a\": [1]}', '{x,y}', 0.5)"
+    )
+    kinds = lake.sync("SELECT * FROM kinds WHERE id = %s", source, into="own.kinds", key=["id"], parameters=(1,))
+    cursor.execute("UPDATE kinds SET total = 13")
+    cursor.execute("INSERT INTO kinds (id) VALUES (2)")
+    again = lake.sync("SELECT * FROM kinds", source, into="own.kinds", batch_size=1)
+    assert (kinds.inserted, again.inserted, again.updated) == (1, 1, 1)
+    first, second = lake.table("own.kinds").read().pylist()
+    assert first == {
+        "id": 1, "ok": True, "small": 7, "total": Decimal(13), "note": "a", "day": date(2026, 1, 31),
+        "at": datetime(2026, 1, 31, 10, tzinfo=UTC), "local": datetime(2026, 1, 31, 12), "raw": b"\x00\xff",
+        "key": UUID(int=7), "doc": '{"a": [1]}', "tags": ["x", "y"], "score": 0.5,
+    }  # fmt: skip
+    assert set(second.values()) == {2, None}
+    source.close()
+    lake.close()

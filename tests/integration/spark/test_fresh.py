@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.fold import fold
 from firn.errors import ConfigError
+from firn.staging import configs
 from firn_lake.lake import Lake as Reader
 from firn_lake.pending import NotFresh
 from tests.integration.spark.spark_lake import Lake
@@ -118,3 +119,16 @@ def test_what_can_not_be_shown_says_why(spark: SparkSession, tmp_path: Path) -> 
         reader(lake).sql("SELECT 1 FROM lake.t", "main", fresh=True)
     with pytest.raises(ConfigError, match="opened by its catalog alone"):
         Reader(lake.catalog).sql("SELECT 1 FROM lake.t", fresh=True)
+
+
+def test_a_column_that_the_source_renamed_is_one_column_before_the_commit_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id]"))
+    lake.land([event("c", 100, {"id": 1, "v": "old"}), event("c", 101, {"id": 2, "v": "kept"})])
+    lake.config = configs.publish(lake.store, config("key: [id], renames: {label: v}"))
+    lake.post([event("u", 102, {"id": 1, "label": "new"}), event("c", 99, {"id": 3, "v": "late"})])
+    found = by_id(reader(lake).table("lake.t").read(fresh=True).pylist())
+    assert found == [{"id": 1, "label": "new"}, {"id": 2, "label": "kept"}, {"id": 3, "label": "late"}]
+    assert lake.commit(lake.seal()) == 0
+    assert by_id(reader(lake).table("lake.t").read().pylist()) == found

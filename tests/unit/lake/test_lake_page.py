@@ -96,6 +96,13 @@ def test_the_pages_python_runs_from_top_to_bottom(folder: Path, capsys: pytest.C
     assert changed.startswith(
         "shop.orders would be partitioned by bucket(4, customer_id), not nothing, from here on; 2 "
     )
+    refs, goals, loaded = told[-3:]
+    assert refs.splitlines() == [
+        "[('audit', 'branch'), ('before-import', 'tag'), ('main', 'branch')]",
+        "3 {'insert': 0, 'update': 0, 'delete': 0}",
+    ]
+    assert goals == "[{'region': 'west', 'day': datetime.date(2026, 1, 15), 'goal': Decimal('50.00')}]\n"
+    assert loaded == "2 0 0\n"
 
 
 def test_the_pages_commands_run(folder: Path) -> None:

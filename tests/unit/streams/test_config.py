@@ -216,3 +216,8 @@ def test_importing_the_configuration_imports_no_yaml() -> None:
 def test_who_commits_in_large_portions_gets_epochs_that_hold_them() -> None:
     config = parse("streams: {shop: {commit: {size: 1GB}, tables: {a.b: {to: shop.b}}}}")
     assert config.streams["shop"].commit.caps.bytes == 10**9
+
+
+def test_renames_are_the_new_name_and_the_old_one() -> None:
+    config = parse("streams: {shop: {tables: {a.b: {to: shop.b, renames: {c: b, b: a, 'dot.ted': no}}}}}")
+    assert config.streams["shop"].tables[0].renames == {"c": "b", "b": "a", "dot.ted": "no"}

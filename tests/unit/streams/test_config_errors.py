@@ -206,3 +206,35 @@ def test_streams_and_tables_must_be_there() -> None:
     assert "streams.shop.tables: is missing" in problem("streams: {shop: {envelope: flat}}")
     assert "streams: is a list; write a mapping" in problem("streams: [shop]")
     assert problem("- a\n") == "firn.yaml:1: is a list; write a mapping of `name: value` lines"
+
+
+@pytest.mark.parametrize(
+    ("renames", "told"),
+    [
+        ("{b: b}", "renames.b: is the old name too; write new name: old name"),
+        ("{_firn_pos: a}", "renames._firn_pos: names that begin with _firn_ are Firn's own"),
+        ("{b: _firn_pos}", "renames.b: names that begin with _firn_ are Firn's own"),
+        ("{b: a, c: a}", "renames.c: 'a' became 'b' above, and can't have become two columns"),
+        ("{b: id}", "renames.b: 'id' is in the key, which can't be renamed"),
+        ("{id: a}", "renames.id: 'id' is in the key, which can't be renamed"),
+        ("{b: amount}", "renames.b: 'amount' is declared under columns: by its old name; write b there"),
+        ("{b: at}", "renames.b: partition_by names 'at'; write b there"),
+        ("{b: [a]}", "renames.b: is a list; write the column's old name"),
+        ("[a]", "renames: is a list; write a mapping"),
+    ],
+)
+def test_renames_that_can_not_be_name_what_to_write(renames: str, told: str) -> None:
+    rule = f"{{to: shop.b, key: [id], columns: {{amount: int}}, partition_by: [day(at)],\n      renames: {renames}}}"
+    text = problem(f"streams:\n  shop:\n    tables:\n     a.b: {rule}\n")
+    assert text.startswith(f"firn.yaml:5: streams.shop.tables.a.b.{told}")
+
+
+def test_what_orders_the_changes_is_not_renamed() -> None:
+    told = problem("streams: {shop: {order_by: version, tables: {a.b: {to: shop.b, renames: {rev: version}}}}}")
+    assert "streams.shop.order_by: 'version' is renamed in 'a.b', and changes under its other name" in told
+
+
+def test_renames_do_not_go_round_in_a_circle() -> None:
+    told = problems("streams: {shop: {tables: {a.b: {to: shop.b, renames: {b: a, c: b, a: c}}}}}")
+    assert len(told) == 3
+    assert "goes round in a circle with 'a'; write only the last new name of the column" in told[0]

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from firn_lake.changes import Changes as Changes
     from firn_lake.connecting import connect as connect
     from firn_lake.cursor import Cursor as Cursor
+    from firn_lake.federated import Lakes as Lakes
+    from firn_lake.federated import together as together
     from firn_lake.lake import Lake as Lake
     from firn_lake.lake_table import LakeTable as LakeTable
     from firn_lake.partitioning import partition_by as partition_by
@@ -20,6 +22,8 @@ _WHERE = {
     "Cursor": "cursor",
     "Lake": "lake",
     "LakeTable": "lake_table",
+    "Lakes": "federated",
+    "together": "federated",
     "connect": "connecting",
     "partition_by": "partitioning",
 }

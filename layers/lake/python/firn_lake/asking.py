@@ -14,12 +14,12 @@ import pyarrow as pa
 from firn.errors import RequestError, TerminalError
 from firn.staging.kept import BadCutName, NoSuchCut
 from firn_lake.changes import BadColumn, NotOneLine
+from firn_lake.duck import SNAPSHOTS, Limits, QueryError, QueryTooLarge
 from firn_lake.encoding import CONTENT_TYPES, Format, encoded
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.moments import NoSuchMoment
 from firn_lake.pending import NotFresh
-from firn_lake.query import SNAPSHOTS, Limits, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound
 from firn_lake.unreadable import UnreadableFile
 from firn_lake.versions import NoSuchColumn

@@ -6,7 +6,7 @@
 >>> for batch in orders.changes("month-end"): ...
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -15,20 +15,29 @@ from pyiceberg.catalog import Catalog
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
 from firn.streams.catalogs import shown
+from firn_lake.creating import create
 from firn_lake.fresh import Fresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.moments import AsOf, NoSuchMoment
 from firn_lake.pending import NotFresh
 from firn_lake.query import Limits, Parameters, query
 from firn_lake.rows import BATCH_SIZE, Batches
+from firn_lake.sources import Given as Asked
+from firn_lake.sources import Source
+from firn_lake.sync import Mode, sync
 from firn_lake.tables import (
     TableSummary,
     find_table,
     list_tables,
 )
+from firn_lake.upserting import Upserted
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyiceberg.schema import Schema
+
     from firn.staging.store import Store
+    from firn_lake.fitting import Given
 
 
 class Lake:
@@ -122,3 +131,34 @@ class Lake:
                 raise NoSuchMoment(f"as of {as_of!r}: a cut is (stream, number), such as ('shop', 12)")
             return None, self.cut(as_of[1], as_of[0])
         return as_of, None
+
+    @property
+    def store(self) -> "Callable[[], Store] | None":
+        """How to open the staging store; None: the lake was opened by its catalog alone."""
+        return self._store
+
+    def create(
+        self,
+        name: str,
+        what: "pa.Schema | Schema | Given",
+        *,
+        key: Sequence[str] = (),
+        partition_by: Sequence[str] = (),
+    ) -> LakeTable:
+        """Makes a table, with rows or only columns: see `firn_lake.creating.create`."""
+        return LakeTable(self, create(self.catalog, name, what, key, partition_by))
+
+    def sync(
+        self,
+        sql: str,
+        source: Source,
+        *,
+        into: str,
+        key: Sequence[str] | None = None,
+        mode: Mode = "upsert",
+        batch_size: int = BATCH_SIZE,
+        parameters: Asked = None,
+        id: str | None = None,
+    ) -> Upserted:
+        """Loads what a query of another database gives into a table, in one commit: see `firn_lake.sync.sync`."""
+        return sync(self.catalog, sql, source, into, key, mode, batch_size, parameters, id)

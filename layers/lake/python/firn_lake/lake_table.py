@@ -1,27 +1,41 @@
 """One table, at any point in time: what `Lake.table` gives."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
+from firn.jobs.expiry import Plan
 from firn.staging.cuts import Cut
+from firn_lake import branches, refs, writes
 from firn_lake.changes import Changes, key_of
+from firn_lake.compatibility import reasons_against
 from firn_lake.cursor import Cursor
+from firn_lake.ddl import described, statements
+from firn_lake.evolution_steps import NewColumn, Wishes
+from firn_lake.evolving import Evolution, evolve
+from firn_lake.expiring import expire
+from firn_lake.fitting import Given, batches_of
 from firn_lake.following import follow
 from firn_lake.fresh import FreshRows
 from firn_lake.moments import AsOf
 from firn_lake.partitioning import SpecChange, repartition
 from firn_lake.pruning import Pruned, prune
+from firn_lake.refs import Ref
+from firn_lake.rollback import Then, roll_back
 from firn_lake.rows import BATCH_SIZE, Rows
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.unreadable import reading
+from firn_lake.upserting import Upserted, upsert
 from firn_lake.versions import Version, version_at
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table
+    from pyiceberg.types import IcebergType
 
     from firn.streams.partitions import Partition
     from firn_lake.lake import Lake
@@ -147,6 +161,100 @@ class LakeTable:
     def partition(self, by: "Iterable[str | Partition]", *, dry_run: bool = False) -> SpecChange:
         """Partitions what is written from now on by these entries (all of them): see `partitioning.repartition`."""
         return repartition(self.iceberg, by, dry_run=dry_run)
+
+    def evolve(
+        self,
+        *,
+        add: "Mapping[str, str | IcebergType | NewColumn] | None" = None,
+        drop: Sequence[str] = (),
+        rename: Mapping[str, str] | None = None,
+        widen: "Mapping[str, str | IcebergType] | None" = None,
+        reorder: Sequence[str] = (),
+        make_optional: Sequence[str] = (),
+        docs: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        despite_stream: bool = False,
+    ) -> Evolution:
+        """Change columns by their ids, all in one commit or none: see `firn_lake.evolution_steps.Wishes`.
+
+        dry_run         only say what would be done
+        despite_stream  drop a column although a stream feeds the table
+
+        Raises EvolutionRefused (nothing was changed; says why and what to do), TransientError, UnknownOutcome.
+        """
+        wishes = Wishes(add or {}, drop, rename or {}, widen or {}, reorder, make_optional, docs or {})
+        return evolve(self.iceberg, wishes, dry_run=dry_run, despite_stream=despite_stream)
+
+    def is_compatible(self, rows: "pa.Schema | Schema | Mapping[str, str | IcebergType]") -> list[str]:
+        """Why rows of this schema can't be written into the table as it is, with what to evolve; empty if they can.
+
+        rows  a schema of Arrow or of Iceberg, or column -> type, such as {"id": "long", "tags": "list<string>"}
+        """
+        return reasons_against(self.iceberg.schema(), rows)
+
+    def to_sql(self, dialect: str = "spark", *, metadata: bool = False) -> str:
+        """The SQL that creates a table like this one in Spark or Trino, statements parted by `;` and an empty line.
+
+        What the dialect can't say stands in comments. `metadata`: with Firn's own `_firn_…` columns.
+
+        Raises NoSuchDialect, NotInDialect.
+        """
+        return ";\n\n".join(statements(described(self.iceberg), dialect, metadata=metadata))
+
+    def snapshot(self, at: Moment = None) -> SnapshotSummary | None:
+        """The snapshot at a moment, the current one if left out; None if the table has none. Raises NoSuchMoment."""
+        found = self._at(at).id
+        return next((one for one in self.snapshots() if one.id == found), None)
+
+    def refs(self) -> list[Ref]:
+        """Its tags and branches, by name."""
+        return refs.refs(self.iceberg.metadata)
+
+    def tag(self, name: str, at: Moment = None, keep: timedelta | None = None) -> Ref:
+        """Names a snapshot, which no expiry takes then: see `firn_lake.refs.tag`."""
+        return refs.tag(self.iceberg, name, self._at(at).id, keep)
+
+    def branch(self, name: str, at: Moment = None) -> Ref:
+        """Begins a branch at a snapshot: see `firn_lake.refs.branch`."""
+        return refs.branch(self.iceberg, name, self._at(at).id)
+
+    def drop(self, name: str) -> None:
+        """Takes a tag or a branch away: see `firn_lake.refs.drop`."""
+        refs.drop(self.iceberg, name, self._lake.store)
+
+    def fast_forward(self, branch: str, to: Moment) -> Ref:
+        """Moves a branch on to a snapshot that descends from it: see `firn_lake.branches.fast_forward`."""
+        return branches.fast_forward(self.iceberg, branch, self._at(to).id)
+
+    def cherry_pick(self, snapshot: int) -> int:
+        """Brings what a snapshot appended elsewhere into main: see `firn_lake.branches.cherry_pick`."""
+        return branches.cherry_pick(self.iceberg, snapshot)
+
+    def rollback(self, to: Moment, then: Then | None = None) -> int:
+        """Gives main the rows that it had: see `firn_lake.rollback.roll_back`."""
+        return roll_back(self.iceberg, self._at(to).id, then)
+
+    def expire(self, keep: timedelta = timedelta(days=5), at_least: int = 100, *, dry_run: bool = False) -> Plan:
+        """Lets old snapshots go, by the care rules: see `firn_lake.expiring.expire`."""
+        return expire(self.iceberg, keep, at_least, datetime.now(UTC), dry_run=dry_run)
+
+    def append(self, rows: Given, *, id: str | None = None) -> int | None:
+        """Adds rows: see `firn_lake.writes.append`."""
+        return writes.append(self.iceberg, rows, id)
+
+    def overwrite(
+        self, rows: Given, filter: "str | BooleanExpression | None" = None, *, id: str | None = None
+    ) -> int | None:
+        """Puts rows in place of all, or of those that fit a filter: see `firn_lake.writes.overwrite`."""
+        return writes.overwrite(self.iceberg, rows, filter, id)
+
+    def overwrite_partitions(self, rows: Given, *, id: str | None = None) -> int | None:
+        """Puts rows in place of all in their partitions: see `firn_lake.writes.overwrite_partitions`."""
+        return writes.overwrite_partitions(self.iceberg, rows, id)
+
+    def upsert(self, rows: Given, *, key: Sequence[str] | None = None, id: str | None = None) -> Upserted:
+        """Brings whole rows in by key: see `firn_lake.upserting.upsert`."""
+        return upsert(self.iceberg, batches_of(rows, self._iceberg.schema(), self.name), key or self.key, id)
 
     def __repr__(self) -> str:
         return f"<table {self.name}: {', '.join(self.columns())}>"

@@ -1,7 +1,7 @@
 """What waits for one table, and the columns that the table will have with it."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,7 +33,8 @@ OWN: Final = {
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for one table, with how it is decoded: one for each stream that feeds it."""
+    """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
+    commit renames first, old name -> new name."""
 
     pending: Pending
     target: Target
@@ -41,6 +42,7 @@ class Waiting:
     decoding: Decoding
     mirror: bool
     above: int
+    due: Mapping[str, str]
 
     @property
     def key(self) -> list[Column]:
@@ -103,10 +105,11 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
 def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
     """The table with the columns that the waiting changes bring or widen."""
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
-    there = {field["name"]: field for field in fields}
+    names = {old: new for one in some for old, new in one.due.items()}
+    there = {name: {**field, "name": name} for field in fields for name in [names.get(field["name"], field["name"])]}
     last = 0 if version is None else version.source.metadata.last_column_id
     own = [] if version is not None else [OWN[POSITION], OWN[TIME]]
-    changed = version is None
+    changed = version is None or bool(names)
     for one in some:
         for column in one.plan.widened:
             there[column.name]["type"] = type_json(column.type, 0)
@@ -155,4 +158,4 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
             "firn flush, or read without fresh"
         )
-    return Waiting(pending, target, plan, found.decoding, found.mode == "mirror", above)
+    return Waiting(pending, target, plan, found.decoding, found.mode == "mirror", above, found.due)

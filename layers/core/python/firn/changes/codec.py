@@ -109,7 +109,7 @@ class RowCodec:
         self.sources: list[Encoding] = []
         known: list[bool] = []
         for column in self.target:
-            encoding = written.get(column.name)
+            encoding = next((written[name] for name in _names_of(column) if name in written), None)
             known.append(encoding is not None)
             encoding = _understood(column.type, encoding, settings) if encoding else column.source
             self.sources.append(encoding or encoding_of(column.type, None, settings))
@@ -117,8 +117,7 @@ class RowCodec:
         self._unavailable = [placeholder.test(s, k) for s, k in zip(self.sources, known, strict=True)]
         self.traces = placeholder.traces(list(zip(self.sources, known, strict=True)))
         self.converters = [self._step(column.type, encoding, placeholder) for column, encoding in pairs]
-        texts = [reads_text(column.type, encoding) for column, encoding in pairs]
-        names = [column.name for column in self.target]
+        names, texts, self._renamed = _fields(self.target, [reads_text(c.type, encoding) for c, encoding in pairs])
         if any(c in '"\\' or c < " " for name in names for c in name):  # msgspec's structs have no such field names
             self.traces = None
             self._cells = _odd_cells(names)
@@ -127,6 +126,7 @@ class RowCodec:
             self._fast, self._fast_lines = fast.decode, fast.decode_lines
             exact = _decoder(names, [True] * len(names)).decode
             self._cells = lambda image: msgspec.structs.astuple(exact(image))
+        self._width = len(names)
 
     def decode(self, image: bytes) -> Decoded:
         """One row image (a JSON object, or a JSON string that holds one) -> its values.
@@ -141,6 +141,8 @@ class RowCodec:
                     return self._decode_exactly(image)
             try:
                 row = msgspec.structs.astuple(self._fast(image))
+                if self._renamed is not None:
+                    row = _chosen(row, self._renamed)
                 return Decoded(
                     [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
                 )
@@ -154,7 +156,10 @@ class RowCodec:
         Only if `traces` is not None. Raises one of NOT_PLAIN if any of the images is not plain.
         """
         rows = self._fast_lines(lines)
-        return [list(map(attrgetter(f"c{i}"), rows)) for i in range(len(self.target))]
+        columns = [list(map(attrgetter(f"c{i}"), rows)) for i in range(self._width)]
+        if self._renamed is None:
+            return columns
+        return [_first([columns[place] for place in places], len(rows)) for places in self._renamed]
 
     @staticmethod
     def _step(kind: Type, source: Encoding, placeholder: Placeholder) -> Callable[[Any], Any]:
@@ -183,6 +188,8 @@ class RowCodec:
             if image[:1] == b'"':
                 image = msgspec.json.decode(image, type=str).encode()
             row = self._cells(image)
+            if self._renamed is not None:
+                row = _chosen(row, self._renamed)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
         values: list[Any] = []
@@ -227,6 +234,37 @@ class _LooksUnavailable(Exception):
 
 
 NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def _names_of(column: Column) -> tuple[str, ...]:
+    """The names under which images may carry a column: the first that is there counts."""
+    return column.earlier if column.silent else (column.name, *column.earlier)
+
+
+def _fields(target: Sequence[Column], texts: Sequence[bool]) -> tuple[list[str], list[bool], list[list[int]] | None]:
+    """The names of an image's fields that count, which of them are read as text, and the places of each column's among
+    them; None if each has the one that bears its name."""
+    if not any(column.earlier or column.silent for column in target):
+        return [column.name for column in target], list(texts), None
+    as_text: dict[str, bool] = {}
+    for column, text in zip(target, texts, strict=True):
+        as_text |= dict.fromkeys(_names_of(column), text)
+    places = {name: place for place, name in enumerate(as_text)}
+    return list(as_text), list(as_text.values()), [[places[name] for name in _names_of(column)] for column in target]
+
+
+def _chosen(row: Sequence[Any], renamed: Sequence[Sequence[int]]) -> tuple[Any, ...]:
+    """The cells of the columns out of those of the fields."""
+    return tuple(next((row[place] for place in places if row[place] is not UNSET), UNSET) for places in renamed)
+
+
+def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
+    """One column's cells in `count` images out of those of its fields, the first that is there."""
+    if not cells:
+        return [UNSET] * count
+    if len(cells) == 1:
+        return cells[0]
+    return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
 
 
 def _odd_cells(names: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:

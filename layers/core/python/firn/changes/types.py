@@ -233,10 +233,13 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
 class Column:
     """One column: of a table (`type` is what to produce) or of an event (`type` is what the source's values become).
 
-    `source` is how the source writes it; None where nobody has said.
+    `source` is how the source writes it; None where nobody has said. `earlier`: the names under which changes may carry
+    it too, the newest first. `silent`: no change carries it under its own name, which is one of another column.
     """
 
     name: str
     type: Type
     required: bool = False
     source: Encoding | None = None
+    earlier: tuple[str, ...] = ()
+    silent: bool = False

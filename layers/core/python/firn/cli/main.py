@@ -22,6 +22,7 @@ from firn.cli import (
     prune,
     query,
     rebuild,
+    refs,
     release,
     send,
     status,
@@ -66,6 +67,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(refs.app, name="refs")
 
 
 def _print_version(wanted: bool) -> None:

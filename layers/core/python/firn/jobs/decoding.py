@@ -1,33 +1,44 @@
 """How the changes of one target become rows: the table's key and mode, its columns, and the decoding. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from firn.changes.rows import Decoding
 from firn.jobs.planning import ColumnPlan, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState
+from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.streams.config import StreamConfig
 
 
 @dataclass(frozen=True)
 class Planned:
-    """`key`: the names of the key's columns, () without one; `mode`: what the rules make of the table."""
+    """`key`: the names of the key's columns, () without one; `mode`: what the rules make of the table; `renames`: which
+    names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name."""
 
     key: tuple[str, ...]
     mode: Literal["mirror", "append"]
     columns: ColumnPlan
     decoding: Decoding
+    renames: Renames
+    due: Mapping[str, str]
 
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
     """`state`: the table as it is; None if there is none yet. Raises KeyChanged."""
     key = plan_key(target.rule.key, state.key() if state else None, target.record_key())
     mode: Literal["mirror", "append"] = "mirror" if key and target.rule.mode == "mirror" else "append"
+    renames = renames_of(target.rule.renames, state.properties if state else {})
+    renames.check_key(key)
+    due = renames.due(field["name"] for field in state.fields) if state else {}
+    state = state.renamed(due) if state else None
     required = key if mode == "mirror" else ()
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
-    plan = plan_columns(existing, target.declared(settings), target.seen(), required, unwritable, fixed)
+    declared = renames.named(target.declared(settings))
+    seen = [renames.named(columns) for columns in target.seen()]
+    plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,
@@ -38,4 +49,4 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         snapshot_reads=target.rule.snapshot_reads == "upsert",
         no_key=lacking_key(plan, required, made=state is not None),
     )
-    return Planned(key, mode, plan, decoding)
+    return Planned(key, mode, plan, decoding, renames, due)

@@ -67,6 +67,15 @@ class TableState:
         text = self.properties.get("firn.key")
         return None if text is None else tuple(json.loads(text))
 
+    def renamed(self, names: Mapping[str, str]) -> "TableState":
+        """The same with columns under other names (old -> new), as a commit of metadata would leave it."""
+        if not names:
+            return self
+        fields = tuple({**field, "name": names.get(field["name"], field["name"])} for field in self.fields)
+        inferred = {names.get(name, name): kind for name, kind in self.inferred.items()}
+        properties = {**self.properties, INFERRED_AS: json.dumps(inferred)} if inferred else self.properties
+        return replace(self, fields=fields, properties=properties)
+
     def progress(self, stream: str) -> int:
         """The highest epoch of the stream that is in this table; 0 before the first."""
         return progress_in(stream, self.ancestry)

@@ -77,7 +77,8 @@ class Auth:
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
     `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
-    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is."""
+    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
+    `renames`: columns that the source has renamed, new name -> old name."""
 
     source: str
     to: str
@@ -90,6 +91,7 @@ class TableRule:
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
     ignore: bool = False
     care: Care = field(default_factory=Care)
+    renames: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_pattern(self) -> bool:

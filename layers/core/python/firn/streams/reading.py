@@ -34,6 +34,7 @@ from firn.streams.config import (
 from firn.streams.deployments import read_targets
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
+from firn.streams.renames import check_order, read_renames
 from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
@@ -63,6 +64,7 @@ _RULE_KEYS: Final = (
     "columns",
     "ignore",
     "care",
+    "renames",
 )
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
@@ -162,9 +164,12 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     # `out_of_range: null` is the word here, though YAML reads it as nothing.
     if section.node("out_of_range") is not None:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
+    tables = _tables(name, section, placed, care)
+    order_by = section.text("order_by", "the name of the field that orders the changes")
+    check_order(section, order_by, tables)
     return StreamConfig(
         name=name,
-        tables=_tables(name, section, placed, care),
+        tables=tables,
         envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
@@ -175,7 +180,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         interval=debezium.choice("interval.handling.mode", IntervalMode, "interval mode", "numeric"),
         out_of_range=out_of_range,
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
-        order_by=section.text("order_by", "the name of the field that orders the changes"),
+        order_by=order_by,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=_auth(section.section("auth")),
     )
@@ -267,18 +272,20 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    key, partition_by, columns = _key(section), _partition_by(section), _columns(section.section("columns"))
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
-        key=_key(section),
+        key=key,
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
-        partition_by=_partition_by(section),
+        partition_by=partition_by,
         bloom=_bloom(section),
-        columns=_columns(section.section("columns")),
+        columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
+        renames=read_renames(section.section("renames"), key, columns, partition_by),
     )
 
 

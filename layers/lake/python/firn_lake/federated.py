@@ -1,0 +1,115 @@
+"""Several lakes as one, for SQL: warehouses, accounts, or the shards of one system.
+
+>>> both = firn_lake.together(eu=firn_lake.connect("eu.yaml"), us=firn_lake.connect("us.yaml"))
+>>> both.sql("SELECT _lake, count(*) FROM shop.orders GROUP BY ALL")  # the table of that name of every lake
+>>> both.sql("SELECT * FROM eu.shop.orders AS e JOIN us.shop.orders AS u USING (order_id)")
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from firn_lake.duck import Limits, Parameters, QueryError, View, run
+from firn_lake.lake import Lake
+from firn_lake.lake_table import Moment
+from firn_lake.query import Tables
+from firn_lake.rows import BATCH_SIZE, Batches
+from firn_lake.tables import TableNotFound
+
+_OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own names of databases
+
+
+class Lakes:
+    """Lakes by name. Made by `together`; `with` closes them all."""
+
+    def __init__(self, **lakes: Lake) -> None:
+        """Raises QueryError for a name that DuckDB has for itself, and for no lake."""
+        if not lakes or (taken := _OWN & {name.casefold() for name in lakes}):
+            wrong = f"a lake can't be called {min(taken)}" if lakes else "name at least one lake"
+            raise QueryError(f"{wrong}: write such as together(eu=…, us=…)")
+        self._lakes = lakes
+
+    def sql(
+        self,
+        sql: str,
+        as_of: Moment = None,
+        *,
+        parameters: Parameters = None,
+        seconds: float | None = None,
+        rows: int | None = None,
+        memory: str | None = None,
+        fresh: bool = False,
+    ) -> Batches:
+        """The result of one SELECT over tables of any of the lakes, each as it was at `as_of`.
+
+        `lake.namespace.table` is a table of one lake. `namespace.table`, or `table`, is that of every lake that has it,
+        put together: columns by name, null where a lake has no such column, and `_lake` says whose row it is. A cut is
+        of one lake alone and can't be asked of several. The rest as for Lake.sql; raises the same.
+        """
+        tables = {}
+        for name, lake in self._lakes.items():
+            moment, cut = lake.moment(as_of)
+            if cut is not None and len(self._lakes) > 1:
+                raise QueryError("a cut is a moment of one stream of one lake: ask that lake, or give a time")
+            tables[name] = Tables(lake.catalog, moment, cut, lake.fresh(as_of) if fresh else None)
+
+        def views(names: Sequence[tuple[str, ...]]) -> list[View]:
+            meant: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
+            spelled: dict[tuple[str, ...], tuple[str, ...]] = {}
+            for parts in names:
+                found = _meant(tables, parts)
+                first = spelled.setdefault(tuple(part.casefold() for part in parts), parts)
+                if meant.setdefault(first, found) != found:
+                    raise QueryError(
+                        f"{'.'.join(first)} and {'.'.join(parts)} differ only in case, which DuckDB can't tell apart"
+                    )
+            for lake, known in tables.items():
+                known.load([found[lake] for found in meant.values() if lake in found])
+            return [
+                View(
+                    ("", "", "")[len(parts) :] + parts,  # type: ignore[arg-type]
+                    {lake: tables[lake].scan(identifier) for lake, identifier in found.items()},
+                    together=len(parts) < 3,
+                )
+                for parts, found in meant.items()
+            ]
+
+        result = run(sql, parameters, Limits(seconds, rows, memory), views)
+        return Batches(result.schema, lambda: iter(result.to_batches(BATCH_SIZE)))
+
+    def close(self) -> None:
+        """Close all catalogs."""
+        for lake in self._lakes.values():
+            lake.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<lakes {', '.join(self._lakes)}>"
+
+
+def together(**lakes: Lake) -> Lakes:
+    """Several lakes as one, each under its name: see `Lakes.sql`."""
+    return Lakes(**lakes)
+
+
+def _meant(tables: dict[str, Tables], parts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """The identifier of the table in each lake that the name means. Raises TableNotFound."""
+    if len(parts) == 3:
+        if parts[0] not in tables:
+            raise TableNotFound(f"{'.'.join(parts)}: there is no lake {parts[0]!r}, but {', '.join(tables)}")
+        return {parts[0]: tables[parts[0]].meant(parts[1:])}
+    found = {}
+    missing = []
+    for lake, known in tables.items():
+        try:
+            found[lake] = known.meant(parts)
+        except TableNotFound as error:
+            missing.append(f"{lake}: {error}")
+    if not found:
+        raise TableNotFound("; ".join(missing))
+    return found

@@ -1,0 +1,92 @@
+"""One query over several lakes: shards, and tables of each by name."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import firn_lake
+from firn_lake.catalog import open_catalog
+from firn_lake.duck import QueryError
+from firn_lake.federated import Lakes
+from firn_lake.moments import NoSuchMoment
+from firn_lake.tables import TableNotFound
+
+
+@pytest.fixture
+def lakes(tmp_path: Path) -> Iterator[Lakes]:
+    """Orders in two lakes, of which one has a column more, and customers in one."""
+
+    def made(name: str, **tables: pa.Table) -> firn_lake.Lake:
+        folder = tmp_path / name
+        folder.mkdir()
+        catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
+        catalog.create_namespace("shop")
+        for table, rows in tables.items():
+            catalog.create_table(f"shop.{table}", rows.schema).append(rows)
+        return firn_lake.connect(catalog)
+
+    eu = made(
+        "eu",
+        orders=pa.table({"id": [1, 2], "total": [10, 20], "vat": [2, 4]}),
+        customers=pa.table({"id": [1], "name": ["ada"]}),
+    )
+    us = made("us", orders=pa.table({"id": [2, 3], "total": [200, 300]}))
+    with firn_lake.together(eu=eu, us=us) as both:
+        yield both
+
+
+def test_a_name_without_a_lake_is_the_table_of_every_lake_that_has_it(lakes: Lakes) -> None:
+    found = lakes.sql("SELECT _lake, count(*) AS n, sum(total) AS total, sum(vat) AS vat FROM shop.orders GROUP BY ALL")
+    assert sorted(found.pylist(), key=str) == [
+        {"_lake": "eu", "n": 2, "total": 30, "vat": 6},
+        {"_lake": "us", "n": 2, "total": 500, "vat": None},
+    ]
+    assert lakes.sql("SELECT name, _lake FROM customers").pylist() == [{"name": "ada", "_lake": "eu"}]
+
+
+def test_a_name_with_a_lake_is_a_table_of_that_lake(lakes: Lakes) -> None:
+    text = "SELECT e.total AS eu, u.total AS us FROM eu.shop.orders e JOIN us.shop.orders u USING (id) WHERE id = ?"
+    assert lakes.sql(text, parameters=[2]).pylist() == [{"eu": 20, "us": 200}]
+
+
+def test_only_files_that_fit_are_read_of_each_lake(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
+    from firn_lake import rows
+
+    read: list[str] = []
+    read_file: Callable[..., Iterator[pa.RecordBatch]] = rows.read_file
+
+    def noting(source: object, file: object, *more: object, **named: object) -> Iterator[pa.RecordBatch]:
+        read.append(str(file.file_path))  # type: ignore[attr-defined]
+        return read_file(source, file, *more, **named)
+
+    monkeypatch.setattr(rows, "read_file", noting)
+    assert lakes.sql("SELECT _lake FROM shop.orders WHERE id = 3").pylist() == [{"_lake": "us"}]
+    assert len(read) == 1
+    assert "/us/" in read[0]
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "said"),
+    [
+        ("SELECT * FROM asia.shop.orders", TableNotFound, "there is no lake 'asia', but eu, us"),
+        ("SELECT * FROM us.shop.customers", TableNotFound, "tables: shop.orders"),
+        ("SELECT * FROM shop.nothing", TableNotFound, "eu: no table 'shop.nothing'"),
+        ("SELECT * FROM eu.a.b.orders", QueryError, "does not exist"),
+        ("SELECT 1 FROM shop.orders, eu.shop.orders AS other WHERE wrong = 1", QueryError, "wrong"),
+        ("DROP TABLE eu.shop.orders", QueryError, "only reads"),
+    ],
+)
+def test_what_is_wrong_is_told_with_what_there_is(lakes: Lakes, sql: str, error: type[Exception], said: str) -> None:
+    with pytest.raises(error, match=said):
+        lakes.sql(sql)
+
+
+def test_moments_and_names_that_can_not_be_are_refused(lakes: Lakes) -> None:
+    with pytest.raises(NoSuchMoment, match="its first kept one is of"):
+        lakes.sql("SELECT * FROM shop.orders", "2020-01-01")
+    with pytest.raises(QueryError, match="can't be called main"):
+        Lakes(main=firn_lake.Lake.__new__(firn_lake.Lake))
+    with pytest.raises(QueryError, match="name at least one"):
+        firn_lake.together()
