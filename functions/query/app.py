@@ -6,7 +6,7 @@ No log line holds SQL, parameters or results: only why somebody was refused, how
 import base64
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -26,6 +26,8 @@ from firn_lake import asking  # noqa: E402
 from firn_lake.catalog import open_catalog  # noqa: E402
 from firn_lake.lake import Lake  # noqa: E402
 from firn_lake.query import Limits  # noqa: E402
+from firn_lake.recording import recorder  # noqa: E402
+from firn_lake.tables import split_name  # noqa: E402
 
 logger = Logger(service="query")
 readers = Readers()
@@ -47,7 +49,18 @@ def post_query(event: Mapping[str, Any], _: str) -> asking.Answer:
     """The rows of one SELECT."""
     settings = staging().settings
     limits = Limits(settings.query_seconds, settings.query_rows, settings.query_memory)
-    return asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
+    answer = asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
+    _record(answer.tables)
+    return answer
+
+
+def _record(tables: Iterable[str]) -> None:
+    """Leave a record of what was read, for tables that are tiered by it; elsewhere than on S3 nothing is tiered."""
+    settings, store, config, _ = staging()
+    if settings.staging.startswith("s3://"):
+        on_read = recorder(store, config)
+        for name in tables:
+            on_read(split_name(name))
 
 
 def get_changes(event: Mapping[str, Any], table: str) -> asking.Answer:
