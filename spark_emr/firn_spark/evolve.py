@@ -85,7 +85,7 @@ class Table:
 
     def is_partitioned_anew(self, wanted: Sequence[Partition]) -> bool:
         """Whether `partition_by` of firn.yaml changes a table that Firn made."""
-        return self.key() is not None and specs.differs(wanted, self.state.properties, tuple(self.partitions))
+        return self.key() is not None and specs.differs(wanted, self.state.properties, lambda: tuple(self.partitions))
 
     def fixed(self) -> frozenset[str]:
         """As TableState says."""

@@ -11,6 +11,34 @@ _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a partitioning that someone set by hand is undone",
+        f"{_JOBS}/specs.py",
+        "return bool(words != json.loads(properties[ASKED]))",
+        "return words != list(now())",
+        ("tests/unit/jobs/test_specs.py::test_what_someone_did_by_hand_stays_until_the_line_changes",),
+    ),
+    Mutant(
+        "Bloom filters that are no longer asked for are made for ever",
+        f"{_JOBS}/blooms.py",
+        'found = {f"{ENABLED}{name}": "false" for name in asked if name not in names}',
+        "found = dict[str, str]()",
+        ("tests/unit/jobs/test_blooms.py::test_what_is_no_longer_asked_for_is_switched_off_and_others_settings_stay",),
+    ),
+    Mutant(
+        "a NaN is looked for between bounds",
+        "layers/lake/python/firn_lake/row_groups.py",
+        "isinstance(now, FloatType | DoubleType | UUIDType)",
+        "isinstance(now, UUIDType)",
+        ("tests/unit/lake/test_row_groups.py::test_a_nan_is_found_though_it_is_outside_of_all_bounds",),
+    ),
+    Mutant(
+        "a Bloom filter of another kind is asked as if it were known",
+        "layers/lake/python/firn_lake/bloom.py",
+        r"""rb"\x1c\x1c\x00\x00" * 3 + rb"\x00")""",
+        r"""rb".{13}", re.DOTALL)""",
+        ("tests/unit/lake/test_row_groups.py::test_a_bloom_filter_of_another_kind_is_not_asked",),
+    ),
+    Mutant(
         "expiry ends the chain at a snapshot that does not tell the progress",
         f"{_JOBS}/expiry.py",
         """            if self._tells[one.id]:

@@ -118,7 +118,10 @@ class Timeline:
         return self.snapshots[log[-1]["snapshot-id"]]
 
     def _at_cursor(self, text: str) -> Snapshot | None:
-        cursor = json.loads(text)
+        try:
+            cursor = json.loads(text)
+        except ValueError as error:
+            raise NoSuchMoment(f"the cursor {text[:80]!r} is no JSON: {error}") from error
         if cursor.get("table") != self._metadata["table-uuid"]:
             raise NoSuchMoment(f"the cursor is of another table than {self._name}, or of one that was dropped since")
         snapshot = cursor.get("snapshot")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import Catalog
 
+import firn_lake
 from firn.errors import TransientError, UnknownOutcome
 from firn_lake.catalog import open_catalog
 from firn_spark.answering import answering
@@ -97,6 +98,19 @@ def test_a_commit_whose_answer_is_lost_is_tried_nowhere_else(server: RestServer,
     assert [call for call in server.calls if call[0] == "POST"] == [("POST", "/v1/namespaces/lost/tables/t")]
     # It was done: a second try would have made the row twice. Its files are all there.
     assert ids(catalog.load_table("lost.t")) == [1]
+
+
+def test_an_append_with_an_id_is_safe_to_say_again_after_a_lost_answer(server: RestServer, tmp_path: Path) -> None:
+    catalog = opened(tmp_path, server.url)
+    catalog.create_namespace("again")
+    catalog.create_table("again.t", SCHEMA)
+    table = firn_lake.connect(catalog).table("again.t")
+    server.lose = lambda method, path: method == "POST" and path.endswith("/tables/t")
+    with pytest.raises(UnknownOutcome):
+        table.append(rows(1, 2), id="load-1")
+    server.lose = lambda _method, _path: False
+    table.append(rows(1, 2), id="load-1")
+    assert ids(catalog.load_table("again.t")) == [1, 2]
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])

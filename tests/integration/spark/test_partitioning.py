@@ -67,10 +67,10 @@ def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Ma
 
 
 def test_a_partition_by_that_can_not_be_had_fails_its_table_alone_and_says_why(lake: Make) -> None:
-    rule = f"key: [id], {COLUMNS}"
+    rule = "key: [id]"  # types that firn.yaml does not tell
     one = lake(config(rule))
     one.land([event("c", 10, row(1, "a"))])
-    for entry, said in (("hour(d)", "can't be partitioned by hour(d)"), ("day(nowhere)", "nowhere, which no change")):
+    for entry, said in (("day(v)", "can't be partitioned by day(v)"), ("day(nowhere)", "nowhere, which no change")):
         now(one, f"{rule}, partition_by: [{entry}]")
         one.post([event("u", 20, row(1, "b")), event("c", 21, {"id": 1}, table="other")])
         assert one.commit(one.seal()) == 1
@@ -118,6 +118,7 @@ def test_bloom_filters_by_setting_let_a_look_up_skip_the_other_files(
             with open(_local(path), "rb") as file:
                 found = BloomFilter.at(file, offset)
                 assert found is not None
+                assert found.blocks * 32 == (256 * 1024 if ways == "spark" else 128)  # bytes
                 assert all(found.may_hold(file, [text.encode()]) for text in _texts(path, "u"))
     wanted = [keys[n] for n in (5, 150, 250)]
     pruned = [table.prune(f"u = '{key}'") for key in wanted]

@@ -13,6 +13,7 @@ from firn.streams.care import Expiry
 from firn.streams.names import TableName
 from firn_lake.catalog import open_catalog
 from firn_spark import fence, rebuild
+from firn_spark.answering import answering
 from firn_spark.care import expiry
 from firn_spark.evolve import Tables
 from firn_spark.rebuild import Request
@@ -30,9 +31,9 @@ class RestLake(Lake):
     def __init__(self, spark: SparkSession, folder: Path, text: str, server: RestServer) -> None:
         super().__init__(spark, folder, text)
         self.server = server
-        self.catalog_uri = server.url
+        self.catalog_uri = f"http://127.0.0.1:1,{server.url}"
         self.spark = spark.newSession()
-        for name, value in catalog_settings(self.catalog_uri, self.warehouse, os.environ).items():
+        for name, value in catalog_settings(answering(self.catalog_uri), self.warehouse, os.environ).items():
             if name.startswith("spark.sql.catalog."):
                 self.spark.conf.set(name, value)
         self.catalog: Any = open_catalog(self.catalog_uri, self.warehouse, {})

@@ -61,20 +61,20 @@ def same_changes(lake: Lake, from_: Any, to: Any = None, **how: Any) -> Counter[
 
 def test_rows_at_any_moment_are_those_that_firn_lake_reads(lake: Make) -> None:
     one = lake(config())
-    history(one, seed=3, epochs=4)
+    history(one, seed=3, epochs=3)
     table = table_of(one)
     snapshots = table.snapshots()
     loaded = one.catalog.load_table("lake.t")
     loaded.manage_snapshots().create_tag(snapshots[1].id, "kept").create_branch(snapshots[0].id, "side").commit()
     with loaded.update_schema() as update:
         update.rename_column("v", "renamed")
-    for as_of in (None, snapshots[0].id, snapshots[2].time, snapshots[2].time.isoformat(), "kept", "side", "main"):
+    for as_of in (None, snapshots[0].id, snapshots[1].time, "kept", "side"):
         wanted = table.read(as_of=as_of)
         found = sources.batch(one.spark, "lake.t", as_of)
         assert found.columns == wanted.schema.names, as_of
         assert in_spark(found) == counted(wanted.pylist()), as_of
     assert sources.batch(one.spark, "lake.t", "kept", ["v"], where="id < 10").columns == ["v"]
-    with pytest.raises(sources.NoSuchMoment, match=r"5 snapshots.*branches: kept, main, side"):
+    with pytest.raises(sources.NoSuchMoment, match=r"3 snapshots.*branches: kept, main, side"):
         sources.batch(one.spark, "lake.t", "never")
     with pytest.raises(sources.NoSuchMoment, match="had no snapshot at 2020"):
         sources.batch(one.spark, "lake.t", "2020-01-01")
@@ -84,16 +84,21 @@ def test_rows_at_any_moment_are_those_that_firn_lake_reads(lake: Make) -> None:
         sources.batch(one.spark, "lake.none")
 
 
-@pytest.mark.parametrize("how", ["", ", write: copy-on-write"])
-def test_changes_are_those_that_firn_lake_tells(lake: Make, how: str) -> None:
-    one = lake(config(f"key: [id]{how}"))
-    history(one, seed=4 + len(how), epochs=5)
+def test_changes_are_those_that_firn_lake_tells(lake: Make) -> None:
+    one = lake(config())
+    history(one, seed=4, epochs=4)
     ids = [snapshot.id for snapshot in table_of(one).snapshots()]
-    for from_, to in ((None, None), (ids[0], None), (ids[-1], ids[0]), (ids[1], ids[3]), (ids[2], ids[2])):
+    for from_, to in ((None, None), (ids[-1], ids[0]), (ids[2], ids[2])):
         same_changes(one, from_, to)
-    steps = same_changes(one, ids[0], None, steps=True)
-    assert len(steps) > 0
+    assert len(same_changes(one, ids[1], None, steps=True)) > 0
     assert same_changes(one, ids[0], None, columns=["v"])
+
+
+def test_changes_where_files_are_written_anew(lake: Make) -> None:
+    one = lake(config("key: [id], write: copy-on-write"))
+    history(one, seed=20, epochs=2)
+    first = table_of(one).snapshots()[0].id
+    assert len(same_changes(one, first)) > 0
 
 
 def test_changes_across_a_renamed_and_a_widened_column_in_both_directions(lake: Make) -> None:

@@ -10,18 +10,24 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import (
     BinaryType,
+    BooleanType,
     DateType,
     DecimalType,
     DoubleType,
+    FloatType,
+    IntegerType,
     ListType,
     LongType,
     NestedField,
     StringType,
+    TimestampType,
     TimestamptzType,
+    TimeType,
+    UUIDType,
 )
 
 import firn_lake
-from firn.streams.partitions import Partition
+from firn.streams.partitions import Partition, misfit
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.partitioning import (
@@ -34,6 +40,7 @@ from firn_lake.partitioning import (
     month,
     partition_by,
     spec_for,
+    transform_of,
     truncate,
     year,
 )
@@ -152,3 +159,16 @@ def test_a_partition_of_no_column_changes_nothing(orders: LakeTable) -> None:
     with pytest.raises(BadPartition, match="Columns: id, at"):
         orders.partition(["day(at)", "nowhere"])
     assert orders.iceberg.metadata_location == before
+
+
+@pytest.mark.parametrize("name", ["boolean", "int", "long", "float", "double", "decimal", "date", "time", "timestamp",
+                                  "timestamptz", "string", "uuid", "binary"])  # fmt: skip
+def test_the_configuration_takes_what_iceberg_takes_of_a_type(name: str) -> None:
+    types = {
+        "boolean": BooleanType(), "int": IntegerType(), "long": LongType(), "float": FloatType(),
+        "double": DoubleType(), "decimal": DecimalType(9, 2), "date": DateType(), "time": TimeType(),
+        "timestamp": TimestampType(), "timestamptz": TimestamptzType(), "string": StringType(), "uuid": UUIDType(),
+        "binary": BinaryType(),
+    }  # fmt: skip
+    for one in (identity("a"), bucket(4, "a"), truncate(4, "a"), year("a"), month("a"), day("a"), hour("a")):
+        assert (misfit(one, name) is None) == transform_of(one).can_transform(types[name]), (one, name)

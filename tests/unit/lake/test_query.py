@@ -131,6 +131,11 @@ def test_a_nested_namespace_is_one_quoted_name(catalog: Catalog, orders: Table) 
         query(catalog, "SELECT 1 FROM eu.west.orders")
 
 
+def test_a_long_query_shows_no_bar_among_its_rows(catalog: Catalog, orders: Table) -> None:
+    (row,) = query(catalog, "SELECT current_setting('enable_progress_bar') AS bar").to_pylist()
+    assert row == {"bar": False}
+
+
 def test_a_column_that_is_not_there_tells_those_that_are(catalog: Catalog, orders: Table) -> None:
     for sql in ("SELECT idd FROM shop.orders", "SELECT o.idd FROM shop.orders o"):
         with pytest.raises(QueryError, match=r"shop\.orders has id, amount, note"):

@@ -10,13 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, Not, Reference
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
 from firn_lake.bloom import BloomFilter, xxh64
+from firn_lake.files import read_file
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
+from firn_lake.row_groups import Groups, chosen
+from firn_lake.versions import version_at
 from tests.filtering import filters, row, seen
 
 ROWS, GROUP = 4_000, 500
@@ -168,6 +172,80 @@ def test_no_row_that_fits_a_filter_is_lost(changed: tuple[LakeTable, list[dict[s
     text, fits = filters(random.Random(seed))
     found = table.read(filter=text, metadata=True).pylist()
     assert seen(found) == seen(one for one in every if fits(one)), text
+
+
+def test_negated_filters_give_what_they_give_of_all_row_groups(
+    changed: tuple[LakeTable, list[dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = changed
+    texts = [f"not ({filters(random.Random(seed))[0]}) and m < 20" for seed in range(500, 530)]
+    texts += [
+        "n not in (1, 2, 3)",
+        "s not in ('k1', 'k2')",
+        "not (n = 3 or s is null)",
+        "s not like 'k%'",
+        "s like 'k1%'",
+    ]
+    found = [seen(table.read(filter=text).pylist()) for text in texts]
+
+    def every(opened: Any, where: Any, metadata: Any) -> Groups:
+        one = chosen(opened, where, metadata)
+        return Groups(one.footer, tuple(range(one.footer.num_row_groups)), 0, 0)
+
+    monkeypatch.setattr("firn_lake.files.chosen", every)
+    assert [seen(table.read(filter=text).pylist()) for text in texts] == found
+    assert len(set(map(len, found))) > 5
+
+
+def test_deleted_and_picked_rows_keep_their_places_where_row_groups_are_left_out(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    catalog.create_namespace_if_not_exists("shop")
+    rows = pa.table({"id": range(1_000)})
+    made = catalog.create_table("shop.places", rows.schema)
+    pq.write_table(rows, tmp_path / "places.parquet", row_group_size=100)
+    made.add_files([f"file://{tmp_path}/places.parquet"])
+    version = version_at(made, None)
+    [task] = version.files()
+    where = version.bound("id >= 350 and id < 550")
+    gone, only = pa.array([349, 350, 420, 549, 600]), pa.array([10, 351, 420, 500])
+
+    def read(**how: Any) -> list[int]:
+        batches = read_file(version.source, task.file, version.schema, where=where, **how)
+        return [number for batch in batches for number in batch.column("id").to_pylist()]
+
+    left = [number for number in range(300, 600) if number not in (349, 350, 420, 549)]
+    assert read(gone=gone) == left
+    assert read(only=only) == [351, 420, 500]
+    assert read(gone=gone, only=only) == [351, 500]
+
+
+def test_a_nan_is_found_though_it_is_outside_of_all_bounds(catalog: Catalog, tmp_path: Path) -> None:
+    catalog.create_namespace_if_not_exists("shop")
+    rows = pa.table({"id": [1, 2], "x": [1.0, float("nan")]})
+    made = catalog.create_table("shop.shares", rows.schema)
+    pq.write_table(rows, tmp_path / "shares.parquet")
+    made.add_files([f"file://{tmp_path}/shares.parquet"])
+    table = lake_table(catalog, made)
+    assert [row["id"] for row in table.read(filter="x != 1.0").pylist()] == [2]
+    assert [row["id"] for row in table.read(filter="x is nan").pylist()] == [2]
+    assert len(table.prune("x != 1.0").read) == 1
+
+
+def test_columns_with_odd_names_are_asked_too(catalog: Catalog, odd: Table, tmp_path: Path) -> None:
+    table = lake_table(catalog, odd)
+    # PyIceberg and Spark write such names otherwise, Firn's own writer as they are.
+    pq.write_table(pa.table({"dot.ted": [3, 4], "$d": ["x", "y"], 'quo"te': [True, False]}), tmp_path / "as-is.parquet")
+    odd.add_files([f"file://{tmp_path}/as-is.parquet"])
+    for number in (2, 4):
+        found = table.read(filter=is_equal("dot.ted", number)).pylist()
+        assert found == [{"dot.ted": number, "$d": "y", 'quo"te': False}]
+    assert table.read(filter=And(is_equal("$d", "x"), Not(is_equal('quo"te', False)))).count() == 2
+    assert not table.prune(is_equal("dot.ted", 5)).read
+
+
+def is_equal(name: str, value: Any) -> BooleanExpression:
+    return EqualTo(Reference(name), value)  # type: ignore[call-arg] # pydantic's __init__, not its own
 
 
 def test_a_look_up_of_a_random_key_decodes_the_row_groups_that_may_have_it(

@@ -116,6 +116,19 @@ def test_problems_of_a_table(line: str, told: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "entry", "told"),
+    [
+        ("date", "hour(a)", "hour(a): a is date; write a, bucket(16, a), year(a), month(a), day(a)"),
+        ("double", "'bucket(4, a)'", "bucket(4, a): a is double; write a"),
+        ("list<int>", "a", "a is a list, which nothing can be partitioned by"),
+    ],
+)
+def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, told: str) -> None:
+    found = in_rule(f"columns: {{a: {kind}}}\n        partition_by: [{entry}]")
+    assert found == f"firn.yaml:6: streams.shop.tables.public.orders.partition_by: {told}"
+
+
+@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("catalogue: {type: sql}", "firn.yaml:1: catalogue: is not a setting; write catalog"),

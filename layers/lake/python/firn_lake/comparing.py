@@ -48,7 +48,8 @@ def matched(
     count = len(rows)
     with tempfile.TemporaryDirectory(prefix="firn-") as folder, duckdb.connect(":memory:") as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
-        connection.execute("SET preserve_insertion_order = false")
+        # The bar would come out among the rows: it writes to standard output.
+        connection.execute("SET preserve_insertion_order = false; SET enable_progress_bar = false")
         for name, batches in (("old", left), ("new", came)):
             _fill(connection, name, batches, stored, inside)
         reader = connection.sql(_sql(connection, count, key)).to_arrow_reader(_BATCH)

@@ -86,15 +86,12 @@ def run(
         for number, view in enumerate(shown):
             _register(connection, number, view)
         _set_memory(connection, limits.memory)
-        connection.execute("SET TimeZone = 'UTC'; SET lock_configuration = true")
+        # Its bar would come out among the rows: it writes to standard output.
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
         try:
             with _stopped_after(connection, limits.seconds):
                 reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
-                read = {
-                    f"{lake}.{scan.name}" if lake else scan.name: scan.snapshot
-                    for view in shown
-                    for lake, scan in view.scans.items()
-                }
+                read = {_name(lake, scan): scan.snapshot for view in shown for lake, scan in view.scans.items()}
                 return _at_most(limits, reader).replace_schema_metadata({SNAPSHOTS: json.dumps(read)})
         except duckdb.InterruptException as error:
             raise QueryTooLarge(
@@ -104,12 +101,12 @@ def run(
             for scan in (scan for view in shown for scan in view.scans.values()):
                 if scan.failed is not None:
                     raise scan.failed from error
-            columns = {
-                ".".join(part for part in view.written if part): scan.columns
-                for view in shown
-                for scan in view.scans.values()
-            }
+            columns = {_name(lake, scan): scan.columns for view in shown for lake, scan in view.scans.items()}
             raise _as_query_error(error, limits, columns) from error
+
+
+def _name(lake: str, scan: TableScan) -> str:
+    return f"{lake}.{scan.name}" if lake else scan.name
 
 
 def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:

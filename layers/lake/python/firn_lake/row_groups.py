@@ -86,7 +86,8 @@ def _by_statistics(fragment: Any, where: BooleanExpression, there: Schema, names
         return every
     if isinstance(bound, AlwaysFalse):
         return ()
-    found = fragment.subset(expression_to_pyarrow(bound, there), schema=fragment.physical_schema)
+    # Without a schema PyIceberg takes a name with dots for a name.
+    found = fragment.subset(expression_to_pyarrow(bound), schema=fragment.physical_schema)
     return tuple(group.id for group in found.row_groups)
 
 
@@ -150,12 +151,13 @@ class _Asked:
             return True
         column = self._footer.row_group(group).column(self._places[name])
         encoded = _encoder(self._physical.field(name).type, column.physical_type)
-        if column.bloom_filter_offset is None or encoded is None:
+        offset = getattr(column, "bloom_filter_offset", None)  # pyarrow tells it from a later version on than we need
+        if offset is None or encoded is None:
             return True
         plain = list(_encoded(values, encoded))
         if len(plain) < len(values):
             return True
-        found = BloomFilter.at(self._opened, column.bloom_filter_offset)
+        found = BloomFilter.at(self._opened, offset)
         return found is None or found.may_hold(self._opened, plain)
 
 

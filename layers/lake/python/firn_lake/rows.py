@@ -124,7 +124,7 @@ class Rows(Batches):
         self._at_most = self._bound if files is None else rewrite_not(version.bound(files))
         everything = isinstance(self._bound, AlwaysTrue)
         self._read_as = schema if everything else self._with_filtered()
-        self._keep = None if everything else expression_to_pyarrow(self._bound, self._read_as)
+        self._keep = None if everything else expression_to_pyarrow(self._bound, self._nested())
         self._size = batch_size
         self._limit = limit
 
@@ -180,6 +180,11 @@ class Rows(Batches):
         tasks = list(self._version.files(self._files))
         deleted_from = [task.file.file_path for task in tasks if task.delete_files]
         return tasks, Positions(self._version.source.io, self._version.name, self._version.id, deleted_from)
+
+    def _nested(self) -> Schema | None:
+        """For PyIceberg, to find columns in columns by; with it, it takes a name with dots for such a one."""
+        top = {field.field_id for field in self._version.schema.fields}
+        return None if extract_field_ids(self._bound) <= top else self._read_as
 
     def _with_filtered(self) -> Schema:
         """The columns asked for, and those that the filter looks at."""

@@ -37,6 +37,11 @@ class TableScan(ArrowScanSource):
         super().__init__(self)
 
     @property
+    def name(self) -> str:
+        """`namespace.table`."""
+        return self._version.name
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns, Firn's own among them."""
         return self._version.columns

@@ -71,6 +71,7 @@ def upsert(table: "Table", batches: Iterable[pa.RecordBatch], key: Sequence[str]
         )
     with tempfile.TemporaryDirectory(prefix="firn-") as folder, duckdb.connect(f"{folder}/rows.db") as connection:
         connection.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'; SET TimeZone = 'UTC'")
+        connection.execute("SET enable_progress_bar = false")  # it writes to standard output
         one = _Upsert(table, connection, [names.index(name) for name in key])
         one.take(batches)
         one.found.snapshot = write(table, [], one.change, id)

@@ -5,7 +5,7 @@ line in firn.yaml changes.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from firn.streams.partitions import Partition
@@ -18,12 +18,12 @@ def asked(wanted: Sequence[Partition]) -> dict[str, str]:
     return {ASKED: json.dumps([str(one) for one in wanted], ensure_ascii=False)}
 
 
-def differs(wanted: Sequence[Partition], properties: Mapping[str, str], now: Sequence[str]) -> bool:
-    """Whether the table is to be partitioned anew. `now`: its current spec in the words of firn.yaml.
+def differs(wanted: Sequence[Partition], properties: Mapping[str, str], now: Callable[[], Sequence[str]]) -> bool:
+    """Whether the table is to be partitioned anew. `now`: its current spec in the words of firn.yaml; seldom asked.
 
     A table from before there was such a property is only where firn.yaml names partitions, and others than it has.
     """
     words = [str(one) for one in wanted]
     if ASKED in properties:
         return bool(words != json.loads(properties[ASKED]))
-    return bool(words) and words != list(now)
+    return bool(words) and words != list(now())

@@ -18,6 +18,13 @@ _CALL = re.compile(r"\s*([A-Za-z]+)\s*\(\s*(.*?)\s*\)\s*", re.DOTALL)
 _SIZE = re.compile(r"(\d{1,9})\s*,\s*(.+)", re.DOTALL)
 _MAX_SIZE = 2**31 - 1
 _HOW = "write a column, identity(col), bucket(16, col), truncate(8, col), year(col), month(col), day(col) or hour(col)"
+# The types that a transform takes, https://iceberg.apache.org/spec/#partition-transforms; identity takes all but lists.
+_MOMENTS = frozenset({"timestamp", "timestamptz"})
+_TAKES: dict[Transform, frozenset[str]] = {
+    "bucket": _MOMENTS | {"int", "long", "decimal", "date", "time", "string", "uuid", "binary"},
+    "truncate": frozenset({"int", "long", "decimal", "string", "binary"}),
+    "year": _MOMENTS | {"date"}, "month": _MOMENTS | {"date"}, "day": _MOMENTS | {"date"}, "hour": _MOMENTS,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,18 @@ def parse(text: str) -> Partition:
             raise ValueError(f"{text!r} needs a number above 0 and a column; write {name}(16, {_guess_column(inside)})")
         return Partition(_SIZED[name], _column(sized.group(2)), int(sized.group(1)))
     raise ValueError(f"{text!r}: {name} is no partition transform; {_HOW}")
+
+
+def misfit(partition: Partition, kind: str) -> str | None:
+    """What is wrong with a partition of a column of this type (Type.name), and what can be had; None for nothing."""
+    column = partition.column
+    if kind == "list":
+        return f"{column} is a list, which nothing can be partitioned by"
+    if partition.transform == "identity" or kind in _TAKES[partition.transform]:
+        return None
+    sizes: dict[str, int] = {"bucket": 16, "truncate": 8}
+    fitting = (Partition(name, column, sizes.get(name)) for name, kinds in _TAKES.items() if kind in kinds)
+    return f"{partition}: {column} is {kind}; write {', '.join([column, *map(str, fitting)])}"
 
 
 def in_words(transform: str, column: str) -> str:

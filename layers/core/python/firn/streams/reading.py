@@ -272,7 +272,8 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
-    key, partition_by, columns = _key(section), _partition_by(section), _columns(section.section("columns"))
+    key, columns = _key(section), _columns(section.section("columns"))
+    partition_by = _partition_by(section, columns)
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
@@ -326,7 +327,7 @@ def _key(section: Section) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(names)) or None
 
 
-def _partition_by(section: Section) -> tuple[Partition, ...]:
+def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tuple[Partition, ...]:
     found: list[Partition] = []
     for item in section.texts("partition_by", "partition_by: [day(created_at), bucket(16, customer_id)]"):
         path = section.below("partition_by")
@@ -337,6 +338,10 @@ def _partition_by(section: Section) -> tuple[Partition, ...]:
             continue
         if partition in found:
             section.problems.add(item.line, path, f"{shown(item.text)} is there twice; write it once")
+        elif partition.column in columns and (
+            wrong := partitions.misfit(partition, columns[partition.column].type.name)
+        ):
+            section.problems.add(item.line, path, wrong)
         else:
             found.append(partition)
     return tuple(found)
