@@ -47,11 +47,6 @@ class TableScan(ArrowScanSource):
         return self._version.columns
 
     @property
-    def name(self) -> str:
-        """`namespace.table`."""
-        return self._version.name
-
-    @property
     def snapshot(self) -> int | None:
         """The id of the snapshot that is read; None for a table without any."""
         return self._version.id
