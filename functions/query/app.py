@@ -4,8 +4,9 @@ No log line holds SQL, parameters or results: only why somebody was refused, how
 """
 
 import base64
+import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any
@@ -25,10 +26,13 @@ from firn_lake import asking  # noqa: E402
 from firn_lake.catalog import open_catalog  # noqa: E402
 from firn_lake.lake import Lake  # noqa: E402
 from firn_lake.query import Limits  # noqa: E402
+from firn_lake.recording import recorder  # noqa: E402
+from firn_lake.tables import split_name  # noqa: E402
 
 logger = Logger(service="query")
 readers = Readers()
 INLINE_BYTES = 4_000_000  # of Lambda's 6 MB, which base64 makes a third longer
+ESCAPED_BYTES = 5_500_000  # of text, which Lambda's runtime writes as a JSON text
 HINT = "questions go to POST /v1/query"
 
 
@@ -45,7 +49,18 @@ def post_query(event: Mapping[str, Any], _: str) -> asking.Answer:
     """The rows of one SELECT."""
     settings = staging().settings
     limits = Limits(settings.query_seconds, settings.query_rows, settings.query_memory)
-    return asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
+    answer = asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
+    _record(answer.tables)
+    return answer
+
+
+def _record(tables: Iterable[str]) -> None:
+    """Leave a record of what was read, for tables that are tiered by it; elsewhere than on S3 nothing is tiered."""
+    settings, store, config, _ = staging()
+    if settings.staging.startswith("s3://"):
+        on_read = recorder(store, config)
+        for name in tables:
+            on_read(split_name(name))
 
 
 def get_changes(event: Mapping[str, Any], table: str) -> asking.Answer:
@@ -104,7 +119,9 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 
 
 def _told(found: asking.Answer, now: datetime) -> dict[str, Any]:
-    if len(found.content) <= INLINE_BYTES:
+    if len(found.content) <= INLINE_BYTES and (
+        not _is_text(found.content_type) or _escaped(found.content) <= ESCAPED_BYTES
+    ):
         return _response(200, found.content, found.content_type)
     kept = results.keep(staging().store, found.content, found.format, now)
     told = {
@@ -127,9 +144,19 @@ def _refused(error: RequestError) -> dict[str, Any]:
 
 
 def _response(status: int, content: bytes, kind: str, headers: Mapping[str, str] = {}) -> dict[str, Any]:
+    # What is not text reaches callers that say `Accept: */*` or its type; for others the gateway leaves it as base64.
+    text = _is_text(kind)
     return {
         "statusCode": status,
         "headers": {"Content-Type": kind, "Cache-Control": "no-store", **headers},
-        "body": base64.b64encode(content).decode(),
-        "isBase64Encoded": True,
+        "body": content.decode() if text else base64.b64encode(content).decode(),
+        "isBase64Encoded": not text,
     }
+
+
+def _is_text(kind: str) -> bool:
+    return kind.startswith(("application/json", "text/"))
+
+
+def _escaped(content: bytes) -> int:
+    return len(json.dumps(content.decode()))

@@ -12,6 +12,8 @@ import os
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -185,6 +187,15 @@ targets:
   prod: {{stack: firn-prod, region: us-east-1, endpoint: '{endpoint}'}}
 streams: {{shop: {{tables: {{'*': {{to: 'shop.{{table}}'}}}}}}}}
 """
+
+
+def test_the_query_function_starts_from_its_wheels_and_lets_nobody_read(
+    deployment: Deployment, first: dict[str, Any]
+) -> None:
+    url = json.loads((deployment.folder / "stack.json").read_text())["url"]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{url}/v1/tables", timeout=60)
+    assert (refused.value.code, json.loads(refused.value.read())["error"]) == (401, "unauthorized")
 
 
 def test_two_environments_stand_side_by_side_and_firn_talks_to_either(

@@ -326,8 +326,11 @@ def queries(ground: Ground) -> None:
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told
     with urllib.request.urlopen(told["url"], timeout=60) as answer:
         assert len(answer.read()) == told["bytes"]
-    configs.publish(store, CONFIG.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers"))
+    text_now = CONFIG.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers")
+    configs.publish(store, text_now.replace("{cold_after: 30d}", "{predictive: true}"))
     wait(lambda: ground.post("/v1/tables", x_api_key=OTHER_KEY)[0] == 200)
+    for _ in range(2):
+        assert ground.post("/v1/query", text, x_api_key=OTHER_KEY)[0] == 200
     assert ground.post("/v1/tables", x_api_key=KEY)[0] == 401
 
 

@@ -3,7 +3,8 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,8 +18,10 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from firn.errors import StorageUnavailable
-from firn.staging import cuts, kept
+from firn.staging import cuts, kept, results
 from firn.staging.configs import publish
+from firn.staging.results import Kept
+from firn.staging.store import paths
 from firn_lake.catalog import open_catalog
 from firn_lake.lake import Lake
 from tests.unit.functions.conftest import CONFIG
@@ -61,8 +64,9 @@ def ask(app: ModuleType, method: str, path: str, body: Any = None, **more: Any) 
         "requestContext": more.get("context", {}),
     }
     told = app.handler(event, None)
-    assert told["isBase64Encoded"]
-    return told["statusCode"], told["headers"], base64.b64decode(told["body"])
+    text = told["headers"]["Content-Type"].startswith(("application/json", "text/csv"))
+    assert told["isBase64Encoded"] != text
+    return told["statusCode"], told["headers"], told["body"].encode() if text else base64.b64decode(told["body"])
 
 
 def post(app: ModuleType, sql: str, **more: Any) -> tuple[int, Any]:
@@ -231,6 +235,18 @@ def test_storage_that_is_away_is_503(app: ModuleType, monkeypatch: pytest.Monkey
     assert (status, headers["Retry-After"]) == (503, "1")
 
 
+def test_what_is_tiered_by_its_reads_has_a_record_of_them(
+    app: ModuleType, monkeypatch: pytest.MonkeyPatch, store: FaultyStore
+) -> None:
+    publish(store, CONFIG.replace("key: [id]}", "key: [id], care: {tier: {predictive: true}}}"))
+    opened = app.staging()
+    on_s3 = opened._replace(settings=replace(opened.settings, staging="s3://staging"))
+    for at, records in ((opened, 0), (on_s3, 1)):
+        monkeypatch.setattr(app, "staging", lambda at=at: at)
+        assert post(app, "SELECT id FROM orders")[0] == 200
+        assert len(paths(store, "reads")) == records
+
+
 def test_a_large_result_is_a_link(
     app: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: FaultyStore
 ) -> None:
@@ -247,6 +263,23 @@ def test_a_large_result_is_a_link(
     assert file.stat().st_size == told["bytes"]
     assert pyarrow.parquet.read_table(file).num_rows == 500
     assert 3500 < (datetime.fromisoformat(told["expires_at"]) - datetime.now(UTC)).total_seconds() <= 3600
+
+
+def test_a_local_stack_takes_old_results_away(tmp_path: Path) -> None:
+    local = obstore.store.LocalStore(tmp_path / "staging", mkdir=True)
+    now = datetime.now(UTC)
+    for later, left in ((0, 1), (23, 2), (47, 1)):
+        results.keep(local, b"rows", "csv", now + timedelta(hours=later))
+        assert len(list((tmp_path / "staging" / "results").iterdir())) == left
+
+
+def test_text_that_lambda_would_write_too_long_is_a_link(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app.results, "keep", lambda *_: Kept("file:///x", datetime.now(UTC), 1))
+    monkeypatch.setattr(app, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(app, "ESCAPED_BYTES", 140_000)
+    # Each é is two bytes, and six in Lambda's JSON.
+    assert "url" not in post(app, "SELECT repeat('e', 90000) AS t")[1]
+    assert "url" in post(app, "SELECT repeat('é', 45000) AS t")[1]
 
 
 # Who may read.

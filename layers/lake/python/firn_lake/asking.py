@@ -5,7 +5,7 @@ Nothing here logs, and no error that is raised here goes into a log with its tex
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -65,11 +65,12 @@ class ChangesOf(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename=
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered: so many rows, as bytes of a content type."""
+    """What is answered: so many rows, as bytes of a content type. `tables`: those that a query has read, by name."""
 
     content: bytes
     format: Format
     rows: int
+    tables: tuple[str, ...] = ()
 
     @property
     def content_type(self) -> str:
@@ -101,7 +102,8 @@ def answer_query(lake: Lake, asked: Query, limits: Limits) -> Answer:
         fresh=asked.fresh,
     )  # fmt: skip
     table = found.arrow()
-    return _answer(table, asked.format, {"snapshots": json.loads((table.schema.metadata or {})[SNAPSHOTS.encode()])})
+    snapshots = json.loads((table.schema.metadata or {})[SNAPSHOTS.encode()])
+    return replace(_answer(table, asked.format, {"snapshots": snapshots}), tables=tuple(snapshots))
 
 
 def answer_changes(lake: Lake, table: str, parameters: Mapping[str, str], most: int) -> Answer:

@@ -29,7 +29,7 @@ def recorder(
             known[:] = known or [config()]
             name = TableName(".".join(identifier[:-1]), identifier[-1])
             if known[0].care_of(name).tiering.predictive:
-                # A query reads all partitions: filters are DuckDB's, after the scan.
+                # Which partitions a query left out is not looked at: warm for longer is the smaller harm.
                 reads.record(store, str(name), name.slug, [reads.EVERYTHING], now())
         except (FirnError, ValueError) as error:
             _log.warning("that %s was read can't be recorded: %s", ".".join(identifier), error)

@@ -38,7 +38,7 @@ class StagingDays:
 
     SQS brings a message again for up to 14 days, and S3 removes at the midnight after: `receipts` outlive that, and not
     the staged log (docs/adr/0007). `replays` outlive `dead`, or a letter could be replayed twice. `reads` are summed up
-    when tiering looks, once a day.
+    when tiering looks, once a day. `results` of queries are copies, and their links are good for an hour.
     """
 
     receipts: int = 14
@@ -47,6 +47,7 @@ class StagingDays:
     attempts: int = 30
     jobs: int = 30
     reads: int = 35
+    results: int = 1
 
     def __post_init__(self) -> None:
         """Raises ConfigError."""
@@ -92,6 +93,7 @@ def staging_rules(days: StagingDays | None = None, prefix: str = "") -> list[Rul
         "attempts": kept.attempts,
         "jobs": kept.jobs,
         "reads": kept.reads,
+        "results": kept.results,
     }
     return [
         {

@@ -123,6 +123,11 @@ def put(store: Store, path: str, data: bytes) -> None:
         raise _failure("write", path, error) from error
 
 
+def is_local(store: Store) -> bool:
+    """Whether it is a folder of this machine."""
+    return isinstance(store, obstore.store.LocalStore)
+
+
 def link(store: Store, path: str, lifetime: timedelta) -> str:
     """A URL at which whoever has it may read `path` for so long; in a local store a `file://` one, for this machine.
 
