@@ -50,4 +50,11 @@ MUTANTS: Final = (
         '    if there.kind == "tag" and store is None:\n',
         (f"{_TESTS}/test_refs.py::test_the_tag_of_a_kept_cut_stays",),
     ),
+    Mutant(
+        "a commit whose answer is lost is sent to the catalog's next server",
+        f"{_LAKE}/rest.py",
+        "                if not reads and not _never_sent(error):\n",
+        "                if not (reads or error):\n",
+        (f"{_TESTS}/test_servers.py::test_a_write_that_was_sent_goes_nowhere_else[POST-0]",),
+    ),
 )
