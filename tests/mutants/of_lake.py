@@ -73,4 +73,11 @@ MUTANTS: Final = (
         "if False:",
         ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
     ),
+    Mutant(
+        "a commit whose answer is lost is sent to the catalog's next server",
+        f"{_LAKE}/rest.py",
+        "                if not reads and not _never_sent(error):\n",
+        "                if not (reads or error):\n",
+        (f"{_TESTS}/test_servers.py::test_a_write_that_was_sent_goes_nowhere_else[POST-0]",),
+    ),
 )

@@ -11,9 +11,26 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waitress import wasyncore
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
 from waitress.server import create_server
 
 LOOPBACK = "127.0.0.1"
+
+
+class _Parser(HTTPRequestParser):  # type: ignore[misc]
+    """Does not ask for a body that is not there: waitress would wait for it for ever. Arrow's S3 client sends
+    `Expect: 100-continue` with empty objects too (the folders that it makes, and looks after when it deletes)."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        """Reads the headers."""
+        super().parse_header(header_plus)
+        if not (self.content_length or self.chunked):
+            self.expect_continue = False
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    parser_class = _Parser
 
 
 class PortInUse(Exception):
@@ -53,6 +70,7 @@ class Server:
                 f"port {port} on {LOOPBACK} can't be used ({error.strerror}): "
                 "stop what listens there, or let --port 0 pick a free one"
             ) from error
+        self._server.channel_class = _Channel
         self.port: int = int(self._server.effective_port)
         self._thread = threading.Thread(target=self._run, name=f"http-{self.port}", daemon=True)
 

@@ -1,5 +1,7 @@
 """A catalog of each kind that this machine can run, with tables in a folder or in the embedded S3."""
 
+import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,16 +38,16 @@ def _postgresql(folder: Path) -> Iterator[Ground]:
     binaries = _binaries()
     if binaries is None:
         pytest.skip("no PostgreSQL here: install postgresql (its initdb) to run this")
-    server = Postgres(binaries, folder / "postgres", "lake")
-    folder.chmod(0o755)
-    for parent in folder.parents[:2]:  # pytest's own folders are for their owner only
-        parent.chmod(0o755)
+    home = Path(tempfile.mkdtemp(prefix="firn-pg-"))  # pytest's own folders are for their owner only
+    home.chmod(0o755)
+    server = Postgres(binaries, home / "data", "lake")
     try:
         server.start()
         address = f"postgresql://{USER}:{quote(server.password)}@127.0.0.1:{server.port}/lake"
         yield Ground("sql-postgresql", address, f"file://{folder}/warehouse")
     finally:
         server.stop()
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

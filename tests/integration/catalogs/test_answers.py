@@ -16,7 +16,8 @@ from firn_spark.answering import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
 from tests.rest_catalog import RestServer
 
-pytestmark = pytest.mark.stack
+# One set of servers, not one for each worker.
+pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("catalogs")]
 
 
 @pytest.fixture(autouse=True)

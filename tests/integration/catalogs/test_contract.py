@@ -17,7 +17,8 @@ from firn.jobs import progress
 from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
 
-pytestmark = pytest.mark.stack
+# One set of servers, not one for each worker.
+pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("catalogs")]
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 _numbers = itertools.count(1)
 

@@ -13,7 +13,8 @@ from tests.integration.spark.engine_reads import ENGINES, plain_rows
 from tests.integration.spark.spark_lake import ROOT, Lake
 from tests.integration.spark.test_commit import event
 
-pytestmark = pytest.mark.spark
+# One history for all readers.
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("engines")]
 
 PYTHON = ROOT / ".venv-engines" / "bin" / "python"
 COLUMNS = ["id", "region", "label", "amount", "at", "seen", "day"]

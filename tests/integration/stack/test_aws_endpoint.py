@@ -16,6 +16,7 @@ from botocore.config import Config
 from botocore.exceptions import ClientError
 from moto.s3.models import S3Backend
 from obstore.store import S3Store
+from pyarrow import fs
 
 from firn_local.aws import AwsEndpoint
 
@@ -228,3 +229,16 @@ def test_of_many_updates_of_one_version_of_a_glue_table_one_is_taken(endpoint: A
     assert found["VersionId"] == "2"
     glue.update_table(DatabaseName="versions", TableInput={"Name": "orders"}, VersionId="2")
     glue.update_table(DatabaseName="versions", TableInput={"Name": "orders"})  # whoever names none takes what there is
+
+
+def test_arrows_own_client_makes_and_removes_empty_objects(endpoint: AwsEndpoint, s3: Any) -> None:
+    """It asks with `Expect: 100-continue` whether to send a body of no bytes."""
+    given = endpoint.credentials
+    s3.create_bucket(Bucket="arrow")
+    files = fs.S3FileSystem(
+        endpoint_override=endpoint.url, access_key=given["AWS_ACCESS_KEY_ID"], region=given["AWS_REGION"],
+        secret_key=given["AWS_SECRET_ACCESS_KEY"], request_timeout=3,
+    )  # fmt: skip
+    files.open_output_stream("arrow/a/b/empty").close()
+    files.delete_file("arrow/a/b/empty")  # and keeps the folder, as an empty object
+    assert [one["Key"] for one in s3.list_objects_v2(Bucket="arrow")["Contents"]] == ["a/b/"]
