@@ -7,6 +7,7 @@ from tests.mutants.copy import Mutant
 _LAKE: Final = "layers/lake/python/firn_lake"
 _TESTS: Final = "tests/unit/lake"
 _PUSHDOWN: Final = f"{_TESTS}/test_pushdown.py"
+_FRESH: Final = f"{_TESTS}/test_fresh.py"
 _MORE: Final = '("ratio" > 1.0::DOUBLE)'
 
 MUTANTS: Final = (
@@ -79,5 +80,26 @@ MUTANTS: Final = (
         "                if not reads and not _never_sent(error):\n",
         "                if not (reads or error):\n",
         (f"{_TESTS}/test_servers.py::test_a_write_that_was_sent_goes_nowhere_else[POST-0]",),
+    ),
+    Mutant(
+        "a fresh read knows nothing of what is not sealed",
+        f"{_LAKE}/pending.py",
+        "for batch in (*free.batches, *free.left) if batch.id not in sealed]",
+        "for batch in (*free.batches, *free.left) if batch.id in sealed]",
+        (f"{_FRESH}::test_a_table_that_no_commit_has_made_is_asked_by_sql",),
+    ),
+    Mutant(
+        "a fresh read takes a row that a move brought for the one before",
+        f"{_LAKE}/folded.py",
+        "if one not in linked and old and new and",
+        "if old and new and",
+        (f"{_FRESH}::test_any_history_cut_anywhere_gives_the_rows_of_the_specification[4-60-5]",),
+    ),
+    Mutant(
+        "a fresh read forgets deletes that were committed before their changes came",
+        f"{_LAKE}/remembered.py",
+        'if op in "dc" and (keys is None or total(position) > low)',
+        'if op in "c" and (keys is None or total(position) > low)',
+        (f"{_FRESH}::test_any_history_cut_anywhere_gives_the_rows_of_the_specification[4-60-5]",),
     ),
 )
