@@ -8,8 +8,8 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --sam         also the SAM command line, in an environment of its own (it pins boto3)
     setup.py --checkov     also Checkov, which looks at the templates, in one of its own (it pins boto3 too)
     setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
-    setup.py --engines     also other readers of Iceberg (DuckDB with its extension, Polars, Daft), in one of its own
-    setup.py --tests       what the tests use: SAM, the other readers, and LocalStack where its Python is there
+    setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
+    setup.py --tests       what the tests use: SAM, DuckDB with its extension, and LocalStack where its Python is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
     setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
 """
@@ -33,6 +33,7 @@ LOCALSTACK_VENV = ROOT / ".venv-localstack"
 RUNTIME_VENV = ROOT / ".venv-runtime"
 CHECKOV_VENV = ROOT / ".venv-checkov"
 BENCH_VENV = ROOT / ".venv-bench"
+DUCKDB_VENV = ROOT / ".venv-duckdb"
 ENGINES_VENV = ROOT / ".venv-engines"
 KAFKA_VENV = ROOT / ".venv-kafka"
 JARS = ROOT / ".cache" / "jars"
@@ -203,6 +204,8 @@ def main() -> None:
     if wanted & {"--sam", "--tests"}:
         did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock") or did
     if wanted & {"--engines", "--tests"}:
+        did = environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock") or did
+    if "--engines" in wanted:
         did = environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock") or did
     if "--localstack" in wanted or ("--tests" in wanted and not missing_pythons()):
         did = localstack() or did

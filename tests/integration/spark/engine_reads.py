@@ -1,4 +1,4 @@
-"""Reads a table by an engine that others wrote. Runs in .venv-engines, which has no Firn.
+"""Reads a table by an engine that others wrote. Runs in .venv-duckdb or .venv-engines, which have no Firn.
 
 python engine_reads.py ENGINE METADATA_FILE COLUMN…   -> {"version": …, "rows": […]} as JSON
 """
@@ -24,14 +24,15 @@ def duckdb(metadata: str, columns: Sequence[str]) -> Any:
         (file,) = Path(package.__path__[0]).glob("extensions/*/*.duckdb_extension")
         connection.execute(f"LOAD '{file}'")
     named = ", ".join(f'"{name}"' for name in columns)
-    return connection.execute(f"SELECT {named} FROM iceberg_scan('{metadata}')").to_arrow_table()
+    found = connection.execute(f"SELECT {named} FROM iceberg_scan('{metadata}')").fetchall()
+    return [dict(zip(columns, row, strict=True)) for row in found]
 
 
 def polars(metadata: str, columns: Sequence[str]) -> Any:
     """Polars, which plans by itself and reads the files itself."""
     import polars
 
-    return polars.scan_iceberg(metadata).select(columns).collect().to_arrow()
+    return polars.scan_iceberg(metadata).select(columns).collect().to_arrow().to_pylist()
 
 
 def daft(metadata: str, columns: Sequence[str]) -> Any:
@@ -39,7 +40,7 @@ def daft(metadata: str, columns: Sequence[str]) -> Any:
     import daft
     from pyiceberg.table import StaticTable
 
-    return daft.read_iceberg(StaticTable.from_metadata(metadata)).select(*columns).to_arrow()
+    return daft.read_iceberg(StaticTable.from_metadata(metadata)).select(*columns).to_arrow().to_pylist()
 
 
 ENGINES: dict[str, Callable[[str, Sequence[str]], Any]] = {"duckdb": duckdb, "polars": polars, "daft": daft}
@@ -59,5 +60,5 @@ def plain_rows(rows: Sequence[dict[str, Any]]) -> list[list[Any]]:
 
 if __name__ == "__main__":
     engine, metadata, *columns = sys.argv[1:]
-    table = ENGINES[engine](metadata, columns)
-    print(json.dumps({"version": version(engine), "rows": plain_rows(table.to_pylist())}))
+    rows = ENGINES[engine](metadata, columns)
+    print(json.dumps({"version": version(engine), "rows": plain_rows(rows)}))

@@ -16,7 +16,6 @@ from tests.integration.spark.test_commit import event
 # One history for all readers.
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("engines")]
 
-PYTHON = ROOT / ".venv-engines" / "bin" / "python"
 COLUMNS = ["id", "region", "label", "amount", "at", "seen", "day"]
 CONFIG = """
 warehouse: file:///set/by/the/deployment
@@ -90,12 +89,13 @@ def test_our_own_readers_read_what_spark_reads(made: Lake, expected: list[list[A
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_other_engines_read_the_same_rows(made: Lake, expected: list[list[Any]], engine: str) -> None:
-    if not PYTHON.exists():
-        pytest.skip("no .venv-engines: run `make setup-engines`")
+    python = ROOT / (".venv-duckdb" if engine == "duckdb" else ".venv-engines") / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{engine} is not installed: run `make setup-engines`")
     metadata = made.catalog.load_table("lake.t").metadata_location.removeprefix("file://")
     script = ROOT / "tests" / "integration" / "spark" / "engine_reads.py"
     done = subprocess.run(
-        [PYTHON, script, engine, metadata, *COLUMNS], capture_output=True, text=True, timeout=120, check=False
+        [python, script, engine, metadata, *COLUMNS], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
