@@ -135,10 +135,10 @@ def slope(backlog: Sequence[int]) -> float:
     return (sum(last) / len(last)) / max(1.0, sum(middle) / max(1, len(middle))) if last else float("nan")
 
 
-def start(folder: Path) -> tuple["subprocess.Popen[bytes]", Stack]:
-    """The stack as a process of its own, when it answers."""
+def start(folder: Path, text: str) -> tuple["subprocess.Popen[bytes]", Stack]:
+    """The stack as a process of its own, when it answers. `text`: its firn.yaml."""
     config = folder / "firn.yaml"
-    config.write_text(CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:"))
+    config.write_text(text)
     command = (
         sys.executable,
         "-m",
@@ -205,7 +205,7 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    process, stack = start(work)
+    process, stack = start(work, CONFIG.replace("    tables:", "    commit: {every: 1s}\n    tables:"))
     try:
         print(json.dumps({"begin": given.rate}), flush=True)
         told = measure(stack, given.events.absolute(), given.rate)

@@ -12,8 +12,6 @@ import json
 import os
 import random
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -22,10 +20,10 @@ from statistics import median
 from typing import Any
 
 import firn_lake
+from benchmarks.fresh import start
 from firn.cli.committing import flush
-from firn.cli.stack import Stack, find_stack
+from firn.cli.stack import Stack
 from firn.client import StreamClient
-from firn.errors import FirnError
 
 STREAM, TABLE = "shop", "shop.orders"
 # Nothing is committed by itself while the looks last.
@@ -52,29 +50,12 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
-    process, stack = start(work)
+    process, stack = start(work, CONFIG)
     try:
         print(json.dumps(measured(stack, work, given.rows, given.waiting, given.requests, given.looks)), flush=True)
     finally:
         process.terminate()
         process.wait(60)
-
-
-def start(folder: Path) -> tuple["subprocess.Popen[bytes]", Stack]:
-    """The stack as a process of its own, when it answers."""
-    (folder / "firn.yaml").write_text(CONFIG)
-    command = (
-        sys.executable, "-m", "firn_local", "--port", "0", "--dir", str(folder / "stack"), "--config",
-        str(folder / "firn.yaml"),
-    )  # fmt: skip
-    process = subprocess.Popen(command, stdout=(folder / "stack.log").open("wb"), stderr=subprocess.STDOUT)
-    for _ in range(600):
-        time.sleep(0.1)
-        try:
-            return process, find_stack(folder / "stack")
-        except FirnError:
-            assert process.poll() is None, (folder / "stack.log").read_text()
-    raise TimeoutError((folder / "stack.log").read_text())
 
 
 def event(number: int, key: int) -> bytes:
