@@ -25,6 +25,7 @@ from firn.streams.names import TableName
 from firn_lake.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.pending import Look, NotFresh
+from firn_lake.unreadable import UnreadableFile
 from firn_lake.waiting import waiting
 from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import config, event
@@ -180,3 +181,16 @@ def test_a_table_that_no_commit_has_made_is_asked_by_sql(ground: Ground) -> None
     assert lake.sql("SELECT * FROM lake.t", fresh=True).pylist() == []
     ground.post([event("c", 102, {"id": 2, "v": "b", "w": None, "n": 2})])
     assert lake.sql("SELECT id, v FROM t", fresh=True).pylist() == [{"id": 2, "v": "b"}]
+
+
+def test_a_missing_file_is_named_whoever_asks(ground: Ground) -> None:
+    ground.post([event("c", 100 + i, {"id": i, "v": "a", "w": None, "n": i}) for i in range(3)])
+    ground.commit(ground.folded(), ground.seal())
+    ground.post([event("u", 200, {"id": 1, "v": "b", "w": None, "n": 9})])
+    [task] = ground.catalog.load_table("lake.t").scan().plan_files()
+    Path(task.file.file_path.removeprefix("file://")).unlink()
+    lake = Lake(ground.catalog, lambda: ground.store)
+    with pytest.raises(UnreadableFile, match=Path(task.file.file_path).name):
+        lake.table("lake.t").read(fresh=True).arrow()
+    with pytest.raises(UnreadableFile, match=Path(task.file.file_path).name):
+        lake.sql("SELECT v FROM lake.t WHERE id = 1", fresh=True)

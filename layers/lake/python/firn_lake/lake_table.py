@@ -101,7 +101,8 @@ class LakeTable:
         columns   names, in the order to have them; None: all, and Firn's own `_firn_…` only with `metadata`
         filter    such as "status = 'paid' and total >= 10", or a pyiceberg.expressions one
         limit     at most so many rows, whichever come first
-        fresh     with all that was acknowledged by now, committed or not: what the next commit will make of the table
+        fresh     with all that was acknowledged by now, committed or not: what the next commit will make of the table.
+                  What waits is read and folded here, the rest with the result
 
         Raises NoSuchMoment, NoSuchColumn, BadFilter, NotFresh; the result, UnreadableFile and StorageUnavailable.
         """

@@ -5,7 +5,7 @@ that this is written for (docs/adr/0027-queries-over-http.md).
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import Any
 
@@ -65,7 +65,7 @@ class TableScan(ArrowScanSource):
         names = [fields[place].name for place in columns or range(len(fields))]
         looked_at = columns_of(filters)
         read = [one for one in fields if one.name in names or one.name in looked_at]
-        rows = self._read(Schema(*read), superset(filters, self._schema))
+        rows = partial(self._read, Schema(*read), superset(filters, self._schema))
         keep = reduce(and_, (to_arrow(one, self._everything.schema) for one in filters)) if filters else None
         schema = pa.schema([self._everything.schema.field(name) for name in names])
         reader = pa.RecordBatchReader.from_batches(schema, self._told(rows, names, keep))
@@ -77,10 +77,10 @@ class TableScan(ArrowScanSource):
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.stream(None, ())[0]
 
-    def _told(self, rows: Batches, names: Sequence[str], keep: Any) -> Iterator[pa.RecordBatch]:
+    def _told(self, rows: Callable[[], Batches], names: Sequence[str], keep: Any) -> Iterator[pa.RecordBatch]:
         # DuckDB tells only the text of an error: who asked looks here for the error itself.
         try:
-            for batch in rows:
+            for batch in rows():
                 left = batch if keep is None else batch.filter(keep)
                 if left.num_rows:
                     yield left.select(names)
