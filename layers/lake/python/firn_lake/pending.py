@@ -60,9 +60,9 @@ class Batch:
         return [one for source in sources for one in self.changes.get(source, ())]
 
     def decoded(self, sources: tuple[str, ...], decoding: Decoding, *, mirror: bool) -> Decoded:
-        """The good changes of some source tables. Kept: until a column is new the next look decodes alike."""
+        """The good changes of some source tables. Kept for as long as they are asked for with this very decoding."""
         known = self._decoded.get(sources)
-        if known is None or known[:2] != (decoding, mirror):
+        if known is None or known[0] is not decoding or known[1] != mirror:
             rows, _ = told.decoded(self.of(sources), decoding, mirror=mirror)
             changes = [told.row_change(row, decoding) for row in rows] if mirror else []
             known = self._decoded[sources] = (decoding, mirror, Decoded(rows, changes))

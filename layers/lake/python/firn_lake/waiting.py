@@ -16,6 +16,7 @@ from firn.jobs.decoding import planned
 from firn.jobs.planning import BEFORE, HELD, IDENTITY, OP, POSITION, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
+from firn.staging.remembered import Remembered
 from firn.streams.names import TableName
 from firn_lake.files import Source
 from firn_lake.pending import Look, NotFresh, Pending
@@ -143,6 +144,9 @@ def _unmade(name: TableName, schema: Schema) -> Version:
     return Version(str(name), Source(load_file_io(), made, str(name), None), None, made.schema())
 
 
+_decodings: Final = Remembered[tuple[str, TableName], Decoding]()
+
+
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
     found = planned(target, pending.settings, state)
     plan = found.columns
@@ -158,4 +162,9 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
             "firn flush, or read without fresh"
         )
-    return Waiting(pending, target, plan, found.decoding, found.mode == "mirror", above, found.due)
+    # One object as long as it is the same: what was decoded with it need not be decoded again.
+    known = _decodings.of(pending.store)
+    decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
+    if decoding != found.decoding:
+        decoding = known[pending.settings.name, target.name] = found.decoding
+    return Waiting(pending, target, plan, decoding, found.mode == "mirror", above, found.due)

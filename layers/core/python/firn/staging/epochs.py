@@ -254,22 +254,31 @@ def read_many(store: Store, stream: str, some: Sequence[int]) -> list[Epoch]:
 def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tuple[EpochBatch, BatchMeta]]:
     """The footers of (batch id, path, size), in parallel. Foreign objects are left out, loudly."""
 
-    def look(candidate: tuple[str, str, int]) -> tuple[EpochBatch, BatchMeta] | None:
+    def look(candidate: tuple[str, str, int]) -> BatchMeta | None:
         batch, path, size = candidate
         try:
-            meta = known.get(batch) or read_meta(store, path, size)
+            meta = read_meta(store, path, size)
         except UnreadableBatch as error:
             _log.error("left out of every epoch: %s", error)
             return None
-        if meta is None:
-            return None
-        known[batch] = meta
-        return EpochBatch(batch, path, size, meta.accepted), meta
+        if meta is not None:
+            known[batch] = meta
+        return meta
 
     known = _metas.of(store)
     if len(known) > _METAS_LIMIT:
         known.clear()
-    if len(free) < 4:
-        return [found for found in map(look, free) if found]
-    with ThreadPoolExecutor(max_workers=16) as pool:
-        return [found for found in pool.map(look, free) if found]
+    # Who has much waiting asks again and again: only what is new is worth a thread.
+    new = [candidate for candidate in free if candidate[0] not in known]
+    if len(new) < 4:
+        metas = list(map(look, new))
+    else:
+        with ThreadPoolExecutor(max_workers=16) as pool:
+            metas = list(pool.map(look, new))
+    read = {batch: meta for (batch, _, _), meta in zip(new, metas, strict=True)}
+    found = []
+    for batch, path, size in free:
+        meta = read.get(batch) or known.get(batch)
+        if meta is not None:
+            found.append((EpochBatch(batch, path, size, meta.accepted), meta))
+    return found
