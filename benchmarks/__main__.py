@@ -3,7 +3,8 @@
     python -m benchmarks [--quick] [SUITE …]
 
 Runs in the peers' environment (.venv-bench) and starts Firn's cases in Firn's own. Exit code 1 if a line that must hold
-does not, or a table of Firn's is wrong. A quick run writes to .cache/bench/quick, never into docs.
+does not, or a table of Firn's is wrong. A quick run judges no line, only whether tables are right, and writes to
+.cache/bench/quick, never into docs.
 """
 
 import argparse
@@ -37,7 +38,7 @@ def main() -> int:
         print(f"{name}: {suite.about}", flush=True)
         SUITES[name](Bench(suite, given.quick, given.runs, own=given.own))
         (results / f"{name}.json").write_text(json.dumps(suite.json(), indent=1) + "\n")
-        failed += [must.text for must in suite.musts if not must.held]
+        failed += [must.text for must in suite.musts if not must.held and not given.quick]
         # A peer that is wrong is wrong in the page; only Firn's own mistakes and the reference's fail the run.
         ours = [case for case in suite.cases if case.who in ("firn", "duckdb")]
         failed += [f"{case.group}, {case.who}: wrong" for case in ours if case.right is False]

@@ -82,7 +82,7 @@ def _never(state: TableState | None) -> bool:
 
 def a_round(lake: Lake, staging: str) -> None:
     """What the functions compact and expire do when their schedules come round."""
-    from firn_spark.care import job as care
+    from firn_spark import care_job as care
 
     store = open_store(staging)
     config = configs.load(store, configs.current_sha(store))

@@ -22,9 +22,9 @@ from firn.changes.codec import DecodeSettings, declared_column
 from firn.changes.placing import Order
 from firn.changes.rows import AppendDecoder, Decoding, MirrorDecoder
 from firn.changes.types import parse_declared
-from firn_spark.decode import decoded
-from firn_spark.packed import Packer, unpacked
-from firn_spark.read import SealedBatch, rows_of
+from firn_spark.staged.decode import decoded
+from firn_spark.staged.packed import Packer, unpacked
+from firn_spark.staged.read import SealedBatch, rows_of
 
 DECLARED = "id long, name string, balance decimal(18,2), branch int, updated_at timestamptz, note string"
 INFERRED = "id long, name string, balance string, branch long, updated_at long, note string"

@@ -20,7 +20,7 @@ from firn.staging.store import open_store
 from firn.streams.caps import Caps
 from firn.streams.names import TableName
 from firn_spark import commit
-from firn_spark.evolve import MIRROR_METADATA, Tables
+from firn_spark.tables.evolve import MIRROR_METADATA, Tables
 
 STREAM = "bank"
 CONFIG = """

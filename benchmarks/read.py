@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 from pyiceberg.catalog import Catalog, load_catalog
 
 import firn_lake
-from firn_lake.catalog import open_catalog
-from firn_lake.partitioning import spec_for
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.writing.partitioning import spec_for
 
 FILES = 4
 BATCH = 10_000

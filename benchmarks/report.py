@@ -56,7 +56,7 @@ def _musts(suites: list[Suite]) -> str:
     rows = ["| | suite | what | measured | at most |", "|---|---|---|---|---|"]
     for suite in suites:
         for must in suite.musts:
-            word = "holds" if must.held else "**FAILS**"
+            word = "quick" if suite.quick else "holds" if must.held else "**FAILS**"
             rows.append(
                 f"| {word} | {suite.name} | {must.text} | {must.value:.2f}{must.unit} | {must.most:g}{must.unit} |"
             )

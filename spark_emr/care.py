@@ -36,12 +36,11 @@ def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
     from firn.streams.names import TableName
-    from firn_spark import session
-    from firn_spark.care import job
+    from firn_spark import care_job, session
 
     tables = tuple(TableName.parse(name) for name in given.table)
-    request = job.Request(given.run, given.do, tables, dry_run=given.dry_run, all=given.all)
-    code = job.run(request, given.staging, given.warehouse, given.catalog_uri)
+    request = care_job.Request(given.run, given.do, tables, dry_run=given.dry_run, all=given.all)
+    code = care_job.run(request, given.staging, given.warehouse, given.catalog_uri)
     session.stop()
     return code
 

@@ -6,9 +6,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from firn_lake.changes import Changes
-from firn_lake.rows import Rows
-from firn_lake.versions import version_of
+from firn_lake.changes.between import Changes
+from firn_lake.reading.rows import Rows
+from firn_lake.reading.versions import version_of
 
 
 def rows_of(table: Table | None, snapshot: Snapshot | None, schema: Schema | None = None) -> Counter[str]:

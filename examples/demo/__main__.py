@@ -25,7 +25,7 @@ from firn.cli.send import Sent, post, send_to_queue
 from firn.cli.sending import Batch, cut, read_lines
 from firn.cli.stack import Stack
 from firn.errors import FirnError
-from firn_lake.query import query
+from firn_lake.sql.query import query
 from firn_lake.tables import find_table, history, list_tables
 
 FIRST_PART = 30_000

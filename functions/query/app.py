@@ -14,19 +14,19 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools import Logger
 
-from firn.errors import ConfigError, RequestError, TerminalError, TransientError, UnknownOutcome
+from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
 from firn.security.gateway import Routes, call, parameters_of, request_of
 from firn.security.readers import NotAReader, Readers
 from firn.staging import results
 from firn.staging.wiring import staging
-from firn_lake.engine import unpack
+from firn_lake.sql.engine import unpack
 
 unpack()  # first of all: what follows needs DuckDB and PyArrow
 from firn_lake import asking  # noqa: E402
-from firn_lake.catalog import open_catalog  # noqa: E402
+from firn_lake.catalogs.catalog import open_catalog  # noqa: E402
 from firn_lake.lake import Lake  # noqa: E402
-from firn_lake.query import Limits  # noqa: E402
-from firn_lake.recording import recorder  # noqa: E402
+from firn_lake.reading.recording import recorder  # noqa: E402
+from firn_lake.sql.query import Limits  # noqa: E402
 from firn_lake.tables import split_name  # noqa: E402
 
 logger = Logger(service="query")
@@ -111,7 +111,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     except ConfigError as error:
         logger.error("configuration", extra={"reason": str(error)})
         return _refused(RequestError(503, "not_configured", str(error), 1))
-    except TerminalError as error:
+    except FirnError as error:
         known = asking.as_request_error(error)
         if known is None:
             raise

@@ -12,9 +12,9 @@ from aws_lambda_powertools import Logger
 
 from firn.errors import FirnError
 from firn.staging.wiring import staging
-from firn_lake import objects
-from firn_lake.catalog import open_catalog
-from firn_lake.tier_round import apply_all, lines, tier_all
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.tiering import objects
+from firn_lake.tiering.round import apply_all, lines, tier_all
 
 logger = Logger(service="tier")
 

@@ -36,6 +36,7 @@ PACKAGES: Final = (ROOT / "layers/core/python/firn", ROOT / "spark_emr/firn_spar
 JARS: Final = {
     "iceberg-spark-runtime-4.0_2.13": "iceberg-spark-runtime.jar",
     "iceberg-aws-bundle": "iceberg-aws-bundle.jar",
+    "postgresql": "postgresql.jar",
 }
 # glibc of Amazon Linux 2023 is 2.34.
 _PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")

@@ -10,9 +10,9 @@ from pyspark.sql import functions as f
 
 from firn.changes.types import Column
 from firn.jobs.planning import BEFORE, IDENTITY, OP, POSITION, TIME
-from firn_spark import fence
-from firn_spark.evolve import Table
-from firn_spark.writing import write_rows
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.writing import write_rows
 
 
 def identified(changes: DataFrame) -> DataFrame:

@@ -22,8 +22,8 @@ from firn.jobs.rebuilding import retyped
 from firn.streams import names
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
-from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
-from firn_spark.memory import FACTS, name_in
+from firn_spark.merge.memory import FACTS, name_in
+from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of

@@ -21,6 +21,8 @@ _PASSING = (
     "UncheckedIOException", "RuntimeIOException", "java.io.IOException", "java.net.", "SocketTimeoutException",
     "SdkClientException", "SdkException", "S3Exception", "AccessDenied", "StorageUnavailable", "UnknownOutcome",
     "TransientError", "No space left", "SparkContext was shut down",
+    # Between the JVM and this process (py4j.CallbackClient).
+    "communication channel", "Error while sending a command",
 )  # fmt: skip
 
 

@@ -39,15 +39,15 @@ from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange,
 from firn_spark.driver.readers import Reading, Spread, cores, readers
 from firn_spark.driver.staged import Held, Staged
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table, Tables
-from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
-from firn_spark.fence import LostRace
-from firn_spark.frames import raw_changes, span_in
-from firn_spark.memory import KEEP, facts_beside
-from firn_spark.read import SealedBatch
-from firn_spark.rejects import refused
+from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.staged.facts import facts_of
+from firn_spark.staged.frames import raw_changes, span_in
+from firn_spark.staged.read import SealedBatch
+from firn_spark.staged.rejects import refused
 from firn_spark.table_job import TableJob
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import LostRace
 
 
 class SparkLake:

@@ -32,13 +32,13 @@ from firn.streams.names import TableName, quoted
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
-from firn_spark.evolve import Table
-from firn_spark.facts import facts_of
 from firn_spark.failures import failure_of
-from firn_spark.frames import raw_changes
 from firn_spark.lake import batches_of
-from firn_spark.memory import spark_type
+from firn_spark.merge.memory import spark_type
+from firn_spark.staged.facts import facts_of
+from firn_spark.staged.frames import raw_changes
 from firn_spark.table_job import TableJob
+from firn_spark.tables.evolve import Table
 
 CHECK: Final = "__check"
 _CATCH_UPS: Final = 20

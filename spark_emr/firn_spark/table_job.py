@@ -26,17 +26,18 @@ from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
-from firn_spark import append, delta, lookup, mirror, moves
-from firn_spark.deciding import Shape, decide, there
-from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
-from firn_spark.facts import facts_of
+from firn_spark import append
 from firn_spark.failures import failure_of
-from firn_spark.fence import CommitUnknown, LostRace
-from firn_spark.folding import NOTHING, plain, same_key
-from firn_spark.frames import append_changes, mirror_changes
-from firn_spark.memory import Memory, facts_beside, name_in
-from firn_spark.rejects import rejected
-from firn_spark.retype import finish, retype
+from firn_spark.merge import delta, lookup, mirror, moves
+from firn_spark.merge.deciding import Shape, decide, there
+from firn_spark.merge.folding import NOTHING, plain, same_key
+from firn_spark.merge.memory import Memory, facts_beside, name_in
+from firn_spark.staged.facts import facts_of
+from firn_spark.staged.frames import append_changes, mirror_changes
+from firn_spark.staged.rejects import rejected
+from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
+from firn_spark.tables.fence import CommitUnknown, LostRace
+from firn_spark.tables.retype import finish, retype
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
@@ -118,11 +119,13 @@ class TableJob:
 
     def _renamed(self, table: Table, renames: Renames) -> Table:
         """The table with its columns called as they are now, what is remembered beside it too."""
-        facts = facts_beside(self._tables, table)
+        due = renames.due(field["name"] for field in table.state.fields)
+        # The table first: it remembers the names, so that whoever comes after a crash here goes on with the facts.
+        table = self._tables.rename(table, due, renames.properties())
+        facts = facts_beside(self._tables, table) if table.state.properties.get("firn.mode") != "append" else None
         if facts is not None:
             self._tables.rename(facts, renames.due(field["name"] for field in facts.state.fields), {})
-        due = renames.due(field["name"] for field in table.state.fields)
-        return self._tables.rename(table, due, renames.properties())
+        return table
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""

@@ -17,7 +17,7 @@ from firn.staging.replay import acknowledged
 from firn.staging.store import get, paths
 from firn.streams.names import TableName
 from tests.model.memory_lake import Snapshot, Table
-from tests.model.source import LOG, TABLES, Event
+from tests.model.source import LOG, TABLES, Event, plain
 from tests.model.world import STREAM, World
 
 _TOLD: Final = ("op", "order", "table", "before", "after")
@@ -267,16 +267,12 @@ def _letters(checks: Checks, path: str) -> list[Any]:
 def _table(snapshot: Snapshot, table: Table) -> Any:
     """The rows of a snapshot: by key, or where there is no key how often each is there."""
     if table.name.table == LOG:
-        return Counter(json.dumps(_plain(row.values)) for row in snapshot.rows.values())
+        return Counter(json.dumps(plain(row.values)) for row in snapshot.rows.values())
     for key, row in snapshot.rows.items():
         assert key == (row.values["id"],), f"the row {row.values} stands under the key {key}"
-    return {key: _plain(row.values) for key, row in snapshot.rows.items()}
+    return {key: plain(row.values) for key, row in snapshot.rows.items()}
 
 
 def _rows(table: Table) -> dict[Key, dict[str, Any]]:
     at = table.snapshots.get(table.current) if table.current is not None else None
-    return {key: _plain(row.values) for key, row in at.rows.items()} if at else {}
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if not name.startswith("_")}
+    return {key: plain(row.values) for key, row in at.rows.items()} if at else {}

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeVar
 import pytest
 
 from firn.changes import told
+from firn.changes.fields import type_json
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import Known, apply, is_fact
 from firn.changes.placing import Order
@@ -26,14 +27,15 @@ from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
 from firn.errors import UnknownOutcome
 from firn.jobs.counted import Counted
+from firn.jobs.decoding import Planned, planned
 from firn.jobs.expiry import Ref, Snapshots, plan
 from firn.jobs.expiry import Snapshot as Dated
 from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
-from firn.jobs.progress import TableState, progress_in
+from firn.jobs.planning import KeyChanged
+from firn.jobs.progress import INFERRED_AS, TableState, progress_in
 from firn.jobs.quarantine import IN_TIME, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
@@ -61,7 +63,7 @@ class Call:
 
     load      the table's state is read
     create    the table is made, if it is not there
-    evolve    columns are added or widened
+    evolve    columns are added or widened, or renamed
     remember  facts (deletes, truncates, first halves of moves) are appended beside the table, before its commit
     write     a data file is there; no snapshot knows it yet
     commit    compare-and-set on the stream's progress: the snapshot is there at once, or nothing is
@@ -99,10 +101,12 @@ class Snapshot:
 
 @dataclass
 class Table:
-    """One table of the catalog. `facts`: (epoch, change); `removed`: rows that a delete took."""
+    """One table of the catalog. `facts`: (epoch, change); `removed`: rows that a delete took. Rows have their values
+    under the name that a column had first (`first`), as Iceberg's files have them under its id."""
 
     name: TableName
     columns: tuple[Column, ...]
+    first: tuple[str, ...]
     properties: Mapping[str, str]
     snapshots: dict[int, Snapshot] = field(default_factory=dict)
     current: int | None = None
@@ -126,13 +130,21 @@ class Table:
         """The rows at a snapshot (None: the current one), with the source's columns only."""
         at = self.current if snapshot is None else snapshot
         found = () if at is None else self.snapshots[at].rows.values()
-        return [{column.name: row.values.get(column.name) for column in self.columns} for row in found]
+        return [self._values(row) for row in found]
 
     def by_key(self, snapshot: int | None = None) -> dict[Key, dict[str, Any]]:
         """The rows by key."""
         at = self.current if snapshot is None else snapshot
         found = {} if at is None else self.snapshots[at].rows
-        return {key: {c.name: row.values.get(c.name) for c in self.columns} for key, row in found.items()}
+        return {key: self._values(row) for key, row in found.items()}
+
+    def _values(self, row: Row) -> dict[str, Any]:
+        return {column.name: row.values.get(first) for column, first in zip(self.columns, self.first, strict=True)}
+
+    @property
+    def called(self) -> dict[str, str]:
+        """First name -> name, of the columns."""
+        return {first: column.name for first, column in zip(self.first, self.columns, strict=True)}
 
     @property
     def used(self) -> set[str]:
@@ -144,7 +156,10 @@ class Table:
         return TableState(
             location=f"memory://{self.name.slug}",
             properties=self.properties,
-            fields=tuple({"name": column.name, "type": str(column.type)} for column in self.columns),
+            fields=tuple(
+                {"id": place, "name": column.name, "required": column.required, "type": type_json(column.type, 1_000)}
+                for place, column in enumerate(self.columns, start=1)
+            ),
             snapshot_id=self.current,
             ancestry=tuple(snapshot.summary for snapshot in self.ancestry()),
         )
@@ -198,20 +213,41 @@ class Catalog:
 
         def make() -> None:
             if name not in self.tables:
-                self.tables[name] = Table(name, columns, properties, facts=self.early.pop(name, []))
+                first = tuple(column.name for column in columns)
+                self.tables[name] = Table(name, columns, first, properties, facts=self.early.pop(name, []))
 
         self.call("create", name, make)
 
-    def evolve(self, name: TableName, columns: tuple[Column, ...]) -> None:
-        """The columns from now on. Those of a twin stay."""
+    def evolve(self, base: Table, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
+        """The columns from now on, as `base` has them widened and with new ones after them. Those of a twin stay."""
+        name = base.name
 
         def change() -> None:
             table = self.tables[name]
-            new = {column.name: column for column in columns}
-            known = tuple(new.pop(column.name, column) for column in table.columns)
-            table.columns = (*known, *new.values())
+            wider = {first: column.type for first, column in zip(base.first, columns, strict=False)}
+            known = tuple(
+                replace(c, type=wider.get(f, c.type)) for f, c in zip(table.first, table.columns, strict=True)
+            )
+            there = {column.name for column in known}
+            new = tuple(column for column in columns[len(base.columns) :] if column.name not in there)
+            assert not {column.name for column in new} & set(table.first), f"{name}: an old name is another column"
+            table.columns = (*known, *new)
+            table.first += tuple(column.name for column in new)
+            table.properties = {**table.properties, **properties}
 
         self.call("evolve", name, change)
+
+    def rename(self, base: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> None:
+        """Other names for columns (old -> new), and what the table remembers of it. Raises LostRace."""
+
+        def change() -> None:
+            table = self.tables[base.name]
+            if table.columns != base.columns:
+                raise LostRace(f"{base.name}: its columns are others by now")
+            table.columns = tuple(replace(one, name=names.get(one.name, one.name)) for one in table.columns)
+            table.properties = {**table.properties, **properties}
+
+        self.call("evolve", base.name, change)
 
     def remember(self, name: TableName, facts: list[tuple[int, RowChange]], removed: list[tuple[Key, Row]]) -> None:
         """Appends facts. Doubled ones do no harm."""
@@ -473,23 +509,13 @@ class MemoryRange:
         if outcome.events == 0:
             outcome.status, outcome.snapshot_id = "skipped", table.current if table else None
             return outcome
-        known_key = tuple(json.loads(table.properties["firn.key"])) if table else None
-        key = plan_key(target.rule.key, known_key, target.record_key())
-        outcome.mode = "mirror" if key and target.rule.mode == "mirror" else "append"
+        plan = planned(target, self._settings, table.state() if table else None)
+        if table and not (plan.renames.properties().items() <= table.properties.items() and not plan.due):
+            self._catalog.rename(table, plan.due, plan.renames.properties())
+            table = self._loaded(target.name)
+        outcome.mode, decoding = plan.mode, plan.decoding
         if table and table.properties["firn.mode"] != outcome.mode:
             raise KeyChanged(f"the table is in mode {table.properties['firn.mode']}, firn.yaml makes it {outcome.mode}")
-        required = key if outcome.mode == "mirror" else ()
-        plan = plan_columns(table.columns if table else (), target.declared(self._settings), target.seen(), required)
-        names = [column.name for column in plan.columns]
-        decoding = Decoding(
-            columns=plan.columns,
-            key=tuple(names.index(name) for name in key if name in names),
-            settings=self._settings.settings,
-            schemas=target.schemas(),
-            bad_schemas=target.bad_schemas(),
-            snapshot_reads=target.rule.snapshot_reads == "upsert",
-            no_key=lacking_key(plan, required, made=table is not None),
-        )
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
         good, bad = told.decoded(mine, decoding, mirror=outcome.mode == "mirror")
@@ -507,7 +533,7 @@ class MemoryRange:
             if outcome.mode == "mirror" and (truncates := _truncates(mine)):
                 self._catalog.remember(target.name, truncates, [])
             return outcome
-        table = self._ready(target, table, plan.columns, key, outcome.mode)
+        table = self._ready(target, table, plan)
         if outcome.mode == "mirror":
             rows = self._merged(table, good, mine, decoding, target)
             kept = min(
@@ -524,19 +550,21 @@ class MemoryRange:
         outcome.snapshot_id = after.current if after else None
         return outcome
 
-    def _ready(
-        self, target: Target, table: Table | None, columns: tuple[Column, ...], key: Iterable[str], mode: str
-    ) -> Table:
+    def _ready(self, target: Target, table: Table | None, plan: Planned) -> Table:
+        columns, inferred = plan.columns.columns, {INFERRED_AS: json.dumps(plan.columns.inferred)}
         if table is None:
-            properties = {"firn.key": json.dumps(list(key)), "firn.mode": mode, "firn.stream": self._stream}
-            self._catalog.create(target.name, columns, properties)
-        elif table.columns != columns:
-            self._catalog.evolve(target.name, columns)
+            properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
+            self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties())
+        elif _types(table.columns) != _types(columns) or table.state().inferred != plan.columns.inferred:
+            self._catalog.evolve(table, columns, inferred)
         else:
             return table
-        found = self._catalog.load(target.name)
+        return self._loaded(target.name)
+
+    def _loaded(self, name: TableName) -> Table:
+        found = self._catalog.load(name)
         if found is None:
-            raise LostRace(f"{target.name} was dropped")
+            raise LostRace(f"{name} was dropped")
         return found
 
     def _merged(
@@ -545,9 +573,11 @@ class MemoryRange:
         """What the changes make of the table's rows, by the incremental rule; facts are written first."""
         changes = [(row[EPOCH], told.row_change(row, decoding)) for row in good]
         changes += _truncates(mine)
-        there = table.snapshots[table.current].rows if table.current is not None else {}
-        facts = tuple(fact for epoch, fact in table.facts if epoch <= self._last)
-        known = Known(there, facts, tuple(table.removed))
+        called, first = table.called, {name: first for first, name in table.called.items()}
+        rows = table.snapshots[table.current].rows if table.current is not None else {}
+        there = {key: _row(row, called) for key, row in rows.items()}
+        facts = tuple(_change(fact, called) for epoch, fact in table.facts if epoch <= self._last)
+        known = Known(there, facts, tuple((key, _row(row, called)) for key, row in table.removed))
 
         def log(keys: Any) -> list[RowChange]:
             staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
@@ -555,21 +585,22 @@ class MemoryRange:
             return [change for change in (told.row_change(row, decoding) for row in said) if change.key in keys]
 
         after = apply(known, [change for _, change in changes], log)
-        new = [(epoch, change) for epoch, change in changes if is_fact(change)]
-        removed = list(after.removed[len(known.removed) :])
+        new = [(epoch, _change(change, first)) for epoch, change in changes if is_fact(change)]
+        removed = [(key, _row(row, first)) for key, row in after.removed[len(known.removed) :]]
         if new or removed:
             self._catalog.remember(target.name, new, removed)
-        rows: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
-        return rows | {key: row for key, row in after.rows.items() if there.get(key) != row}
+        gone: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
+        return gone | {key: _row(row, first) for key, row in after.rows.items() if there.get(key) != row}
 
     def _appended(self, table: Table, good: list[Decoded], decoding: Decoding) -> dict[Key, Row | None]:
         """The changes whose identity the table does not hold yet."""
         there = table.snapshots[table.current].rows if table.current is not None else {}
+        first = {name: first for first, name in table.called.items()}
         found: dict[Key, Row | None] = {}
         for row in good:
             name = (told.identity(row),)
             if name not in there:
-                found.setdefault(name, Row(told.values_of(row, decoding), row[ORD]))
+                found.setdefault(name, _row(Row(told.values_of(row, decoding), row[ORD]), first))
         return found
 
     def _letter(self, change: Change, code: str, message: str) -> Change:
@@ -592,6 +623,24 @@ def staged_changes(store: Store, epoch: Epoch, order: Order) -> Iterator[Change]
 def failure_of(error: Exception) -> Failure:
     """LostRace after all tries, and an unknown outcome, pass."""
     return Failure("transient", str(error)) if isinstance(error, LostRace | UnknownOutcome) else failure(error)
+
+
+def _row(row: Row, names: Mapping[str, str]) -> Row:
+    """The row with its values under other names."""
+    return replace(row, values=_under(row.values, names), held=_under(row.held, names))
+
+
+def _change(change: RowChange, names: Mapping[str, str]) -> RowChange:
+    values = None if change.values is None else _under(change.values, names)
+    return replace(change, values=values, unavailable=frozenset(names.get(one, one) for one in change.unavailable))
+
+
+def _under(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
+    return {names.get(name, name): value for name, value in values.items()}
+
+
+def _types(columns: Iterable[Column]) -> list[tuple[str, str]]:
+    return [(column.name, str(column.type)) for column in columns]
 
 
 def _ms(when: datetime) -> int:

@@ -13,6 +13,7 @@ from firn.changes.fold import RowChange
 
 TABLES: Final = ("orders", "items")  # with a key: mirrored
 LOG: Final = "log"  # without one: appended to
+NAMES: Final = ("v", "remark", "note")  # of the out-of-line column, one after the other
 GONE: Final = "__debezium_unavailable_value"
 _RANK: Final = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
 _START_MS: Final = 1_700_000_000_000
@@ -48,6 +49,7 @@ class Postgres:
     committed: int = 0  # the end LSN of the last commit; 0: none yet, which Debezium tells as null
     ms: int = _START_MS
     held: list[int] = field(default_factory=list)
+    renamed: int = 0  # how often the out-of-line column was; rows and changes have it under its first name
 
     def free(self, table: str, keys: range) -> list[int]:
         """Keys that no row has."""
@@ -124,6 +126,10 @@ class Postgres:
         line = self._line("c", table, {"n": number}, None, self.committed, number)
         self.log.append(Event(line, "orders" if kind == "no key" else None))
 
+    def rename(self) -> None:
+        """The out-of-line column has another name from now on."""
+        self.renamed += 1
+
     def wait(self, seconds: int) -> None:
         """The source's clock goes on. It never goes back: that would be another source."""
         self.ms += 1000 * seconds
@@ -174,5 +180,17 @@ class Postgres:
         self.ms += 1
         source = {"connector": "postgresql", "schema": "app", "table": table, "ts_ms": self.ms, "lsn": lsn}
         source["sequence"] = json.dumps([str(commit) if commit else None, str(lsn)])
+        before, after = ({_called(name, self.renamed): value for name, value in row.items()} if row else row
+                         for row in (before, after))  # fmt: skip
         made = {"ts_ms": self.ms, "ts_ns": 1_000_000 * self.ms + self.lsn}
         return json.dumps({"op": op, "before": before, "after": after, "source": source, **made})
+
+
+def _called(name: str, renamed: int) -> str:
+    return NAMES[renamed] if name == NAMES[0] else name
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """A table's row as `Postgres.rows` has it: the source's columns, under the names that they had first."""
+    assert sum(name in NAMES for name in values) <= 1, f"a renamed column is two: {values}"
+    return {NAMES[0] if name in NAMES else name: value for name, value in values.items() if not name.startswith("_")}

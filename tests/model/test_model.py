@@ -19,8 +19,8 @@ from firn.staging.epochs import SKEW
 from tests.faults.calls import FAULTS, READS, Fault
 from tests.model.checks import Checks
 from tests.model.processes import Process, Turns
-from tests.model.source import TABLES, Event
-from tests.model.world import CONFIG, World
+from tests.model.source import NAMES, TABLES, Event
+from tests.model.world import World, configuration
 
 T = TypeVar("T")
 Kind = Literal["ingest", "dispatch", "job", "release", "care"]
@@ -223,10 +223,28 @@ class Firn(RuleBasedStateMachine):
         self.begin("release", "release", self.world.release, fate)
 
     @precondition(lambda self: self.versions < 3)
-    @rule()
-    def a_configuration_is_published(self) -> None:
+    @rule(forgets=st.booleans())
+    def a_configuration_is_published(self, forgets: bool) -> None:
+        """`forgets`: it says nothing of renames any more, once the tables know them all."""
         self.versions += 1
-        configs.publish(self.world.disk, f"{CONFIG}\n# version {self.versions}\n")
+        renamed = 0 if forgets and self.world.knows_renames() else self.world.source.renamed
+        configs.publish(self.world.disk, configuration(renamed, f"version {self.versions}"))
+
+    @precondition(lambda self: self.world.source.renamed < len(NAMES) - 1)
+    @rule(fault=st.sampled_from(["dies before", "dies after"]), lands=st.booleans(), forgets=st.booleans())
+    def a_column_is_renamed(self, fault: Fault, lands: bool, forgets: bool) -> None:
+        """firn.yaml says so first, and every function that knows an older one has ended. Jobs may stand still. `lands`:
+        the tables know it before anything else happens; `forgets`: firn.yaml then says nothing of it any more."""
+        configs.publish(self.world.disk, configuration(self.world.source.renamed + 1))
+        self.world.now += LAMBDA
+        self.outlive(fault)
+        self.world.source.rename()
+        if lands:
+            self.write_all([("insert", table, 0, 0, False) for table in TABLES])
+            self.world.parcel(self.some_events(0, len(self.world.source.log), new=True, backwards=False))
+            self.world.settle(lambda program: program())
+            if forgets and self.world.knows_renames():
+                configs.publish(self.world.disk, configuration(0))
 
     # How they go on.
 

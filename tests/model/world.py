@@ -19,6 +19,7 @@ from firn.errors import ConfigError, FirnError, RequestError, StorageUnavailable
 from firn.jobs import lingering
 from firn.jobs.counted import counted
 from firn.jobs.dispatch import Dispatched, dispatch
+from firn.jobs.renaming import RENAMES
 from firn.jobs.runs import Run
 from firn.staging import backlog, configs, cuts, epochs, kept, layout, quarantine
 from firn.staging.counting import print_dead
@@ -31,7 +32,7 @@ from firn.staging.store import Store, paths
 from firn.streams.names import TableName
 from tests.faults.calls import Gate, WatchedStore
 from tests.model.memory_lake import Call, Catalog, LostRace, MemoryLake
-from tests.model.source import Event, Postgres
+from tests.model.source import NAMES, TABLES, Event, Postgres
 
 STREAM: Final = "shop"
 CONFIG: Final = """
@@ -43,6 +44,16 @@ streams:
       app.items: {to: lake.items, key: [id], columns: {id: long}}
       app.log: {to: lake.log, mode: append}
 """
+DECLARED: Final = ("", "renames: {remark: v}", "renames: {note: remark, remark: v}")  # of source.NAMES
+
+
+def configuration(renamed: int, comment: object = "") -> str:
+    """CONFIG after so many renames."""
+    columns = "columns: {id: long}"
+    text = CONFIG.replace(columns, f"{columns}, {DECLARED[renamed]}") if renamed else CONFIG
+    return f"{text}\n# {comment}\n" if comment else text
+
+
 START: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 _KEPT_TRYING: Final = 40
 ORPHANS_AFTER: Final = timedelta(days=1)  # the least that firn.yaml may say
@@ -334,6 +345,14 @@ class World:
     def shut(self) -> bool:
         """Whether the backlog is over its limit, as ingest knows it."""
         return Ingress(self.disk).shut(STREAM, self.now) is not None
+
+    def knows_renames(self) -> bool:
+        """Whether the tables remember by themselves all names that the source's column has had."""
+        names = set(NAMES[: self.source.renamed + 1])
+        mirrors = [table for name, table in self.catalog.tables.items() if name.table in TABLES]
+        told = [json.loads(table.properties.get(RENAMES, "{}")) for table in mirrors]
+        known = [{column, *others} for one in told for column, others in one.items()]
+        return sum(one >= names for one in known) == len(TABLES)
 
     def held(self) -> tuple[str, ...]:
         """What is quarantined now."""

@@ -26,14 +26,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a NaN is looked for between bounds",
-        "layers/lake/python/firn_lake/row_groups.py",
+        "layers/lake/python/firn_lake/reading/row_groups.py",
         "isinstance(now, FloatType | DoubleType | UUIDType)",
         "isinstance(now, UUIDType)",
         ("tests/unit/lake/test_row_groups.py::test_a_nan_is_found_though_it_is_outside_of_all_bounds",),
     ),
     Mutant(
         "a Bloom filter of another kind is asked as if it were known",
-        "layers/lake/python/firn_lake/bloom.py",
+        "layers/lake/python/firn_lake/reading/bloom.py",
         r"""rb"\x1c\x1c\x00\x00" * 3 + rb"\x00")""",
         r"""rb".{13}", re.DOTALL)""",
         ("tests/unit/lake/test_row_groups.py::test_a_bloom_filter_of_another_kind_is_not_asked",),

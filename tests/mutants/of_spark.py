@@ -10,28 +10,28 @@ _TESTS: Final = "tests/integration/spark"
 MUTANTS: Final = (
     Mutant(
         "the guard is dropped in Spark: what arrives last wins",
-        f"{_SPARK}/deciding.py",
+        f"{_SPARK}/merge/deciding.py",
         'newer = live & (f.col("t_pos").isNull() | f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False)))',
         "newer = live",
         (f"{_TESTS}/test_lake_contract.py::test_contract[a_stale_change_loses_and_leaves_its_mark-spark]",),
     ),
     Mutant(
         "null keys are not equal",
-        f"{_SPARK}/deciding.py",
+        f"{_SPARK}/merge/deciding.py",
         'f.col(f"{one}{i}").eqNullSafe(f.col(f"{other}{i}"))',
         'f.col(f"{one}{i}") == f.col(f"{other}{i}")',
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
     ),
     Mutant(
         "the look-up's bounds leave out rows whose key is null",
-        f"{_SPARK}/lookup.py",
+        f"{_SPARK}/merge/lookup.py",
         "return part | column.isNull() if span.nulls else part",
         "return part",
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
     ),
     Mutant(
         "data files are rewritten with rows that another writer deleted meanwhile",
-        f"{_SPARK}/delta.py",
+        f"{_SPARK}/merge/delta.py",
         "    update = update.validateNoConflictingData().validateNoConflictingDeletes()\n",
         "",
         (
@@ -50,14 +50,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the fence compares nothing",
-        f"{_SPARK}/fence.py",
+        f"{_SPARK}/tables/fence.py",
         "return progress_in(self._stream, found) == self._expected and rebuilt_in(found) == self._rebuilt",
         "return True",
         (f"{_TESTS}/test_commit.py::test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence",),
     ),
     Mutant(
         "files of a commit whose outcome is unknown are deleted",
-        f"{_SPARK}/fence.py",
+        f"{_SPARK}/tables/fence.py",
         'if kind == f"{_ERRORS}.CommitStateUnknownException":\n',
         'if kind == f"{_ERRORS}.CommitStateUnknownException":\n'
         "            for file in files:\n"
@@ -87,14 +87,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a truncate counts in its own epoch only",
-        f"{_SPARK}/mirror.py",
+        f"{_SPARK}/merge/mirror.py",
         "newest = max(truncate, memory.said.truncated)",
         "newest = truncate",
         (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
     ),
     Mutant(
         "a late truncate leaves in Spark what a move took from before it",
-        f"{_SPARK}/moves.py",
+        f"{_SPARK}/merge/moves.py",
         "return linked_keys([*new, *_truncate(truncate)], known)",
         "return linked_keys(new, known)",
         (f"{_TESTS}/test_commit.py::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late",),
@@ -108,21 +108,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "decoding by columns misses that a key changed",
-        f"{_SPARK}/columnar.py",
+        f"{_SPARK}/staged/columnar.py",
         "odd.update(_places(pc.invert(pc.fill_null(same, False))))",
         "odd.difference_update(_places(pc.invert(pc.fill_null(same, False))))",
         ("tests/property/test_columnar.py::test_a_key_that_changes_among_keys_that_do_not_is_a_move",),
     ),
     Mutant(
         "decoding by columns takes an unavailable value at its word",
-        f"{_SPARK}/columnar.py",
+        f"{_SPARK}/staged/columnar.py",
         "if trace in lines:",
         "if trace == lines:",
         ("tests/property/test_columnar.py::test_every_corpus_in_every_encoding_is_the_same_both_ways[plain]",),
     ),
     Mutant(
         "decoding by columns keeps a timestamp that no table can hold",
-        f"{_SPARK}/vectors.py",
+        f"{_SPARK}/staged/vectors.py",
         "return numbers.cast(target) if first <= low and high <= last else None",
         "return numbers.cast(target) if low <= high else None",
         ("tests/property/test_columnar.py::test_a_column_of_one_class_is_what_its_cells_are",),

@@ -12,8 +12,8 @@ from pyiceberg import types as t
 from pyiceberg.io.pyarrow import pyarrow_to_schema, schema_to_pyarrow
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 
-from firn_lake.arrow_schemas import BadArrowType, to_arrow, to_iceberg
-from firn_lake.arrow_values import to_stored
+from firn_lake.schemas.arrow_schemas import BadArrowType, to_arrow, to_iceberg
+from firn_lake.schemas.arrow_values import to_stored
 
 PRIMITIVES: list[t.IcebergType] = [
     t.BooleanType(), t.IntegerType(), t.LongType(), t.FloatType(), t.DoubleType(), t.DateType(),

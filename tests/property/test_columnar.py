@@ -20,10 +20,10 @@ from firn.changes.types import Column, Encoding, Type, decimal, parse, storable
 from firn.jobs.facts import TableFacts, collected
 from firn.jobs.planning import plan_columns
 from firn.staging.batch import BatchMeta, write_batch
-from firn_spark import columnar
-from firn_spark.decode import decoded, decoded_schema
-from firn_spark.packed import CHANGES
-from firn_spark.read import SealedBatch, rows_of
+from firn_spark.staged import columnar
+from firn_spark.staged.decode import decoded, decoded_schema
+from firn_spark.staged.packed import CHANGES
+from firn_spark.staged.read import SealedBatch, rows_of
 from tests.property.test_codec import JSON, SETTINGS, TYPES
 
 ROOT = Path(__file__).parents[1]

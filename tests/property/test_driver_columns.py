@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from firn.changes.types import Column, parse
 from firn.jobs.quarantine import IN_TIME, High, span_of
 from firn_spark.driver import lookup
-from firn_spark.packed import CHANGES
-from firn_spark.span import span_of_all
+from firn_spark.staged.packed import CHANGES
+from firn_spark.staged.span import span_of_all
 
 INTS = st.one_of(st.integers(-3, 12), st.none())
 TEXTS = st.one_of(st.sampled_from(("", "a", "ab", "b", "é")), st.none())

@@ -14,7 +14,7 @@ from firn.staging.store import get, open_store
 from firn_deploy import emr, localstack, rules, sam
 from firn_deploy.daemon import Daemon
 from firn_deploy.errors import DeployError
-from firn_lake.lifecycle import apply_rules
+from firn_lake.tiering.lifecycle import apply_rules
 from firn_local.environment import REPOSITORY, TEMPLATE
 from firn_local.intrinsics import load
 

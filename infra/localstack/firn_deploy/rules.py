@@ -1,6 +1,6 @@
 """The lifecycle rules of a template's buckets, in the words of S3's own API.
 
-LocalStack's CloudFormation drops them silently; S3's own call works there (firn_lake.lifecycle).
+LocalStack's CloudFormation drops them silently; S3's own call works there (firn_lake.tiering.lifecycle).
 """
 
 from collections.abc import Mapping, Sequence

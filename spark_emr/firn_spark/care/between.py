@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from firn_spark.care.places import paths_in
 from firn_spark.driver.objects import Objects
-from firn_spark.evolve import Table
-from firn_spark.fence import LostRace
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.fence import LostRace
 
 _MOST_SNAPSHOTS: Final = 500
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of files of deletes that are read for this

@@ -16,16 +16,16 @@ from pyspark.sql import SparkSession
 from firn.jobs import debt
 from firn.jobs.debt import DataFile, Group
 from firn.streams.care import Care, Compaction
-from firn_spark import deletes, fence
 from firn_spark.care import manifests, sweeping
 from firn_spark.care.between import caught_up
 from firn_spark.care.health import planned
 from firn_spark.care.listing import Cold, Listing, checked, listing
 from firn_spark.care.ordering import arranged, order_of
-from firn_spark.evolve import Table, Tables
-from firn_spark.fence import LostRace
-from firn_spark.rewriting import rows_of
-from firn_spark.writing import write_rows
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import LostRace
+from firn_spark.tables.rewriting import rows_of
+from firn_spark.tables.writing import write_rows
 
 _TRIES: Final = 4  # of one commit: another writer's may come between the look and ours each time
 _ROOM: Final = 3  # times the target: what a file may have before Iceberg begins the next one by itself

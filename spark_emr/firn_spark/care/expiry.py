@@ -4,6 +4,7 @@ Iceberg commits first and removes files then. A commit whose answer is not known
 have left without a snapshot is found later as orphans (care.orphans).
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,17 +22,18 @@ from firn.jobs.progress import CREATES, EPOCH
 from firn.staging.layout import instant
 from firn.staging.store import Store
 from firn.streams.care import FEWEST_SNAPSHOTS, Expiry
-from firn_spark import fence
 from firn_spark.care.forgetting import Forgotten, forget
-from firn_spark.evolve import HELD_IDS, Table, Tables
-from firn_spark.java import java_class
-from firn_spark.memory import KEEP, facts_beside
+from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import HELD_IDS, Table, Tables
+from firn_spark.tables.java import java_class
 
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 # Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
 _OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
 # Such a commit says which snapshots go, and not which refs it knew (docs/adr/0028-one-registry-of-catalogs.md).
 _REST: Final = "RESTTableOperations"
+_MOST_REASONS: Final = 20  # tags have one each
 _AT_ONCE: Final = 8  # files removed at a time
 
 
@@ -63,6 +65,10 @@ class Expired:
         said = {"snapshots": self.snapshots, "kept": self.kept, "waiting": self.waiting, "carried": self.carried}
         more = {"refs": list(self.refs), "oldest": self.oldest, "refused": self.refused}
         return said | {name: value for name, value in more.items() if value}
+
+    def reasons(self) -> dict[str, Any]:
+        """Why how many of the others stay, for whoever asked: the commonest reasons."""
+        return {"stay": dict(Counter(self.plan.kept.values()).most_common(_MOST_REASONS))} if self.plan.kept else {}
 
 
 def expire_all(

@@ -14,11 +14,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.jobs.planning import AT, POSITION
-from firn_spark import fence
-from firn_spark.deletes import tasks_of
-from firn_spark.evolve import Table, Tables
-from firn_spark.java import java_class
-from firn_spark.memory import FLOOR, KEEP
+from firn_spark.merge.memory import FLOOR, KEEP
+from firn_spark.tables import fence
+from firn_spark.tables.deletes import tasks_of
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.java import java_class
 
 RAISED: Final = "firn.floor.raised"  # table property: when the floor was raised last (RFC 3339)
 GRACE: Final = timedelta(hours=6)  # what a job has read of the facts is no older: jobs/lingering.py

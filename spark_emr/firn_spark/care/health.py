@@ -11,8 +11,8 @@ from firn.jobs.measured import Versions, health_of
 from firn.staging.health import Health
 from firn.streams.care import Care
 from firn_spark.care.listing import Cold, Listing, listing, names_of
-from firn_spark.evolve import Table
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
 
 def measure(

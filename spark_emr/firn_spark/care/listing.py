@@ -15,8 +15,8 @@ from pyspark.sql import functions as f
 
 from firn.jobs.debt import DataFile, DeleteFile, spread
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
 Cold = Callable[[Collection[str]], Collection[str]]  # of these paths of data files, those in a cold storage class
 

@@ -6,9 +6,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.jobs import debt
-from firn_spark.evolve import Table
-from firn_spark.fence import CommitUnknown
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.fence import CommitUnknown
+from firn_spark.tables.java import java_class
 
 _SMALL: Final = 0.25  # of the target size, on average
 _TARGET: Final = "commit.manifest.target-size-bytes"

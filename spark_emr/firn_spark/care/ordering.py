@@ -11,7 +11,7 @@ from firn.jobs.planning import POSITION
 from firn.streams.care import Compaction
 from firn.streams.names import quoted
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table
+from firn_spark.tables.evolve import Table
 
 _BITS: Final = 6  # of each column: with two columns 4,096 cells, which is more than a group has row groups
 _SAMPLE: Final = 20_000  # rows

@@ -17,8 +17,8 @@ from firn.errors import TerminalError
 from firn.jobs import orphans as rules
 from firn.staging.store import Store, Stored, objects
 from firn.streams.care import LEAST_ORPHAN_SECONDS
-from firn_spark.evolve import Table, Tables
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.java import java_class
 
 _SAMPLE: Final = 20
 _AT_ONCE: Final = 8

@@ -13,13 +13,13 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from firn.jobs.debt import DeleteFile
-from firn_spark import deletes, fence
 from firn_spark.care.listing import Listing
 from firn_spark.care.places import paths_in
 from firn_spark.driver.objects import Objects
-from firn_spark.evolve import Table, Tables
-from firn_spark.fence import LostRace
-from firn_spark.java import java_class
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import LostRace
+from firn_spark.tables.java import java_class
 
 _MOST_BYTES: Final = 256 * 1024 * 1024  # of files of deletes that one sweep reads
 _MOST_ROWS: Final = 2_000_000  # places that are written anew for one partition

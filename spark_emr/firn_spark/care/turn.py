@@ -19,8 +19,8 @@ from firn_spark.care.health import measure, planned
 from firn_spark.care.listing import Cold
 from firn_spark.driver.compact import SMALL_BYTES
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table, Tables
-from firn_spark.fence import LostRace
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import LostRace
 
 TURN_BYTES: Final = 64_000_000  # that one turn writes anew: the next changes wait for it
 

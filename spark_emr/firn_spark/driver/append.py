@@ -8,10 +8,10 @@ from pyspark.sql import SparkSession
 from firn.changes import told
 from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.jobs.planning import BEFORE, IDENTITY, OP, POSITION, TIME
-from firn_spark import fence
 from firn_spark.driver import lookup
 from firn_spark.driver.write import write_rows
-from firn_spark.evolve import Table
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Table
 
 _META = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),

@@ -16,10 +16,10 @@ from firn_spark.driver.deciding import Before
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.orders import total
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import HELD_IDS, Table
-from firn_spark.folding import plain
-from firn_spark.mirror import Survey
-from firn_spark.moves import in_order
+from firn_spark.merge.folding import plain
+from firn_spark.merge.mirror import Survey
+from firn_spark.merge.moves import in_order
+from firn_spark.tables.evolve import HELD_IDS, Table
 
 # All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.
 Log = Callable[[Collection[Key]], tuple[list[RowChange], Mapping[bytes, int | None]]]

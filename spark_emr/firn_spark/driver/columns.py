@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from firn.changes.positions import WIDTH
 from firn.changes.rows import READ, Decoding, MirrorDecoder
-from firn_spark.decode import decoded as decoded_batches
-from firn_spark.decode import decoded_schema
 from firn_spark.driver import values
+from firn_spark.staged.decode import decoded as decoded_batches
+from firn_spark.staged.decode import decoded_schema
 
 META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
 _TOLD = (*META, "_unavail", "_code")

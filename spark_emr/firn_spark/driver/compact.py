@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from firn_spark import deletes, fence
 from firn_spark.driver import values
 from firn_spark.driver.lookup import by_id
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.unfit import Unfit
 from firn_spark.driver.write import write_arrays
-from firn_spark.evolve import Table
-from firn_spark.java import java_class
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
 _AT_LEAST = 8  # files of one size that are worth making one of
 SMALL_BYTES = 16 * 1024 * 1024  # of a file: from here on it is none of the small ones

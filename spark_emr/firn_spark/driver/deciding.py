@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import after, refolded, since
-from firn_spark.folding import plain
+from firn_spark.merge.folding import plain
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a mirror table remembers beside its rows (firn_spark.memory), read and written in this process."""
+"""What a mirror table remembers beside its rows (firn_spark.merge.memory), read and written in this process."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -15,9 +15,9 @@ from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
 from firn_spark.driver import lookup
 from firn_spark.driver.orders import total
 from firn_spark.driver.write import write_columns, write_rows
-from firn_spark.evolve import FACTS_METADATA, Table
-from firn_spark.folding import plain
-from firn_spark.memory import Memory
+from firn_spark.merge.folding import plain
+from firn_spark.merge.memory import Memory
+from firn_spark.tables.evolve import FACTS_METADATA, Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
 _LOOKED = Column(LOOKED, STRING)

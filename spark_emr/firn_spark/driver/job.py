@@ -18,7 +18,6 @@ from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
-from firn_spark import fence, mirror
 from firn_spark.driver import append
 from firn_spark.driver import mirror as small
 from firn_spark.driver import plain as by_columns
@@ -27,10 +26,12 @@ from firn_spark.driver.deciding import decide
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import APPEND_METADATA, MIRROR_METADATA, Table
-from firn_spark.folding import plain
-from firn_spark.memory import name_in
+from firn_spark.merge import mirror
+from firn_spark.merge.folding import plain
+from firn_spark.merge.memory import name_in
 from firn_spark.table_job import TableJob, together, with_schemas
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table
 
 MOST_ROWS = 20_000  # changes of a table, decided one by one
 _UNKEYED = frozenset({"float", "double", "list"})  # NaN is no key of a dict, a list none at all

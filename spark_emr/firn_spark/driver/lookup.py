@@ -18,8 +18,8 @@ from firn.jobs.planning import POSITION
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
 MOST_SCANNED = 100_000_000  # rows whose keys are looked at
 MOST_FILES = 400

@@ -12,16 +12,17 @@ from firn.changes.fold import Key, Row, RowChange
 from firn.changes.rows import Decoding
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
 from firn.jobs.planning import HELD, OP, POSITION, TIME, ColumnPlan
-from firn_spark import deletes, delta, fence
-from firn_spark.deciding import Shape
 from firn_spark.driver.before import Found
 from firn_spark.driver.deciding import Decided
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.orders import stored_held
 from firn_spark.driver.write import write_rows
-from firn_spark.evolve import Table
-from firn_spark.folding import plain
-from firn_spark.mirror import Survey
+from firn_spark.merge import delta
+from firn_spark.merge.deciding import Shape
+from firn_spark.merge.folding import plain
+from firn_spark.merge.mirror import Survey
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table
 
 _META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE))
 
@@ -37,7 +38,7 @@ class Decoded:
 def survey(
     good: Sequence[Sequence[Any]], bad: Sequence[Sequence[Any]], decoding: Decoding, *, mirror: bool = True
 ) -> Survey:
-    """What firn_spark.mirror.survey tells of a DataFrame, of decoded rows."""
+    """What firn_spark.merge.mirror.survey tells of a DataFrame, of decoded rows."""
     gaps = [row for row in good if row[told.UNAVAILABLE]] if mirror else []
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     written = [row for row in good if row[told.OP] != "d"] if required else []
@@ -69,7 +70,7 @@ def remember(
     looked: int | None,
     last: int,
 ) -> None:
-    """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
+    """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
     newest = max(seen.newest_fact, truncate if plain(truncate) else b"")
     if not newest:
         return

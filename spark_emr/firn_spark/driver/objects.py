@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from firn.staging.store import ObjectFile, open_store, put
-from firn_spark.fence import LostRace
+from firn_spark.tables.fence import LostRace
 
 _REQUESTS_AT_ONCE = 8
 

@@ -4,7 +4,7 @@ position (changes.placing)."""
 from collections.abc import Mapping
 
 from firn.changes.fold import UNKNOWN
-from firn_spark.folding import plain
+from firn_spark.merge.folding import plain
 
 
 def total(stored: bytes | None) -> bytes:

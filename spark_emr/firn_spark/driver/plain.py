@@ -18,13 +18,14 @@ from pyspark.sql import SparkSession
 
 from firn.changes.rows import Decoding
 from firn.jobs.planning import LOOKED, OP, POSITION, TIME, ColumnPlan
-from firn_spark import deletes, delta, fence
 from firn_spark.driver import columns, lookup, values
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.unfit import Unfit
 from firn_spark.driver.write import write_columns
-from firn_spark.evolve import HELD_IDS, Table
-from firn_spark.mirror import Survey
+from firn_spark.merge import delta
+from firn_spark.merge.mirror import Survey
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import HELD_IDS, Table
 
 _COLUMNS_AT_ONCE = 4
 _PATH, _PLACE, _THERE = "_path", "_place", "_there"
@@ -52,7 +53,7 @@ class Decided:
 
 
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
-    """What firn_spark.mirror.survey tells of a DataFrame."""
+    """What firn_spark.merge.mirror.survey tells of a DataFrame."""
     gone = pc.equal(good["_op"], "d")
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     low, _ = _ends(good["_ord"])
@@ -159,7 +160,7 @@ def remember(
     looked: int | None,
     last: int,
 ) -> None:
-    """firn_spark.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
+    """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
     if not seen.newest_fact:
         return
     read = good.select(["_op", "_ord", "_ts", *(f"c{i}" for i in decoding.key)])

@@ -25,8 +25,8 @@ from firn.staging.store import open_store
 from firn_spark.driver import columns
 from firn_spark.driver.staged import Held, Part, Said
 from firn_spark.driver.unfit import Unfit
-from firn_spark.read import SealedBatch
-from firn_spark.span import together
+from firn_spark.staged.read import SealedBatch
+from firn_spark.staged.span import together
 
 MOST_HELD = 512 * 1024 * 1024  # bytes of changes that a process holds
 _MOST = 8  # processes

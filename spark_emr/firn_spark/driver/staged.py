@@ -16,9 +16,9 @@ from firn.jobs.staged import facts_of, schema_texts
 from firn.staging.store import Store
 from firn_spark.driver import columns
 from firn_spark.driver.unfit import Unfit
-from firn_spark.packed import CHANGES
-from firn_spark.read import SealedBatch, bodies, rows_of
-from firn_spark.span import span_of_all
+from firn_spark.staged.packed import CHANGES
+from firn_spark.staged.read import SealedBatch, bodies, rows_of
+from firn_spark.staged.span import span_of_all
 
 Change = dict[str, Any]
 Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from firn.changes.types import Type
-from firn_spark.columns import arrow_type
+from firn_spark.tables.columns import arrow_type
 
 RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here
 _PLAIN = {

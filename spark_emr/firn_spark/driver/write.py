@@ -13,8 +13,8 @@ from firn.changes.types import Column
 from firn.jobs import blooms
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
-from firn_spark.evolve import Table
-from firn_spark.java import java_class
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
 _CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most

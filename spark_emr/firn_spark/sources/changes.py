@@ -16,10 +16,10 @@ from pyspark.sql import functions as f
 
 from firn.jobs.planning import METADATA
 from firn.streams.names import quoted
-from firn_spark.evolve import Table
-from firn_spark.rewriting import rows_of
 from firn_spark.sources.moments import AsOf, Snapshot, Timeline
 from firn_spark.sources.reading import NoSuchColumn, opened
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.rewriting import rows_of
 
 INSERT, UPDATE, DELETE = "insert", "update", "delete"
 CHANGE, BEFORE, SNAPSHOT, COMMITTED = "_change", "_before", "_snapshot", "_committed_at"

@@ -10,8 +10,8 @@ from pyspark.sql import functions as f
 from firn.errors import TerminalError
 from firn.jobs.planning import METADATA
 from firn.streams.names import TableName, quoted
-from firn_spark.evolve import Table, Tables
 from firn_spark.sources.moments import AsOf, NotAppended, Timeline
+from firn_spark.tables.evolve import Table, Tables
 
 Partitions = Mapping[str, Any]
 """Column -> its value, or a list of values that it may have."""

@@ -1,19 +1,15 @@
 """A catalog of each kind that this machine can run, with tables in a folder or in the embedded S3."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import quote
 
 import pytest
 from pyiceberg.catalog import Catalog
 
-from examples.sources.postgres import USER, Postgres
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import AwsEndpoint
-from tests.integration.init.test_init_from_postgres import _binaries
+from tests.postgresql import postgresql
 from tests.rest_catalog import JARS, RestServer, own_jvm, rest_server
 
 
@@ -35,19 +31,8 @@ def _sqlite(folder: Path) -> Iterator[Ground]:
 
 
 def _postgresql(folder: Path) -> Iterator[Ground]:
-    binaries = _binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL here: install postgresql (its initdb) to run this")
-    home = Path(tempfile.mkdtemp(prefix="firn-pg-"))  # pytest's own folders are for their owner only
-    home.chmod(0o755)
-    server = Postgres(binaries, home / "data", "lake")
-    try:
-        server.start()
-        address = f"postgresql://{USER}:{quote(server.password)}@127.0.0.1:{server.port}/lake"
+    with postgresql() as address:
         yield Ground("sql-postgresql", address, f"file://{folder}/warehouse")
-    finally:
-        server.stop()
-        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -1,23 +1,25 @@
 """Catalogs that are away, that hang, and whose answers get lost."""
 
 import socket
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from pyiceberg.catalog import Catalog
 
 import firn_lake
-from firn.errors import TransientError, UnknownOutcome
-from firn_lake.catalog import open_catalog
+from firn.errors import ConfigError, TransientError, UnknownOutcome
+from firn_lake.catalogs.catalog import open_catalog
 from firn_spark.answering import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
+from tests.postgresql import postgresql
 from tests.rest_catalog import RestServer
 
-# One set of servers, not one for each worker.
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("catalogs")]
+pytestmark = pytest.mark.stack
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +155,97 @@ def test_a_job_goes_to_the_first_server_that_answers(server: RestServer) -> None
     assert answering("sqlite:////x/c.db") == "sqlite:////x/c.db"
     server.status = 401
     assert answering(f"{server.url},{dead()}") == server.url
+
+
+class Proxy:
+    """Stands before a server. `lose(said)` of what a client says: it goes on, and nothing comes back any more."""
+
+    def __init__(self, port: int) -> None:
+        self.lose: Callable[[bytes], bool] = lambda _said: False
+        self._port = port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._open: list[socket.socket] = []
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def close(self) -> None:
+        for one in (self._listener, *self._open):
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(("127.0.0.1", self._port))
+                self._open += [client, server]
+                lost = threading.Event()
+                threading.Thread(target=self._pass, args=(client, server, lost, True), daemon=True).start()
+                threading.Thread(target=self._pass, args=(server, client, lost, False), daemon=True).start()
+
+    def _pass(self, source: socket.socket, to: socket.socket, lost: threading.Event, asks: bool) -> None:
+        with suppress(OSError):
+            while said := source.recv(65_536):
+                if asks and self.lose(said):
+                    lost.set()
+                if asks or not lost.is_set():
+                    to.sendall(said)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with postgresql() as address:
+        yield address
+
+
+def at(address: str, port: int) -> str:
+    """The same by another port, with little patience."""
+    parts = urlsplit(address)
+    where = parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{port}").geturl()
+    return f"{where}#firn.answer-seconds=0.5"
+
+
+@pytest.mark.parametrize("kind", ["dead", "hanging"])
+def test_a_postgresql_that_does_not_answer_is_a_passing_error_that_names_it(kind: str, tmp_path: Path) -> None:
+    with hanging() as stuck:
+        port = urlsplit(stuck if kind == "hanging" else dead()).port
+        began = time.monotonic()
+        with pytest.raises(TransientError, match=f"127.0.0.1:{port}") as caught:
+            open_catalog(at("postgresql://u:secret@x/lake", port or 0), f"file://{tmp_path}/warehouse", {})
+        assert time.monotonic() - began < 3
+    assert "secret" not in str(caught.value)
+
+
+def test_a_postgresql_that_lets_nobody_in_says_why(postgres: str, tmp_path: Path) -> None:
+    nowhere = postgres.rpartition("/")[0] + "/nowhere"
+    stranger = postgres.replace(urlsplit(postgres).password or "", "wrong")
+    for address in (nowhere, stranger):
+        with pytest.raises(ConfigError, match=r"refuses the connection: .*(does not exist|authentication failed)"):
+            open_catalog(address, f"file://{tmp_path}/warehouse", {})
+
+
+@pytest.mark.parametrize("done", [False, True])
+def test_a_commit_that_postgresql_does_not_answer_is_unknown(postgres: str, tmp_path: Path, done: bool) -> None:
+    """It is said in two messages: `commit`, to be understood (`P`), and then to be done (`E`)."""
+    said_so: list[bytes] = []
+
+    def of_the_commit(said: bytes) -> bool:
+        said_so.extend([said] if b"commit\0" in said else [])
+        return bool(said_so) and (not done or b"E\0\0\0\t" in said)
+
+    proxy = Proxy(urlsplit(postgres).port or 0)
+    try:
+        catalog = open_catalog(at(postgres, proxy.port), f"file://{tmp_path}/warehouse", {})
+        catalog.create_namespace_if_not_exists("silent")
+        table = catalog.create_table(f"silent.t{done}", SCHEMA)
+        proxy.lose = of_the_commit
+        with pytest.raises(UnknownOutcome, match="not known whether"):
+            table.append(rows(1))
+        proxy.lose = lambda said: b"SELECT" in said.upper()
+        with pytest.raises(TransientError, match="does not answer"):
+            catalog.load_table(f"silent.t{done}")
+        proxy.lose = lambda _said: False
+        assert ids(catalog.load_table(f"silent.t{done}")) == ([1] if done else [])
+    finally:
+        proxy.close()

@@ -18,7 +18,7 @@ from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
 
 # One set of servers, not one for each worker.
-pytestmark = [pytest.mark.stack, pytest.mark.xdist_group("catalogs")]
+pytestmark = pytest.mark.stack
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.string())])
 _numbers = itertools.count(1)
 

@@ -21,6 +21,7 @@ import firn_lake
 from firn.cli.init import init
 from firn.errors import ConfigError, TransientError
 from firn.streams.config import Config, parse
+from tests.postgresql import binaries
 
 PASSWORD = "p@ss/w:rd $1 hunter2"
 IN_URL = "p%40ss%2Fw%3Ard%20%241%20hunter2"
@@ -56,18 +57,10 @@ CREATE DATABASE "Empty One";
 """
 
 
-def _binaries() -> Path | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
-    initdb = found[0] if found else shutil.which("initdb")
-    return Path(initdb).resolve().parent if initdb else None
-
-
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """`host:port` of a PostgreSQL of its own, with TABLES in database "Acme Shop"."""
-    binaries = _binaries()
-    if binaries is None:
-        pytest.skip("no PostgreSQL here: install postgresql (its initdb) to run this")
+    programs = binaries()
     user: dict[str, Any] = {}
     if os.geteuid() == 0:
         # PostgreSQL refuses to run as root.
@@ -84,13 +77,13 @@ def postgres() -> Iterator[str]:
     server: subprocess.Popen[bytes] | None = None
     try:
         subprocess.run(
-            [binaries / "initdb", "-D", folder / "data", "-U", "admin", "-A", "scram-sha-256", "-E", "UTF8",
+            [programs / "initdb", "-D", folder / "data", "-U", "admin", "-A", "scram-sha-256", "-E", "UTF8",
              "--locale=C", "--no-sync", f"--pwfile={password_file}"],
             check=True, capture_output=True, cwd=folder, **user,
         )  # fmt: skip
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(
-                [binaries / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F",
+                [programs / "postgres", "-D", folder / "data", "-p", str(port), "-k", folder, "-F",
                  "-c", "listen_addresses=127.0.0.1"],
                 stdout=log, stderr=subprocess.STDOUT, cwd=folder, **user,
             )  # fmt: skip

@@ -32,7 +32,7 @@ class Unsure:
 
 
 class Loss:
-    """Stands in for firn_spark.fence.commit and loses answers as the dice say. `happened` counts what it did, `slow`
+    """Stands in for tables.fence.commit and loses answers as the dice say. `happened` counts what it did, `slow`
     holds the commits that are still to come."""
 
     def __init__(self, real: Callable[..., None], dice: random.Random, most_seconds: float = 1.5) -> None:

@@ -7,13 +7,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
 from firn.staging import configs, cuts, epochs, ingest
 from firn.staging.store import open_store
 from firn.streams.names import TableName
+from firn_lake.catalogs.catalog import open_catalog
 from firn_spark import commit, session
+from firn_spark.answering import answering
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "data" / "corpus"
@@ -39,22 +42,28 @@ def ndjson(events: list[dict[str, Any]]) -> bytes:
 class Lake:
     """One stream from request to table, in a folder of its own. The clock moves a second with each request."""
 
-    def __init__(self, spark: SparkSession, folder: Path, config: str, stream: str = "spec") -> None:
+    def __init__(
+        self, spark: SparkSession, folder: Path, config: str, stream: str = "spec", catalog_uri: str = ""
+    ) -> None:
         self.folder = folder
         self.stream = stream
         self.staging = f"file://{folder}/staging"
         self.warehouse = f"file://{folder}/warehouse"
-        self.catalog_uri = f"sqlite:///{folder}/catalog.db"
+        self.catalog_uri = catalog_uri or f"sqlite:///{folder}/catalog.db"
         self.store = open_store(self.staging)
         self.config = configs.publish(self.store, config)
         self.now = START
         self.lines: list[dict[str, Any]] = []
         # A session of its own: the catalog `firn` is bound to a folder when it is first used.
         self.spark = spark.newSession()
-        for name, value in session.catalog_settings(self.catalog_uri, self.warehouse, os.environ).items():
+        for name, value in session.catalog_settings(answering(self.catalog_uri), self.warehouse, os.environ).items():
             if name.startswith("spark.sql.catalog."):
                 self.spark.conf.set(name, value)
-        self.catalog = SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
+        self.catalog: Catalog = (
+            open_catalog(catalog_uri, self.warehouse, {})
+            if catalog_uri
+            else SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
+        )
 
     def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[ingest.Accepted]:
         """Sends events through ingest, `at_once` a request."""

@@ -14,9 +14,9 @@ from pyiceberg.table.snapshots import Snapshot
 from firn.changes.fold import RowChange, fold
 from firn.changes.positions import order_key, position
 from firn.jobs import care
-from firn_lake.changes import Changes
+from firn_lake.changes.between import Changes
 from firn_lake.lake import Lake as Reader
-from firn_lake.versions import version_of
+from firn_lake.reading.versions import version_of
 from firn_spark.driver import compact
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import CORPUS, Lake, values

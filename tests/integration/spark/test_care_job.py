@@ -12,7 +12,7 @@ from firn.jobs.due import KINDS, due
 from firn.staging import health, layout
 from firn.staging.store import get
 from firn.streams.names import TableName
-from firn_spark.care import job
+from firn_spark import care_job
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 
@@ -33,9 +33,11 @@ TABLES = tuple(map(TableName.parse, ("lake.t", "lake.other", "lake.gone", "lake.
 
 def care(lake: Lake, run: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
     """Runs the job for all tables. -> its lines, as it left them in the store."""
-    request = job.Request(run, KINDS, TABLES, dry_run=dry_run, all=True)
+    request = care_job.Request(run, KINDS, TABLES, dry_run=dry_run, all=True)
     lines: list[dict[str, Any]] = []
-    assert job.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=lines.append) == 0
+    assert (
+        care_job.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=lines.append) == 0
+    )
     body = get(lake.store, layout.care_path(run))
     assert body is not None
     told = json.loads(body)
@@ -64,6 +66,9 @@ def test_each_table_gets_what_it_may_have_and_is_not_due_again(spark: SparkSessi
     tried = care(lake, "dry", dry_run=True)
     assert {line["status"] for line in tried} <= {"dry run", "left"}
     assert len(lake.snapshots("lake.t")) == snapshots
+    (look,) = [line for line in tried if (line["table"], line.get("kind")) == ("lake.t", "expire")]
+    assert sum(look["stay"].values()) == look["kept"] == snapshots
+    assert "one of the newest" in look["stay"]
 
     lines = care(lake, "real")
     left = {line["table"]: line["why"] for line in lines if line["status"] == "left"}

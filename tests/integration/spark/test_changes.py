@@ -13,12 +13,12 @@ from pyiceberg.types import LongType
 
 from firn.jobs import care
 from firn.streams.names import TableName
-from firn_lake.changes import Changes
+from firn_lake.changes.between import Changes
 from firn_lake.lake import Lake as Reader
 from firn_lake.lake_table import LakeTable
-from firn_lake.versions import version_of
+from firn_lake.reading.versions import version_of
 from firn_spark.driver import compact
-from firn_spark.evolve import Tables
+from firn_spark.tables.evolve import Tables
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event

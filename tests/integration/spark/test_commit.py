@@ -14,9 +14,10 @@ from firn.staging.dead import read_dead
 from firn.staging.layout import dead_prefix
 from firn.staging.store import paths
 from firn.streams.names import TableName
-from firn_spark import append, fence
-from firn_spark.evolve import Tables
-from firn_spark.fence import LostRace
+from firn_spark import append
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
+from firn_spark.tables.fence import LostRace
 from tests.integration.spark.committing import Died, Unsure, unknown
 from tests.integration.spark.spark_lake import Lake
 

@@ -18,12 +18,12 @@ from firn.jobs import debt
 from firn.staging import configs, health
 from firn.streams.care import Care, Compaction
 from firn.streams.names import TableName
-from firn_spark import fence
 from firn_spark.care import compaction, listing, turn
 from firn_spark.care.compaction import Compacted
 from firn_spark.care.health import measure
 from firn_spark.driver.unfit import Unfit
-from firn_spark.evolve import Table, Tables
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of, unknown
 from tests.integration.spark.spark_lake import Lake

@@ -14,7 +14,7 @@ from tests.integration.spark.spark_lake import ROOT, Lake
 from tests.integration.spark.test_commit import event
 
 # One history for all readers.
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("engines")]
+pytestmark = pytest.mark.spark
 
 COLUMNS = ["id", "region", "label", "amount", "at", "seen", "day"]
 CONFIG = """

@@ -16,14 +16,15 @@ from firn.staging.kept import find
 from firn.staging.store import paths
 from firn.streams.care import Expiry
 from firn.streams.names import TableName
-from firn_lake.keep import keep_cut
-from firn_lake.moments import NoSuchMoment, snapshot_in
-from firn_spark import append, fence
+from firn_lake.reading.moments import NoSuchMoment, snapshot_in
+from firn_lake.refs.keep import keep_cut
+from firn_spark import append
 from firn_spark.care import expiry
 from firn_spark.care.expiry import Expired, expire, expire_all
 from firn_spark.care.forgetting import GRACE, Forgotten, forget
-from firn_spark.evolve import Table, Tables
-from firn_spark.memory import KEEP
+from firn_spark.merge.memory import KEEP
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import files_of, unknown
 from tests.integration.spark.spark_lake import Lake

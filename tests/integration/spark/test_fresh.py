@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 from firn.changes.fold import fold
 from firn.errors import ConfigError
 from firn.staging import configs
+from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
-from firn_lake.pending import NotFresh
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_specification import change, history

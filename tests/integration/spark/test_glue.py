@@ -9,7 +9,7 @@ import boto3
 import pytest
 from pyspark.sql import SparkSession
 
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import AwsEndpoint
 from firn_spark.session import catalog_settings
 from tests.integration.spark.spark_lake import Lake

@@ -9,9 +9,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from firn.streams.names import TableName
-from firn_spark import deletes, fence, lookup, mirror
-from firn_spark.deciding import Shape
-from firn_spark.evolve import Table
+from firn_spark.merge import lookup, mirror
+from firn_spark.merge.deciding import Shape
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table
 from tests.integration.spark.committing import files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event

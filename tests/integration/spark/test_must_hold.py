@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from firn.staging import configs, cuts
 from firn.streams.names import TableName
-from firn_spark import retype
 from firn_spark.care.forgetting import GRACE, forget
-from firn_spark.evolve import Tables
+from firn_spark.tables import retype
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema

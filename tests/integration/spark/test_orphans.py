@@ -15,11 +15,12 @@ from firn.staging.kept import find
 from firn.staging.store import Store, open_store
 from firn.streams.care import LEAST_ORPHAN_SECONDS
 from firn.streams.names import TableName
-from firn_lake.keep import keep_cut
-from firn_spark import append, fence
+from firn_lake.refs.keep import keep_cut
+from firn_spark import append
 from firn_spark.care import orphans
 from firn_spark.care.orphans import CannotTell, Orphans, _Used, remove
-from firn_spark.evolve import MIRROR_METADATA, Table, Tables
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import MIRROR_METADATA, Table, Tables
 from tests.integration.spark.committing import files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event

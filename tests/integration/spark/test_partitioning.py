@@ -8,8 +8,8 @@ import pytest
 
 from firn.jobs.blooms import ENABLED
 from firn.staging import configs
-from firn_lake.bloom import BloomFilter
 from firn_lake.lake import Lake as Read
+from firn_lake.reading.bloom import BloomFilter
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 

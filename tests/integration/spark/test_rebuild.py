@@ -13,12 +13,13 @@ from firn.staging import configs, layout
 from firn.staging.dead import read_dead
 from firn.staging.store import get, paths
 from firn.streams.names import TableName
-from firn_spark import fence, rebuild
+from firn_spark import rebuild
 from firn_spark.branch import InPlace
-from firn_spark.evolve import Tables
-from firn_spark.fence import LostRace
 from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
+from firn_spark.tables.fence import LostRace
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.soak import long_only

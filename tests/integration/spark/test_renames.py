@@ -11,6 +11,7 @@ from firn.streams.names import TableName
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.soak import long_only
@@ -78,6 +79,37 @@ def test_one_column_before_and_after(spark: SparkSession, tmp_path: Path, how: s
     lake.land([event("u", 30, {"id": 6, "v": "VI", "n": 12})])
     assert set(fields(lake)) == {"id", "val", "n"}
     assert rows(lake) == ROWS | {6: ("VI", 12)}
+
+
+def test_a_job_that_dies_between_the_table_and_its_facts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id]"))
+    lake.land(BEFORE)
+    lake.land([event("d", 15, None, {"id": 2}), event("c", 16, {"id": 2, "v": "two", "n": 2})])
+    assert "v" in fields(lake, "t__deletes")
+    under(lake, f"key: [id], {NEW}")
+    lake.post(AFTER)
+    n = lake.seal()
+    done: list[TableName] = []
+
+    def dies(self: Tables, table: Any, *arguments: Any) -> Any:
+        if done:
+            raise RuntimeError("the job is gone")
+        done.append(table.name)
+        return rename(self, table, *arguments)
+
+    rename = Tables.rename
+    with monkeypatch.context() as patch:
+        patch.setattr(Tables, "rename", dies)
+        assert lake.commit(n) != 0
+    assert ("val" in fields(lake), "v" in fields(lake, "t__deletes")) == (True, True)
+    under(lake, "key: [id]")
+    lake.post(LATE)
+    lake.seal()
+    assert lake.commit(n, n + 1) == 0
+    assert rows(lake) == ROWS
+    assert "v" not in fields(lake, "t__deletes")
 
 
 def test_all_at_once_and_one_by_one_are_the_same(spark: SparkSession, tmp_path: Path) -> None:

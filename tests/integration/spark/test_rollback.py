@@ -6,8 +6,8 @@ import pytest
 
 from firn.jobs import expiry as rules
 from firn_lake.lake import Lake as Read
-from firn_spark import fence
 from firn_spark.care.expiry import expire_all
+from firn_spark.tables import fence
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_expiry import FEW, Make, rows, soon, table_of, values, whole

@@ -14,9 +14,9 @@ from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs import care
 from firn.staging import configs
 from firn.streams.names import TableName
-from firn_spark import fence
 from firn_spark.driver import compact, objects
-from firn_spark.evolve import Tables
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of
 from tests.integration.spark.spark_lake import Lake

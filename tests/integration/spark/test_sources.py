@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from firn.jobs import care
-from firn_lake.cursor import Cursor
+from firn_lake.changes.cursor import Cursor
 from firn_lake.lake import Lake as Reader
 from firn_lake.lake_table import LakeTable
 from firn_spark import sources

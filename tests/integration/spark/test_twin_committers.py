@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from firn.changes.fold import fold
 from firn.staging import cuts
 from firn.streams.names import TableName
-from firn_spark import fence
+from firn_spark.tables import fence
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of
 from tests.integration.spark.spark_lake import Lake

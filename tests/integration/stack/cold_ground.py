@@ -19,8 +19,8 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from firn.staging.store import Store, open_store
 from firn.streams import config as configuration
 from firn.streams.care import Tiering
-from firn_lake.catalog import open_catalog
-from firn_lake.tier_round import apply_all
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.tiering.round import apply_all
 from firn_local.aws import AwsEndpoint
 
 any_client: Any = boto3.session.Session().client

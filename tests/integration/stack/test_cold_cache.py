@@ -8,9 +8,9 @@ import pytest
 
 from firn.cli.main import main
 from firn.errors import ConfigError
-from firn_lake import cold_cache
-from firn_lake.catalog import open_catalog
-from firn_lake.objects import Place
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.reading import cold_cache
+from firn_lake.tiering.objects import Place
 from tests.integration.stack.cold_ground import Ground
 
 pytestmark = pytest.mark.stack

@@ -26,7 +26,7 @@ from firn.staging import attempts, configs, cuts, epochs, health, ingest, layout
 from firn.staging.health import Health
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import open_store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_local import stack as stack_module
 from firn_local.aws import ACCOUNT
 from firn_local.calls import Call
@@ -313,14 +313,15 @@ def queries(ground: Ground) -> None:
     ground.client("secretsmanager").create_secret(Name="firn/local/readers", SecretString=KEY)
     ground.client("ssm").put_parameter(Name="/firn/local/readers", Value=OTHER_KEY, Type="SecureString")
     store = open_store(ground.about["staging"])
-    text = {"sql": "SELECT max(text) AS t, count(*) AS n FROM shop.orders WHERE id < 10"}
+    text = {"sql": "SELECT max(text) AS t, count(*) AS n FROM shop.orders WHERE id < 10 OR id = 9000"}
     status, told = ground.post("/v1/query", text, x_api_key=KEY)
     assert (status, [row["n"] for row in told["rows"]]) == (200, [15]), told
     assert ground.post("/v1/query", text)[0] == 401
     assert ground.post("/v1/query", {**text, "cut": 99}, x_api_key=KEY)[1]["error"] == "no_such_cut"
     assert ground.post("/v1/query", {**text, "cut": 3, "stream": "shop"}, x_api_key=KEY)[1]["error"] == "no_such_moment"
+    assert ground.post("/v1/streams/shop", event(9000))[0] == 202
     status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
-    assert (status, [row["n"] for row in told["rows"]]) == (200, [15]), told
+    assert (status, [row["n"] for row in told["rows"]]) == (200, [16]), told
     large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
     status, told = ground.post("/v1/query", large, x_api_key=KEY)
     assert (status, told["rows"], told["bytes"]) == (200, 5000, 5000 * 1003 + 4), told

@@ -7,7 +7,7 @@ from typing import Any
 import boto3
 import pytest
 
-from firn_lake.lifecycle import apply_rules, current_rules
+from firn_lake.tiering.lifecycle import apply_rules, current_rules
 from firn_local.aws import AwsEndpoint
 
 OLD = {"ID": "old", "Status": "Enabled", "Filter": {"Prefix": "dead/"}, "Expiration": {"Days": 7}}

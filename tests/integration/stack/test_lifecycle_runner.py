@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from firn.jobs.tiering import TAG
-from firn_lake.lifecycle import current_rules
+from firn_lake.tiering.lifecycle import current_rules
 from firn_local.stack import Options, Stack
 from tests.integration.stack.cold_ground import CONFIG, Ground, any_client
 from tests.integration.stack.granted import forget_aws

@@ -16,7 +16,7 @@ import boto3
 import pyarrow as pa
 import pytest
 
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_local import tether
 from firn_local.environment import REPOSITORY
 

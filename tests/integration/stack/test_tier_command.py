@@ -9,7 +9,7 @@ import pytest
 from firn.cli.main import main
 from firn.staging import configs, reads
 from firn.staging.store import paths
-from firn_lake.lifecycle import current_rules
+from firn_lake.tiering.lifecycle import current_rules
 from tests.integration.stack.cold_ground import CONFIG, Ground
 
 pytestmark = pytest.mark.stack

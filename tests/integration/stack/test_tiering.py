@@ -16,14 +16,14 @@ from firn.jobs.tiering import TAG
 from firn.staging import reads, tiers
 from firn.streams import config as configuration
 from firn.streams.care import Tiering
-from firn_lake import tiering
-from firn_lake.catalog import open_catalog
-from firn_lake.lifecycle import current_rules
-from firn_lake.live import NotOnS3
-from firn_lake.objects import to_standard
-from firn_lake.tier_round import apply_all, lines, tier_all
-from firn_lake.tier_views import explain
-from firn_lake.tiering import NoSuchPartition, Tiered, tier, warm
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.tiering import tagging as tiering
+from firn_lake.tiering.lifecycle import current_rules
+from firn_lake.tiering.live import NotOnS3
+from firn_lake.tiering.objects import to_standard
+from firn_lake.tiering.round import apply_all, lines, tier_all
+from firn_lake.tiering.tagging import NoSuchPartition, Tiered, tier, warm
+from firn_lake.tiering.views import explain
 from tests.integration.stack.cold_ground import COLD_ROWS, CONFIG, LATER, POLICY, SCHEMA, Ground, count, texts
 
 pytestmark = pytest.mark.stack

@@ -14,7 +14,7 @@ from firn.cli.main import main
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.ingest import accept
 from firn.staging.store import Store, open_store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = (
     "streams: {shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}, idle: {tables: {'*': {to: 'i.{table}'}}}}"

@@ -11,7 +11,7 @@ from ingress import Ingress
 
 from firn.cli.main import main
 from firn.client import Retry
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from firn.cli.main import main
 from firn.staging import cuts
 from firn.staging.store import Store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tables import history
 
 COUNT = "SELECT (SELECT count(*) FROM shop.orders) AS orders, (SELECT count(*) FROM shop.lines) AS lines"
@@ -55,6 +55,14 @@ def test_a_query_reads_all_tables_at_a_cut_or_at_a_kept_name(run: Any) -> None:
     assert (code, "cut 1 of shop is kept as before, in 2 tables" in out) == (0, True)
     code, out, _ = run("query", COUNT, "--cut", "before", "--json")
     assert (code, json.loads(out)) == (0, [{"orders": 1, "lines": 1}])
+
+
+def test_a_kept_cut_is_dropped(run: Any) -> None:
+    run("cut", "keep", "before", "--cut", "1")
+    code, out, _ = run("cut", "drop", "before", "--json")
+    assert (code, json.loads(out)["cut"], len(json.loads(out)["tables"])) == (0, 1, 2)
+    code, _, err = run("cut", "drop", "before")
+    assert (code, "no cut is kept as 'before' (kept: none)" in err) == (1, True)
 
 
 def test_the_newest_cut_is_kept_unless_another_is_named(run: Any) -> None:

@@ -19,7 +19,7 @@ from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.quarantine import Quarantine
 from firn.staging.settings import Settings
 from firn.staging.store import Store, put
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = """
 warehouse: file:///w

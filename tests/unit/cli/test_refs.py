@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from firn.cli.main import main
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 
 @pytest.fixture

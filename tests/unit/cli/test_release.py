@@ -10,7 +10,7 @@ from firn.staging import configs, quarantine
 from firn.staging.batch import FORMAT
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 AT = "2026-03-01T00:00:00.000Z"

@@ -15,7 +15,7 @@ from firn.staging import configs, cuts
 from firn.staging.ingest import accept
 from firn.staging.replay import Choice, replay
 from firn.staging.store import Store, open_store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = """
 streams:

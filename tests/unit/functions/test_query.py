@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import obstore.store
 import pyarrow as pa
 import pyarrow.csv
@@ -20,9 +21,11 @@ from pyiceberg.catalog import Catalog
 from firn.errors import StorageUnavailable
 from firn.staging import cuts, kept, results
 from firn.staging.configs import publish
+from firn.staging.epochs import Epoch
+from firn.staging.layout import epoch_path
 from firn.staging.results import Kept
 from firn.staging.store import paths
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from tests.unit.functions.conftest import CONFIG
 from tests.unit.staging.storage_faults import FaultyStore
@@ -144,6 +147,20 @@ def test_a_fresh_query_has_what_was_posted_a_moment_ago(app: ModuleType, load: C
     for fresh, expected in ((False, [1, 3]), (True, [1, 3, 9])):
         status, told = post(app, "SELECT id FROM orders ORDER BY id", fresh=fresh)
         assert (status, [row["id"] for row in told["rows"]]) == (200, expected)
+
+
+def test_a_file_that_can_not_be_read_is_named(app: ModuleType, store: FaultyStore, tmp_path: Path) -> None:
+    epoch = Epoch(99, "shop", 1, "n", "2026-11-21T00:00:00.000Z", "c", [], {})
+    store.put(epoch_path("shop", 1), msgspec.json.encode(epoch), mode="create")
+    status, told = post(app, "SELECT id FROM orders", fresh=True)
+    assert (status, told["error"]) == (500, "unreadable_batch")
+    assert "epoch 1 of shop has format 99" in told["message"]
+    (gone, *others) = (tmp_path / "warehouse/shop/orders/data").glob("*.parquet")
+    for file in (gone, *others):
+        file.unlink()
+    status, told = post(app, "SELECT id FROM orders")
+    assert (status, told["error"]) == (500, "unreadable_file")
+    assert any(file.name in told["message"] for file in (gone, *others))
 
 
 def test_a_cut_is_read(app: ModuleType, store: FaultyStore, catalog: Catalog) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 
 @pytest.fixture

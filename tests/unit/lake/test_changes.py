@@ -29,11 +29,11 @@ from pyiceberg.types import (
     UUIDType,
 )  # fmt: skip
 
-from firn_lake import comparing
-from firn_lake.changes import BadColumn, Changes, NotOneLine
+from firn_lake.changes import comparing
+from firn_lake.changes.between import BadColumn, Changes, NotOneLine
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.versions import NoSuchColumn, version_of
+from firn_lake.reading.versions import NoSuchColumn, version_of
 from tests.applying import applied, rows_of
 
 

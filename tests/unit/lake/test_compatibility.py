@@ -10,8 +10,8 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 
-from firn_lake.compatibility import reasons_against
 from firn_lake.lake import Lake
+from firn_lake.schemas.compatibility import reasons_against
 
 TABLE = Schema(
     t.NestedField(1, "id", t.LongType(), required=True),

@@ -15,8 +15,8 @@ from pyiceberg.transforms import (
     YearTransform,
 )
 
-from firn_lake.ddl import NoSuchDialect, statements
-from firn_lake.ddl_writer import Described, NotInDialect
+from firn_lake.schemas.ddl import NoSuchDialect, statements
+from firn_lake.schemas.ddl_writer import Described, NotInDialect
 
 ORDERS = Described(
     ("shop", "orders"),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from firn_lake.engine import FOLDER, unpack
+from firn_lake.sql.engine import FOLDER, unpack
 
 
 @pytest.fixture

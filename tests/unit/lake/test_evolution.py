@@ -12,12 +12,12 @@ from pyiceberg.table.sorting import SortField, SortOrder
 from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransform
 
 from firn.errors import TransientError
-from firn_lake.evolution import EvolutionRefused, plan
-from firn_lake.evolution_steps import NewColumn, Subject, Wishes
-from firn_lake.evolving import evolve
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.type_text import BadType, text_of, type_of
+from firn_lake.schemas.evolution import EvolutionRefused, plan
+from firn_lake.schemas.evolution_steps import NewColumn, Subject, Wishes
+from firn_lake.schemas.evolving import evolve
+from firn_lake.schemas.type_text import BadType, text_of, type_of
 
 ITEM = t.StructType(
     t.NestedField(10, "sku", t.StringType()), t.NestedField(11, "count", t.IntegerType(), required=True)

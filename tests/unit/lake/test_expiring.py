@@ -8,11 +8,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from firn.errors import ConfigError
-from firn_lake import expiring
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.landing import MovedOn
-from firn_lake.refs import RefRefused
+from firn_lake.refs import expiring
+from firn_lake.refs.names import RefRefused
+from firn_lake.writing.landing import MovedOn
 
 AT_ONCE = timedelta(0)
 ROWS = pa.table({"id": [1]})

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 import firn_lake
-from firn_lake.catalog import open_catalog
-from firn_lake.duck import QueryError
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.federated import Lakes
-from firn_lake.moments import NoSuchMoment
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.sql.duck import QueryError
 from firn_lake.tables import TableNotFound
 
 
@@ -52,7 +52,7 @@ def test_a_name_with_a_lake_is_a_table_of_that_lake(lakes: Lakes) -> None:
 
 
 def test_only_files_that_fit_are_read_of_each_lake(lakes: Lakes, monkeypatch: pytest.MonkeyPatch) -> None:
-    from firn_lake import rows
+    from firn_lake.reading import rows
 
     read: list[str] = []
     read_file: Callable[..., Iterator[pa.RecordBatch]] = rows.read_file

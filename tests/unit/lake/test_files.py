@@ -11,10 +11,10 @@ from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
 from pyiceberg.table import Table
 
 from firn.errors import StorageUnavailable
-from firn_lake.files import Source, read_file
-from firn_lake.positions import NONE, Positions, between, without
-from firn_lake.unreadable import UnreadableFile, reading
-from firn_lake.versions import version_at
+from firn_lake.reading.files import Source, read_file
+from firn_lake.reading.positions import NONE, Positions, between, without
+from firn_lake.reading.unreadable import UnreadableFile, reading
+from firn_lake.reading.versions import version_at
 
 ROWS, GROUP = 1_000, 130
 

@@ -14,11 +14,11 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.changes import Changes
-from firn_lake.cursor import BadCursor, Cursor
+from firn_lake.changes.between import Changes
+from firn_lake.changes.cursor import BadCursor, Cursor
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.lineage import hops, line
+from firn_lake.reading.lineage import hops, line
 from tests.applying import applied, rows_of
 
 ITEMS = pa.schema([("id", pa.int64()), ("name", pa.string())])

@@ -22,11 +22,15 @@ from firn.staging import configs, cuts, epochs, ingest, quarantine
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store, open_store
 from firn.streams.names import TableName
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.fresh import pending
+from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.fresh.rows import Fresh, FreshTable
+from firn_lake.fresh.waiting import waiting
 from firn_lake.lake import Lake
-from firn_lake.pending import Look, NotFresh
-from firn_lake.unreadable import UnreadableFile
-from firn_lake.waiting import waiting
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.sql.query import query
+from firn_lake.tables import TableNotFound
 from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_specification import change, history
@@ -194,3 +198,44 @@ def test_a_missing_file_is_named_whoever_asks(ground: Ground) -> None:
         lake.table("lake.t").read(fresh=True).arrow()
     with pytest.raises(UnreadableFile, match=Path(task.file.file_path).name):
         lake.sql("SELECT v FROM lake.t WHERE id = 1", fresh=True)
+
+
+def test_sql_looks_at_the_log_once_its_tables_are_loaded(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1})])
+    ground.commit(ground.folded(), ground.seal())
+    real, late = Fresh.table, [event("c", 101, {"id": 2, "v": "late", "w": None, "n": 2})]
+
+    def table(self: Fresh, identifier: tuple[str, ...]) -> FreshTable:
+        if late:
+            ground.post([late.pop()])
+        return real(self, identifier)
+
+    monkeypatch.setattr(Fresh, "table", table)
+    lake, read = Lake(ground.catalog, lambda: ground.store), list[tuple[str, ...]]()
+    assert lake.sql("SELECT v FROM lake.t ORDER BY id", fresh=True).pylist() == [{"v": "a"}, {"v": "late"}]
+    query(ground.catalog, "SELECT v FROM lake.t", fresh=lake.fresh(), on_read=read.append)
+    assert read == [("lake", "t")]
+
+
+def test_a_held_stream_is_in_the_way_of_its_own_tables_alone(ground: Ground) -> None:
+    ground.config = configs.publish(ground.store, config() + "  second:\n    tables:\n      app.u: {to: lake.u}\n")
+    ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1})])
+    ground.commit(ground.folded(), ground.seal())
+    case = Quarantine(1, "second", 1, "2026-11-21T00:00:00.000Z", "source_restored", "something is wrong", "mend it")
+    assert quarantine.hold(ground.store, case)
+    lake = Lake(ground.catalog, lambda: ground.store)
+    assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]
+    with pytest.raises(TableNotFound, match=r"lake\.nowhere"):
+        lake.sql("SELECT 1 FROM lake.nowhere", fresh=True)
+
+
+def test_too_much_that_waits_is_not_read(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    for n in range(3):
+        ground.post([event("c", 100 + n, {"id": n, "v": "a", "w": None, "n": n})])
+    monkeypatch.setattr(pending, "MOST_CHANGES", 2)
+    with pytest.raises(NotFresh, match="3 changes of spec wait for their commit, and at most 2"):
+        waiting(Look(ground.store), TableName("lake", "t"), None)
+    monkeypatch.setattr(pending, "MOST_CHANGES", 500_000)
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 2)
+    with pytest.raises(NotFresh, match="3 requests of spec wait for their commit, and at most 2"):
+        waiting(Look(ground.store), TableName("lake", "t"), None)

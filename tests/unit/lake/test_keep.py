@@ -9,14 +9,17 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
+from firn.errors import UnknownOutcome
 from firn.staging import cuts, kept, layout
 from firn.staging.kept import BadCutName, NoSuchCut
 from firn.staging.store import paths, put
-from firn_lake.keep import NameTaken, TableBusy, keep_cut
-from firn_lake.moments import NoSuchMoment
-from firn_lake.query import query
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.refs.keep import drop_cut, keep_cut
+from firn_lake.refs.names import NameTaken
+from firn_lake.sql.query import query
 from firn_lake.tables import history
-from tests.unit.staging.interrupted_store import Died, InterruptedStore
+from firn_lake.writing.landing import MovedOn
+from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNT = "SELECT (SELECT count(*) FROM shop.orders) AS orders, (SELECT count(*) FROM shop.clients) AS clients"
@@ -130,6 +133,73 @@ def test_what_died_between_record_and_tags_is_finished_by_the_next_call(
     assert None not in tags(lake, "before").values()
 
 
+def test_a_dropped_cut_holds_nothing_and_its_name_is_free(lake: Catalog, store: MemoryStore, old: cuts.Cut) -> None:
+    keep_cut(lake, store, "before", old, NOW)
+    keep_cut(lake, store, "month", old, NOW)
+    assert drop_cut(lake, store, "before").cut == old
+    assert set(tags(lake, "before").values()) == {None}
+    assert None not in tags(lake, "month").values()
+    assert paths(store, layout.kept_prefix()) == ["cuts/_kept/month.json"]
+    with pytest.raises(NoSuchCut, match=r"no cut is kept as 'before' \(kept: month\)"):
+        drop_cut(lake, store, "before")
+    newer = kept.find(store, "2", None)
+    assert keep_cut(lake, store, "before", newer, NOW).cut == newer
+
+
+def test_dropping_takes_no_tag_of_somebody_else_and_needs_no_table(
+    lake: Catalog, store: MemoryStore, old: cuts.Cut
+) -> None:
+    keep_cut(lake, store, "before", old, NOW)
+    orders = lake.load_table("shop.orders")
+    newest = orders.metadata.current_snapshot_id
+    assert newest is not None
+    orders.manage_snapshots().remove_tag("before").commit()
+    orders.manage_snapshots().create_tag(newest, "before").commit()
+    lake.drop_table("shop.clients")
+    drop_cut(lake, store, "before")
+    assert lake.load_table("shop.orders").metadata.refs["before"].snapshot_id == newest
+    assert paths(store, layout.kept_prefix()) == []
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("at", range(1, 3))
+def test_what_died_while_it_was_dropped_is_finished_by_the_next_call(
+    lake: Catalog, store: MemoryStore, old: cuts.Cut, at: int, when: When
+) -> None:
+    keep_cut(lake, store, "before", old, NOW)
+    with pytest.raises(Died):
+        drop_cut(lake, InterruptedStore(store, at=at, when=when), "before")
+    if kept.read(store, "before") is not None:
+        drop_cut(lake, store, "before")
+    assert set(tags(lake, "before").values()) == {None}
+    assert paths(store, layout.kept_prefix()) == []
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_tag_that_was_not_dropped_leaves_the_name(
+    lake: Catalog, store: MemoryStore, old: cuts.Cut, lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`lost`: it was, and the answer did not come."""
+    keep_cut(lake, store, "before", old, NOW)
+    real = type(lake).commit_table
+
+    def dies(self: Catalog, table: Table, *arguments: Any) -> Any:
+        if table.name()[-1] == "orders":
+            if lost:
+                real(self, table, *arguments)
+            raise OSError("away")
+        return real(self, table, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(lake), "commit_table", dies)
+        with pytest.raises(UnknownOutcome):
+            drop_cut(lake, store, "before")
+    assert kept.read(store, "before") is not None
+    drop_cut(lake, store, "before")
+    assert set(tags(lake, "before").values()) == {None}
+    assert paths(store, layout.kept_prefix()) == []
+
+
 def test_a_commit_that_comes_between_is_no_failure(
     lake: Catalog, store: MemoryStore, old: cuts.Cut, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +215,7 @@ def test_a_commit_that_comes_between_is_no_failure(
     keep_cut(lake, store, "before", old, NOW)
     assert None not in tags(lake, "before").values()
     races.extend([True] * 100)
-    with pytest.raises(TableBusy, match="run it again"):
+    with pytest.raises(MovedOn, match="moved on"):
         keep_cut(lake, store, "again", old, NOW)
 
 

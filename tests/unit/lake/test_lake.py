@@ -19,12 +19,12 @@ from firn.staging.store import open_store
 from firn_lake.connecting import NoLake
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.moments import NoSuchMoment
-from firn_lake.query import QueryError, QueryTooLarge
-from firn_lake.rows import NotInstalled
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.reading.rows import NotInstalled
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.reading.versions import BadFilter, NoSuchColumn
+from firn_lake.sql.query import QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound
-from firn_lake.unreadable import UnreadableFile
-from firn_lake.versions import BadFilter, NoSuchColumn
 
 
 @pytest.fixture

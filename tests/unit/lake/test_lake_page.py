@@ -17,7 +17,7 @@ from pyiceberg.catalog import Catalog
 
 from firn.staging import configs, ingest
 from firn.staging.store import open_store
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "lake.md").read_text()

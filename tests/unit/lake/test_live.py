@@ -8,7 +8,7 @@ from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, ManifestEntry, read_manifest_list
 
 from firn.jobs.tiering import LiveFile
-from firn_lake.live import deletes_of
+from firn_lake.tiering.live import deletes_of
 from tests.data.formats.old_formats import unpack
 
 WRITTEN = datetime(2026, 1, 1, tzinfo=UTC)

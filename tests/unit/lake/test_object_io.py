@@ -8,15 +8,15 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.catalog import open_catalog
-from firn_lake.object_io import ObjectIO
+from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.catalogs.object_io import ObjectIO
 
 LOOK = """
 import sys
 sys.modules["pyarrow"] = None  # as where it is not installed
 sys.path.insert(0, sys.argv[3])
 import app  # the function, with all that it imports
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 catalog = open_catalog(sys.argv[1], sys.argv[2], {}, read_only=True)
 table = catalog.load_table("shop.orders")
 files = [e.data_file for m in table.current_snapshot().manifests(table.io) for e in m.fetch_manifest_entry(table.io)]

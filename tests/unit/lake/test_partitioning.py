@@ -30,7 +30,7 @@ import firn_lake
 from firn.streams.partitions import Partition, misfit
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.partitioning import (
+from firn_lake.writing.partitioning import (
     BadPartition,
     bucket,
     day,

@@ -16,13 +16,13 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform, IdentityTransform
 from pyiceberg.types import DateType, DoubleType, LongType, NestedField, StringType, TimestamptzType
 
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.manifests import KNOWN, Known
-from firn_lake.pruning import VERDICTS
-from firn_lake.unreadable import UnreadableFile
-from firn_lake.versions import BadFilter
+from firn_lake.reading.manifests import KNOWN, Known
+from firn_lake.reading.pruning import VERDICTS
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.reading.versions import BadFilter
 from tests.filtering import NAMES, filters, row
 
 SCHEMA = Schema(

@@ -23,13 +23,13 @@ from pyiceberg.transforms import BucketTransform, DayTransform, IdentityTransfor
 from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType
 
-from firn_lake import rows
-from firn_lake.catalog import open_catalog
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.connecting import connect
-from firn_lake.pushdown import columns_of, superset
-from firn_lake.query import query
-from firn_lake.scanning import TableScan
-from firn_lake.versions import version_at
+from firn_lake.reading import rows
+from firn_lake.reading.versions import version_at
+from firn_lake.sql.pushdown import columns_of, superset
+from firn_lake.sql.query import query
+from firn_lake.sql.scanning import TableScan
 
 FILES = 100
 

@@ -6,8 +6,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.moments import NoSuchMoment, snapshot_at
-from firn_lake.query import Limits, QueryError, QueryTooLarge, query
+from firn_lake.reading.moments import NoSuchMoment, snapshot_at
+from firn_lake.sql.query import Limits, QueryError, QueryTooLarge, query
 from firn_lake.tables import TableNotFound, history
 
 

@@ -12,14 +12,14 @@ from pyiceberg.table import Table
 
 from firn.errors import UnknownOutcome
 from firn.staging import cuts
-from firn_lake.branches import NotAhead
-from firn_lake.feeding import FedByStream
-from firn_lake.keep import NameTaken, keep_cut
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.landing import MovedOn
-from firn_lake.moments import NoSuchMoment
-from firn_lake.refs import BadRefName, NoSuchRef, RefRefused
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.refs.branches import NotAhead
+from firn_lake.refs.keep import keep_cut
+from firn_lake.refs.names import BadRefName, NameTaken, NoSuchRef, RefRefused
+from firn_lake.writing.feeding import FedByStream, streams_of
+from firn_lake.writing.landing import MovedOn
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = pa.schema([("id", pa.int64())])
@@ -140,6 +140,23 @@ def test_the_tag_of_a_kept_cut_stays(catalog: Catalog, fed: LakeTable) -> None:
     assert [one.name for one in fed.refs()] == ["closing", "main"]
 
 
+def test_the_tag_of_a_kept_cut_stays_in_a_table_whose_name_needs_quotes(catalog: Catalog, fed: LakeTable) -> None:
+    catalog.rename_table("shop.orders", ("shop", "order-items"))
+    items, store = fed._lake.table('shop."order-items"'), fed._lake.store
+    assert store is not None
+    cut = cuts.make("shop", 1, "2026-03-01T00:00:00.000Z", {"shop.order-items": items.snapshots()[0].id})
+    keep_cut(catalog, store(), "closing", cut, NOW)
+    with pytest.raises(RefRefused, match="the tag closing holds cut 1 of shop"):
+        items.drop("closing")
+
+
+def test_a_property_that_only_looks_like_progress_is_none(catalog: Catalog) -> None:
+    catalog.create_namespace("own")
+    table = catalog.create_table("own.free", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}), {"firn.epoch.x": "soon"})
+    assert streams_of(catalog.load_table("own.free").metadata) == ()
+
+
 def test_the_branch_of_a_rebuild_is_its_own(fed: LakeTable) -> None:
     fed.iceberg.manage_snapshots().create_branch(fed.snapshots()[0].id, "rebuild-1").commit()
     for attempt in (
@@ -229,7 +246,7 @@ def test_a_ref_that_moved_meanwhile_is_told(catalog: Catalog, table: LakeTable, 
     stale = table.iceberg
     own.refresh()
     own.append(rows(5))
-    from firn_lake import branches
+    from firn_lake.refs import branches
 
     with pytest.raises(MovedOn, match=r"own\.numbers moved on, another commit came first; nothing was done"):
         branches.fast_forward(stale, "main", stale.metadata.refs["audit"].snapshot_id)

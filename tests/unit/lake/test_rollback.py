@@ -11,16 +11,16 @@ from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
 from firn.jobs.progress import parse
-from firn_lake import rollback as rollback_module
-from firn_lake.feeding import FedByStream
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.landing import MovedOn
-from firn_lake.moments import NoSuchMoment
-from firn_lake.positions import Positions
-from firn_lake.rollback import BACK_TO, CannotRollBack
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.reading.positions import Positions
+from firn_lake.reading.versions import version_at
+from firn_lake.refs import rollback as rollback_module
+from firn_lake.refs.rollback import BACK_TO, CannotRollBack
 from firn_lake.tables import list_tables
-from firn_lake.versions import version_at
+from firn_lake.writing.feeding import FedByStream
+from firn_lake.writing.landing import MovedOn
 from tests.soak import seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 

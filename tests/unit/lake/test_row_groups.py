@@ -15,12 +15,12 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedField, StringType, TimestamptzType
 
-from firn_lake.bloom import BloomFilter, xxh64
-from firn_lake.files import read_file
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.row_groups import Groups, chosen
-from firn_lake.versions import version_at
+from firn_lake.reading.bloom import BloomFilter, xxh64
+from firn_lake.reading.files import read_file
+from firn_lake.reading.row_groups import Groups, chosen
+from firn_lake.reading.versions import version_at
 from tests.filtering import filters, row, seen
 
 ROWS, GROUP = 4_000, 500
@@ -118,7 +118,7 @@ def test_a_bloom_filter_of_another_kind_is_not_asked(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def changed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A table whose first file was written before `n` was widened and `was` became `s`. Its rows are with it."""
-    from firn_lake.catalog import open_catalog
+    from firn_lake.catalogs.catalog import open_catalog
 
     folder = tmp_path_factory.mktemp("changed")
     catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
@@ -192,7 +192,7 @@ def test_negated_filters_give_what_they_give_of_all_row_groups(
         one = chosen(opened, where, metadata)
         return Groups(one.footer, tuple(range(one.footer.num_row_groups)), 0, 0)
 
-    monkeypatch.setattr("firn_lake.files.chosen", every)
+    monkeypatch.setattr("firn_lake.reading.files.chosen", every)
     assert [seen(table.read(filter=text).pylist()) for text in texts] == found
     assert len(set(map(len, found))) > 5
 

@@ -9,7 +9,7 @@ import pytest
 from requests import Session
 
 from firn.errors import TransientError, UnknownOutcome
-from firn_lake.rest import _Servers
+from firn_lake.catalogs.rest import _Servers
 
 
 class Place:

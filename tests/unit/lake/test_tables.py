@@ -5,7 +5,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
 from firn.errors import ConfigError
-from firn_lake.catalog import open_catalog, storage_properties
+from firn_lake.catalogs.catalog import open_catalog, storage_properties
 from firn_lake.tables import (
     TableNotFound,
     count_rows,

@@ -16,14 +16,15 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType
 
+import firn_lake
 from firn.errors import UnknownOutcome
-from firn_lake.creating import CannotCreate
-from firn_lake.feeding import FedByStream
-from firn_lake.fitting import BadRows, batches_of
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.landing import CannotWrite, MovedOn
-from firn_lake.versions import BadFilter, version_at
+from firn_lake.reading.versions import BadFilter, version_at
+from firn_lake.writing.creating import CannotCreate
+from firn_lake.writing.feeding import FedByStream
+from firn_lake.writing.fitting import BadRows, batches_of
+from firn_lake.writing.landing import CannotWrite, MovedOn
 from tests.soak import seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 
@@ -85,8 +86,9 @@ def test_a_table_is_made_from_rows_in_one_commit(lake: Lake) -> None:
         ("own.a", pa.schema([("x", pa.float64())]), {"key": ["x"]}, "x is double, and keys are no floats"),
         ("own.a", COLUMNS, {"partition_by": "day"}, r"write a list, such as \['day'\]"),
         ("own.a", COLUMNS, {"partition_by": ["week(day)"]}, "week is no partition transform; write a column"),
-        ("own.a", COLUMNS, {"partition_by": ["hour(day)"]}, "day is date, which has no hour"),
-        ("own.a", COLUMNS, {"partition_by": ["day(then)"]}, "no column 'then'; there are id"),
+        ("own.a", COLUMNS, {"partition_by": ["hour(day)"]}, "day is date, which can have"),
+        ("own.a", COLUMNS, {"partition_by": ["day(then)"]}, r"no column 'then'\. Columns: id, day"),
+        ("own.a", COLUMNS, {"partition_by": ["day(day)", firn_lake.day("day")]}, r"'day\(day\)' is there twice"),
         ("own.a", pa.schema([("x", pa.month_day_nano_interval())]), {}, "Iceberg has no such column"),
         ("own.a", pa.schema([]), {}, "a table needs a column"),
         ("own.a", [{"id": 1}], {}, "a list tells no columns: give an Arrow schema"),
@@ -291,6 +293,30 @@ def test_a_commit_that_comes_between_is_seen(
     assert ids(table) == [9]
 
 
+def test_who_is_interrupted_after_a_commit_loses_no_file_of_it(
+    lake: Lake, catalog: Catalog, table: LakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = type(catalog).commit_table
+
+    def interrupted(self: Catalog, *given: Any) -> Any:
+        commit(self, *given)
+        raise KeyboardInterrupt
+
+    table.append(rows(1))
+    first = table.snapshots()[0].id
+    with monkeypatch.context() as patch:
+        patch.setattr(type(catalog), "commit_table", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lake.table("own.sales").append(rows(2))
+        assert ids(lake.table("own.sales")) == [1, 2]
+        with pytest.raises(KeyboardInterrupt):
+            lake.table("own.sales").overwrite(rows(3))
+        assert ids(lake.table("own.sales")) == [3]
+        with pytest.raises(KeyboardInterrupt):
+            lake.table("own.sales").rollback(first)
+    assert ids(lake.table("own.sales")) == [1]
+
+
 def test_the_same_write_by_two_at_once_is_done_once(
     lake: Lake, catalog: Catalog, table: LakeTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -319,7 +345,7 @@ def test_a_column_that_came_meanwhile_ends_the_write_and_its_files_go(
 def test_a_table_that_never_rests_is_told(
     catalog: Catalog, table: LakeTable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("firn_lake.writes.time.sleep", lambda _: None)
+    monkeypatch.setattr("firn_lake.writing.writes.time.sleep", lambda _: None)
 
     def refuse(*_: Any) -> Any:
         raise CommitFailedException("another came first")
@@ -350,7 +376,7 @@ def test_a_lost_answer_leaves_the_files_and_the_same_id_finds_out(
 def test_a_newer_format_is_left_to_spark(lake: Lake) -> None:
     table = lake.create("own.newer", COLUMNS)
     table._iceberg.metadata = table._iceberg.metadata.model_copy(update={"format_version": 3})
-    from firn_lake import writes
+    from firn_lake.writing import writes
 
     with pytest.raises(CannotWrite, match="format version 3, which only Spark writes"):
         writes.append(table._iceberg, rows(1))

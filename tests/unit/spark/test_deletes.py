@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firn_spark import deletes
+from firn_spark.tables import deletes
 
 FILES = [["file:/t/a.parquet", "file:/t/b.parquet"], ["file:/t/c.parquet"]]
 ROWS = [(number, file, row) for number, files in enumerate(FILES) for file in range(len(files)) for row in range(70)]

@@ -6,8 +6,8 @@ import pyarrow as pa
 
 from firn.changes.envelopes import parse
 from firn.staging.batch import BatchMeta, write_batch
-from firn_spark.packed import CHANGES, PACKED, Packer, unpacked
-from firn_spark.read import Order, SealedBatch, rows_of
+from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked
+from firn_spark.staged.read import Order, SealedBatch, rows_of
 
 META = BatchMeta(1, "shop", "shop.x", "2026-03-01T12:30:00.000Z", "sha", 2, 0, {}, {"public.a": 2})
 

@@ -30,7 +30,7 @@ from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.readers import Readers
 from firn_spark.driver.staged import Held
 from firn_spark.driver.unfit import Unfit
-from firn_spark.read import SealedBatch, rows_of
+from firn_spark.staged.read import SealedBatch, rows_of
 from tests.soak import SEED
 
 ROOT = Path(__file__).parents[3]

@@ -7,8 +7,8 @@ import pytest
 
 from firn.changes.positions import position
 from firn.jobs.quarantine import Span
-from firn_spark.packed import CHANGES
-from firn_spark.span import span_of_batch
+from firn_spark.staged.packed import CHANGES
+from firn_spark.staged.span import span_of_batch
 
 HIGH = position("postgresql", "u", '["5","5"]', 1)
 

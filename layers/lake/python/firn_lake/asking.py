@@ -11,21 +11,22 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from firn.errors import RequestError, TerminalError
+from firn.errors import FirnError, RequestError
+from firn.staging.batch import UnreadableBatch
 from firn.staging.kept import BadCutName, NoSuchCut
-from firn_lake.changes import BadColumn, NotOneLine
-from firn_lake.duck import SNAPSHOTS, Limits, QueryError, QueryTooLarge
+from firn_lake.changes.between import BadColumn, NotOneLine
 from firn_lake.encoding import CONTENT_TYPES, Format, encoded
+from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
-from firn_lake.moments import NoSuchMoment
-from firn_lake.pending import NotFresh
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.reading.unreadable import UnreadableFile
+from firn_lake.reading.versions import NoSuchColumn
+from firn_lake.sql.duck import SNAPSHOTS, Limits, QueryError, QueryTooLarge
 from firn_lake.tables import TableNotFound
-from firn_lake.unreadable import UnreadableFile
-from firn_lake.versions import NoSuchColumn
 
 # Error -> HTTP status and a word for machines; the first that fits.
-_ANSWERS: Final[tuple[tuple[type[TerminalError], int, str], ...]] = (
+_ANSWERS: Final[tuple[tuple[type[FirnError], int, str], ...]] = (
     (QueryTooLarge, 413, "too_large"),
     (QueryError, 400, "bad_query"),
     (TableNotFound, 404, "no_such_table"),
@@ -37,6 +38,7 @@ _ANSWERS: Final[tuple[tuple[type[TerminalError], int, str], ...]] = (
     (NotOneLine, 409, "no_steps"),
     (NotFresh, 409, "not_fresh"),
     (UnreadableFile, 500, "unreadable_file"),
+    (UnreadableBatch, 500, "unreadable_batch"),
 )
 
 
@@ -149,7 +151,7 @@ def answer_tables(lake: Lake) -> Answer:
     return _told({"tables": tables}, len(tables))
 
 
-def as_request_error(error: TerminalError) -> RequestError | None:
+def as_request_error(error: FirnError) -> RequestError | None:
     """The HTTP answer to an error of these questions; None for one that is not theirs."""
     for kind, status, code in _ANSWERS:
         if isinstance(error, kind):

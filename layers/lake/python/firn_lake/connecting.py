@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.catalog import Catalog, load_catalog
 
 from firn.errors import TerminalError
-from firn_lake.catalog import CATALOG_NAME, open_catalog, storage_properties
+from firn_lake.catalogs.catalog import CATALOG_NAME, open_catalog, storage_properties
 from firn_lake.lake import Lake
 
 if TYPE_CHECKING:

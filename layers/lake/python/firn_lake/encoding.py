@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from firn_lake.query import QueryError
+from firn_lake.sql.query import QueryError
 
 Format = Literal["json", "arrow", "csv", "parquet"]
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from firn_lake.duck import Limits, Parameters, QueryError, View, run
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
-from firn_lake.query import Tables
-from firn_lake.rows import BATCH_SIZE, Batches
+from firn_lake.reading.rows import BATCH_SIZE, Batches
+from firn_lake.sql.duck import Limits, Parameters, QueryError, View, run
+from firn_lake.sql.query import Tables
 from firn_lake.tables import TableNotFound
 
 _OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own names of databases

@@ -15,29 +15,30 @@ from pyiceberg.catalog import Catalog
 from firn.errors import ConfigError
 from firn.staging.cuts import Cut
 from firn.streams.catalogs import shown
-from firn_lake.creating import create
-from firn_lake.fresh import Fresh
+from firn.streams.partitions import Partition
+from firn_lake.fresh.pending import NotFresh
+from firn_lake.fresh.rows import Fresh
 from firn_lake.lake_table import LakeTable, Moment
-from firn_lake.moments import AsOf, NoSuchMoment
-from firn_lake.pending import NotFresh
-from firn_lake.query import Limits, Parameters, query
-from firn_lake.rows import BATCH_SIZE, Batches
-from firn_lake.sources import Given as Asked
-from firn_lake.sources import Source
-from firn_lake.sync import Mode, sync
+from firn_lake.reading.moments import AsOf, NoSuchMoment
+from firn_lake.reading.rows import BATCH_SIZE, Batches
+from firn_lake.sql.query import Limits, Parameters, query
 from firn_lake.tables import (
     TableSummary,
     find_table,
     list_tables,
 )
-from firn_lake.upserting import Upserted
+from firn_lake.writing.creating import create
+from firn_lake.writing.sources import Given as Asked
+from firn_lake.writing.sources import Source
+from firn_lake.writing.sync import Mode, sync
+from firn_lake.writing.upserting import Upserted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.schema import Schema
 
     from firn.staging.store import Store
-    from firn_lake.fitting import Given
+    from firn_lake.writing.fitting import Given
 
 
 class Lake:
@@ -143,9 +144,9 @@ class Lake:
         what: "pa.Schema | Schema | Given",
         *,
         key: Sequence[str] = (),
-        partition_by: Sequence[str] = (),
+        partition_by: Sequence[str | Partition] = (),
     ) -> LakeTable:
-        """Makes a table, with rows or only columns: see `firn_lake.creating.create`."""
+        """Makes a table, with rows or only columns: see `firn_lake.writing.creating.create`."""
         return LakeTable(self, create(self.catalog, name, what, key, partition_by))
 
     def sync(
@@ -160,5 +161,5 @@ class Lake:
         parameters: Asked = None,
         id: str | None = None,
     ) -> Upserted:
-        """Loads what a query of another database gives into a table, in one commit: see `firn_lake.sync.sync`."""
+        """Loads what a query of another database gives into a table, in one commit: see `writing/sync.py`."""
         return sync(self.catalog, sql, source, into, key, mode, batch_size, parameters, id)

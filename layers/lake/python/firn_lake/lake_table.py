@@ -8,27 +8,29 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from firn.jobs.expiry import Plan
 from firn.staging.cuts import Cut
-from firn_lake import branches, refs, writes
-from firn_lake.changes import Changes, key_of
-from firn_lake.compatibility import reasons_against
-from firn_lake.cursor import Cursor
-from firn_lake.ddl import described, statements
-from firn_lake.evolution_steps import NewColumn, Wishes
-from firn_lake.evolving import Evolution, evolve
-from firn_lake.expiring import expire
-from firn_lake.fitting import Given, batches_of
-from firn_lake.following import follow
-from firn_lake.fresh import FreshRows
-from firn_lake.moments import AsOf
-from firn_lake.partitioning import SpecChange, repartition
-from firn_lake.pruning import Pruned, prune
-from firn_lake.refs import Ref
-from firn_lake.rollback import Then, roll_back
-from firn_lake.rows import BATCH_SIZE, Rows
+from firn_lake.changes.between import Changes, key_of
+from firn_lake.changes.cursor import Cursor
+from firn_lake.changes.following import follow
+from firn_lake.fresh.rows import FreshRows
+from firn_lake.reading.moments import AsOf
+from firn_lake.reading.pruning import Pruned, prune
+from firn_lake.reading.rows import BATCH_SIZE, Rows
+from firn_lake.reading.unreadable import reading
+from firn_lake.reading.versions import Version, version_at
+from firn_lake.refs import branches
+from firn_lake.refs import names as refs
+from firn_lake.refs.expiring import expire
+from firn_lake.refs.names import Ref
+from firn_lake.refs.rollback import Then, roll_back
+from firn_lake.schemas.compatibility import reasons_against
+from firn_lake.schemas.ddl import described, statements
+from firn_lake.schemas.evolution_steps import NewColumn, Wishes
+from firn_lake.schemas.evolving import Evolution, evolve
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
-from firn_lake.unreadable import reading
-from firn_lake.upserting import Upserted, upsert
-from firn_lake.versions import Version, version_at
+from firn_lake.writing import writes
+from firn_lake.writing.fitting import Given, batches_of
+from firn_lake.writing.partitioning import SpecChange, repartition
+from firn_lake.writing.upserting import Upserted, upsert
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,7 +142,7 @@ class LakeTable:
         metadata: bool = False,
         batch_size: int = BATCH_SIZE,
     ) -> Iterator[Changes]:
-        """Changes as they are committed, for ever: see `firn_lake.following.follow`.
+        """Changes as they are committed, for ever: see `firn_lake.changes.following.follow`.
 
         from_  a stored cursor; a moment; None: all rows there are first, as inserts
         poll   seconds between looks at the table
@@ -156,7 +158,7 @@ class LakeTable:
         return follow(lambda: self.iceberg, start, poll, deadline, last, columns, metadata, batch_size)
 
     def prune(self, filter: "str | BooleanExpression", as_of: Moment = None, *, footers: bool = True) -> Pruned:
-        """Which files a read with this filter reads, and why the others are left out: see `firn_lake.pruning.prune`."""
+        """Which files a read with this filter reads, and why the others are left out: see `reading/pruning.py`."""
         return prune(self._at(as_of), filter, footers=footers)
 
     def partition(self, by: "Iterable[str | Partition]", *, dry_run: bool = False) -> SpecChange:
@@ -176,7 +178,7 @@ class LakeTable:
         dry_run: bool = False,
         despite_stream: bool = False,
     ) -> Evolution:
-        """Change columns by their ids, all in one commit or none: see `firn_lake.evolution_steps.Wishes`.
+        """Change columns by their ids, all in one commit or none: see `firn_lake.schemas.evolution_steps.Wishes`.
 
         dry_run         only say what would be done
         despite_stream  drop a column although a stream feeds the table
@@ -212,49 +214,49 @@ class LakeTable:
         return refs.refs(self.iceberg.metadata)
 
     def tag(self, name: str, at: Moment = None, keep: timedelta | None = None) -> Ref:
-        """Names a snapshot, which no expiry takes then: see `firn_lake.refs.tag`."""
+        """Names a snapshot, which no expiry takes then: see `firn_lake.refs.names.tag`."""
         return refs.tag(self.iceberg, name, self._at(at).id, keep)
 
     def branch(self, name: str, at: Moment = None) -> Ref:
-        """Begins a branch at a snapshot: see `firn_lake.refs.branch`."""
+        """Begins a branch at a snapshot: see `firn_lake.refs.names.branch`."""
         return refs.branch(self.iceberg, name, self._at(at).id)
 
     def drop(self, name: str) -> None:
-        """Takes a tag or a branch away: see `firn_lake.refs.drop`."""
+        """Takes a tag or a branch away: see `firn_lake.refs.names.drop`."""
         refs.drop(self.iceberg, name, self._lake.store)
 
     def fast_forward(self, branch: str, to: Moment) -> Ref:
-        """Moves a branch on to a snapshot that descends from it: see `firn_lake.branches.fast_forward`."""
+        """Moves a branch on to a snapshot that descends from it: see `firn_lake.refs.branches.fast_forward`."""
         return branches.fast_forward(self.iceberg, branch, self._at(to).id)
 
     def cherry_pick(self, snapshot: int) -> int:
-        """Brings what a snapshot appended elsewhere into main: see `firn_lake.branches.cherry_pick`."""
+        """Brings what a snapshot appended elsewhere into main: see `firn_lake.refs.branches.cherry_pick`."""
         return branches.cherry_pick(self.iceberg, snapshot)
 
     def rollback(self, to: Moment, then: Then | None = None) -> int:
-        """Gives main the rows that it had: see `firn_lake.rollback.roll_back`."""
+        """Gives main the rows that it had: see `firn_lake.refs.rollback.roll_back`."""
         return roll_back(self.iceberg, self._at(to).id, then)
 
     def expire(self, keep: timedelta = timedelta(days=5), at_least: int = 100, *, dry_run: bool = False) -> Plan:
-        """Lets old snapshots go, by the care rules: see `firn_lake.expiring.expire`."""
+        """Lets old snapshots go, by the care rules: see `firn_lake.refs.expiring.expire`."""
         return expire(self.iceberg, keep, at_least, datetime.now(UTC), dry_run=dry_run)
 
     def append(self, rows: Given, *, id: str | None = None) -> int | None:
-        """Adds rows: see `firn_lake.writes.append`."""
+        """Adds rows: see `firn_lake.writing.writes.append`."""
         return writes.append(self.iceberg, rows, id)
 
     def overwrite(
         self, rows: Given, filter: "str | BooleanExpression | None" = None, *, id: str | None = None
     ) -> int | None:
-        """Puts rows in place of all, or of those that fit a filter: see `firn_lake.writes.overwrite`."""
+        """Puts rows in place of all, or of those that fit a filter: see `firn_lake.writing.writes.overwrite`."""
         return writes.overwrite(self.iceberg, rows, filter, id)
 
     def overwrite_partitions(self, rows: Given, *, id: str | None = None) -> int | None:
-        """Puts rows in place of all in their partitions: see `firn_lake.writes.overwrite_partitions`."""
+        """Puts rows in place of all in their partitions: see `firn_lake.writing.writes.overwrite_partitions`."""
         return writes.overwrite_partitions(self.iceberg, rows, id)
 
     def upsert(self, rows: Given, *, key: Sequence[str] | None = None, id: str | None = None) -> Upserted:
-        """Brings whole rows in by key: see `firn_lake.upserting.upsert`."""
+        """Brings whole rows in by key: see `firn_lake.writing.upserting.upsert`."""
         return upsert(self.iceberg, batches_of(rows, self._iceberg.schema(), self.name), key or self.key, id)
 
     def __repr__(self) -> str:

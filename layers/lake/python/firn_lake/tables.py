@@ -58,6 +58,11 @@ def identifier_text(identifier: tuple[str, ...]) -> str:
     return ".".join(_quoted_if_needed(part) for part in (".".join(identifier[:-1]), identifier[-1]) if part)
 
 
+def shown(table: "Table") -> str:
+    """The table's name for people."""
+    return identifier_text(table.name())
+
+
 def table_identifiers(catalog: "Catalog") -> list[tuple[str, ...]]:
     """Identifiers of all tables of the catalog, nested namespaces included, sorted."""
     found: list[tuple[str, ...]] = []
@@ -129,7 +134,7 @@ def summarize(table: "Table") -> TableSummary:
     counts = _counts(snapshot)
     properties = table.properties
     return TableSummary(
-        name=identifier_text(table.name()),
+        name=shown(table),
         rows=_live_rows(counts) if snapshot else 0,
         snapshots=len(table.metadata.snapshots),
         size_bytes=counts.get("total-files-size", 0),

@@ -74,7 +74,7 @@ def _run(
     else:
         print_table(
             ["table", "", "what", "seconds"],
-            [(one["table"], one["status"], _told(one), one.get("seconds")) for one in done.lines],
+            [(one["table"], one["status"], told(one), one.get("seconds")) for one in done.lines],
         )
         for one in done.lines:
             for path in one.get("sample", ()):
@@ -88,10 +88,11 @@ def _run(
         raise typer.Exit(1)
 
 
-def _told(line: Mapping[str, Any]) -> str:
-    """The numbers of a line in words, or why there are none."""
+def told(line: Mapping[str, Any]) -> str:
+    """The numbers of a line in words and why snapshots stay, or why there are none."""
     if why := line.get("why") or line.get("error"):
         return str(why)
     numbers = {name: value for name, value in line.items() if isinstance(value, int) and not isinstance(value, bool)}
     shown = (f"{name.replace('_', ' ')} {size(n) if 'bytes' in name else f'{n:,}'}" for name, n in numbers.items())
-    return ", ".join(shown) or "nothing to do"
+    stay = ", ".join(f"{n:,} {why}" for why, n in line.get("stay", {}).items())
+    return "\n".join(filter(None, (", ".join(shown) or "nothing to do", stay and f"stay: {stay}")))

@@ -1,4 +1,4 @@
-"""`firn cut keep|list`: consistent moments of a stream's tables, and keeping one for good."""
+"""`firn cut keep|drop|list`: consistent moments of a stream's tables, and keeping one for good."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -27,7 +27,7 @@ def keep(
 ) -> None:
     """Keep a cut as NAME: a tag in each of its tables, which no expiry takes away. Safe to run again."""
     from firn.staging.kept import find
-    from firn_lake.keep import keep_cut
+    from firn_lake.refs.keep import keep_cut
 
     stack = find_stack(folder, running=False)
     store = stack.store()
@@ -41,6 +41,23 @@ def keep(
         f"cut {kept.cut.n} of {kept.cut.stream} is kept as {name}, in {count} table{'' if count == 1 else 's'}: "
         f'firn query --cut {name} "SELECT …"'
     )
+
+
+@app.command("drop")
+def drop(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it was kept as; firn cut list has the names.")],
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Let go of the cut kept as NAME: expiry may take its snapshots from now on. Safe to run again."""
+    from firn_lake.refs.keep import drop_cut
+
+    stack = find_stack(folder, running=False)
+    gone = drop_cut(stack.catalog(), stack.store(), name).cut
+    if as_json:
+        print_json({"dropped": name, "stream": gone.stream, "cut": gone.n, "tables": gone.tables})
+        return
+    typer.echo(f"cut {gone.n} of {gone.stream} is no longer kept as {name}: its snapshots go when they are old enough")
 
 
 @app.command("list")

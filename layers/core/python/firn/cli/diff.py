@@ -10,7 +10,7 @@ from firn.cli.output import cell, print_json, print_table
 from firn.cli.stack import find_stack
 
 if TYPE_CHECKING:
-    from firn_lake.changes import Changes
+    from firn_lake.changes.between import Changes
 
 _STYLES: Final = {"insert": "green", "update": "yellow", "delete": "red"}
 

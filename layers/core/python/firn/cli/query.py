@@ -41,8 +41,8 @@ def command(
         raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
     if fresh and (cut is not None or as_of is not None):
         raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
-    from firn_lake.fresh import Fresh
-    from firn_lake.query import query
+    from firn_lake.fresh.rows import Fresh
+    from firn_lake.sql.query import query
 
     stack = find_stack(folder, running=False)
     wanted = None
@@ -55,7 +55,7 @@ def command(
     on_read = None
     if stack.warehouse.startswith("s3://") and stack.staging:  # elsewhere nothing is tiered
         from firn.staging.configs import CurrentConfig
-        from firn_lake.recording import recorder
+        from firn_lake.reading.recording import recorder
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))

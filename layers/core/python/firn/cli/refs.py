@@ -12,7 +12,7 @@ from firn.cli.stack import find_stack
 
 if TYPE_CHECKING:
     from firn_lake.lake_table import LakeTable
-    from firn_lake.refs import Ref
+    from firn_lake.refs.names import Ref
 
 app = typer.Typer(
     help="Tags and branches of a table: names for its snapshots, which expiry leaves alone; and rolling it back.",

@@ -44,7 +44,7 @@ class Stack:
 
     def catalog(self) -> "Catalog":
         """The Iceberg catalog, by PyIceberg."""
-        from firn_lake.catalog import open_catalog
+        from firn_lake.catalogs.catalog import open_catalog
 
         self.use_environment()
         return open_catalog(self._known(self.catalog_uri, "catalog"), self.warehouse, {**os.environ, **self.env})

@@ -11,9 +11,9 @@ from firn.cli.stack import find_stack
 
 if TYPE_CHECKING:
     from firn.streams.care import Tiering
-    from firn_lake.lifecycle import Applied
-    from firn_lake.tier_views import PartitionView
-    from firn_lake.tiering import Tiered
+    from firn_lake.tiering.lifecycle import Applied
+    from firn_lake.tiering.tagging import Tiered
+    from firn_lake.tiering.views import PartitionView
 
 
 def command(
@@ -36,8 +36,11 @@ def command(
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
     from firn.staging.configs import CurrentConfig
     from firn.streams.names import TableName
-    from firn_lake import objects, tier_round, tier_views, tiering
     from firn_lake.tables import find_table
+    from firn_lake.tiering import objects
+    from firn_lake.tiering import round as tier_round
+    from firn_lake.tiering import tagging as tiering
+    from firn_lake.tiering import views as tier_views
 
     stack = find_stack(folder)
     store, now = stack.store(), datetime.now(UTC)

@@ -127,7 +127,7 @@ def told(oldest_first: Iterable[Mapping[str, str]]) -> dict[str, str]:
 
 
 def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
-    """`found`, of the ancestors, with what a newer snapshot says: as progress.TableState and firn_spark.memory do."""
+    """`found`, of the ancestors, with what a newer snapshot says: as TableState and firn_spark's memory do."""
     for name, value in summary.items():
         if name.startswith(EPOCH):
             if int(value) < int(found.get(name, 0)):

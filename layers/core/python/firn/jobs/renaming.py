@@ -88,7 +88,7 @@ def renames_of(declared: Mapping[str, str], properties: Mapping[str, str]) -> Re
                 f"{', '.join(sorted(names))}; write one line for each step, new: old, so that one name is the last"
             )
         column = last[0] if last else next(name for name in remembered if name in names)
-        chain = [*_back(column, declared), *(name for name in remembered.get(column, ())), *sorted(names)]
+        chain = [*_back(column, declared), *remembered.get(column, ()), *sorted(names)]
         earlier[column] = tuple(name for name in dict.fromkeys(chain) if name != column)
     return Renames(earlier)
 

@@ -1,7 +1,7 @@
 """Raw changes in this process: read from staged objects, what they say about their tables, and their dead letters.
 
-The same questions that Spark answers with aggregates. Raw changes are dicts of the columns firn_spark.packed.CHANGES.
-Pure.
+The same questions that Spark answers with aggregates. Raw changes are dicts of the columns CHANGES of
+firn_spark.staged.packed. Pure.
 """
 
 from collections import Counter

@@ -269,16 +269,16 @@ def _read_metas(store: Store, free: Sequence[tuple[str, str, int]]) -> list[tupl
     if len(known) > _METAS_LIMIT:
         known.clear()
     # Who has much waiting asks again and again: only what is new is worth a thread.
-    new = [candidate for candidate in free if candidate[0] not in known]
+    held = {batch: meta for batch, _, _ in free if (meta := known.get(batch)) is not None}
+    new = [candidate for candidate in free if candidate[0] not in held]
     if len(new) < 4:
         metas = list(map(look, new))
     else:
         with ThreadPoolExecutor(max_workers=16) as pool:
             metas = list(pool.map(look, new))
-    read = {batch: meta for (batch, _, _), meta in zip(new, metas, strict=True)}
-    found = []
-    for batch, path, size in free:
-        meta = read.get(batch) or known.get(batch)
-        if meta is not None:
-            found.append((EpochBatch(batch, path, size, meta.accepted), meta))
-    return found
+    read = held | {batch: meta for (batch, _, _), meta in zip(new, metas, strict=True) if meta is not None}
+    return [
+        (EpochBatch(batch, path, size, read[batch].accepted), read[batch])
+        for batch, path, size in free
+        if batch in read
+    ]

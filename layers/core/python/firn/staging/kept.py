@@ -1,8 +1,8 @@
 """Cuts that people keep by name, and finding the cut that people mean.
 
-Keeping is creating `cuts/_kept/{name}.json` if absent: a name stands for one cut for good, whoever keeps it at once.
+Keeping is creating `cuts/_kept/{name}.json` if absent: a name stands for one cut until it is dropped, whoever keeps it.
 The object holds the whole cut, so that it is readable after the cut's own object has expired; tags in the tables
-(firn_lake/keep.py) hold the snapshots.
+(firn_lake/refs/keep.py) hold the snapshots.
 """
 
 import re
@@ -16,7 +16,7 @@ from firn.errors import TerminalError
 from firn.staging import cuts, layout
 from firn.staging.batch import FORMAT, UnreadableBatch
 from firn.staging.cuts import Cut
-from firn.staging.store import Store, get, paths, put_if_absent
+from firn.staging.store import Store, get, paths, put_if_absent, remove
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
@@ -70,6 +70,20 @@ def read(store: Store, name: str) -> Kept | None:
     if kept.format > FORMAT:
         raise UnreadableBatch(f"the kept cut {name} has format {kept.format}: update this side of Firn first")
     return kept
+
+
+def named(store: Store, name: str) -> Kept:
+    """The cut kept as `name`. Raises NoSuchCut, StorageUnavailable, UnreadableBatch."""
+    found = read(store, name)
+    if found is None:
+        names = ", ".join(one.name for one in all_kept(store)) or "none"
+        raise NoSuchCut(f"no cut is kept as {name!r} (kept: {names}); firn cut list shows the numbers there are")
+    return found
+
+
+def forget(store: Store, name: str) -> None:
+    """`name` stands for no cut any more. Raises StorageUnavailable: then it may still do."""
+    remove(store, [layout.kept_path(name)])
 
 
 def all_kept(store: Store) -> list[Kept]:
@@ -127,10 +141,7 @@ def find(store: Store, wanted: str | None, stream: str | None) -> Cut:
 
 
 def _by_name(store: Store, name: str, stream: str | None) -> Cut:
-    kept = read(store, name)
-    if kept is None:
-        names = ", ".join(one.name for one in all_kept(store)) or "none"
-        raise NoSuchCut(f"no cut is kept as {name!r} (kept: {names}); firn cut list shows the numbers there are")
+    kept = named(store, name)
     if stream not in (None, kept.cut.stream):
         raise NoSuchCut(f"{name} is a cut of {kept.cut.stream}, not of {stream}")
     return kept.cut

@@ -160,7 +160,10 @@ def _sql_spark(address: Address, _environment: Mapping[str, str]) -> dict[str, s
         parts = urlsplit(uri)
         named = {"jdbc.user": parts.username, "jdbc.password": parts.password}
         told |= {name: unquote(value) for name, value in named.items() if value}
-        told |= {"jdbc.connectTimeout": str(CONNECT_SECONDS), "jdbc.socketTimeout": str(ANSWER_SECONDS)}
+        waits = {name: float(address.properties.get(name, seconds)) for name, seconds in _WAITS}
+        # The driver counts whole seconds, and 0 is for ever.
+        told |= {"jdbc.connectTimeout": f"{max(1, waits[CONNECT]):.0f}"}
+        told |= {"jdbc.socketTimeout": f"{max(1, waits[ANSWER]):.0f}"}
     return told
 
 

@@ -1,0 +1,1 @@
+"""Opening the catalog that the commit job writes to, with bounded waits."""

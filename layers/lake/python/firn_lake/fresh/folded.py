@@ -1,0 +1,181 @@
+"""What the waiting changes make of a table: its new rows, and which of the committed ones they replace or remove."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.expressions.visitors import extract_field_ids
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+
+from firn.changes import told
+from firn.changes.fold import Key, Row, RowChange
+from firn.changes.incremental import Known, apply, linked_keys
+from firn.changes.types import STRING, Column
+from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME
+from firn.jobs.progress import TableState
+from firn_lake.fresh.keyed import RowsByKey, position, values_in
+from firn_lake.fresh.plain_values import typed
+from firn_lake.fresh.remembered import Facts, rows_of
+from firn_lake.fresh.waiting import OWN, Waiting
+from firn_lake.reading.versions import Version
+from firn_lake.schemas.arrow_types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+_HELD_IDS: Final = "firn.held"  # table property: ids of the fields that rows may hold
+
+
+@dataclass(frozen=True)
+class Result:
+    """New rows by column, each with the type it has; which keys of the table they replace or remove (`key` are its
+    columns); `truncated`: the position up to which the table's rows are gone. `committed`: the table has rows."""
+
+    rows: Mapping[str, Sequence[Any]]
+    columns: Mapping[str, Column]
+    key: Sequence[Column] = ()
+    replaced: Collection[Key] = ()
+    truncated: bytes | None = None
+    committed: bool = True
+
+
+class Mirror:
+    """What the waiting changes make of a mirror table."""
+
+    def __init__(
+        self,
+        catalog: "Catalog",
+        table: "Table | None",
+        state: TableState | None,
+        waiting: Waiting,
+        version: Version,
+        where: "str | BooleanExpression | None",
+    ) -> None:
+        self._waiting, self._version, self._where = waiting, version, where
+        self._key = waiting.key
+        self._facts = Facts(catalog, table, state) if table is not None and state is not None else None
+        self._holds = state is not None and bool(state.properties.get(_HELD_IDS))
+        self._there = state is not None and state.snapshot_id is not None
+
+    def result(self) -> Result:
+        """Folds them. Raises UnreadableFile, StorageUnavailable."""
+        waiting = self._waiting
+        times: dict[bytes, int | None] = {}
+        changes: list[RowChange] = []
+        for row, change in waiting.decoded():
+            if change is not None:
+                changes.append(change)
+                times[change.order] = row[told.TS]
+        truncates = waiting.truncates()
+        creates = any(c.op == "c" and c.unavailable for c in changes) or (
+            self._facts is not None and self._facts.creates
+        )
+        if not creates:
+            changes = self._asked_for(changes)
+        touched = {change.key for change in changes}
+        wide = self._holds or creates or any(change.unavailable for change in changes)
+        rows = dict(self._rows(touched, wide=wide))
+        if truncates and self._holds and self._there:
+            rows |= {one: row for one, row in self._rows(None, wide=True) if row.held}
+        low = min((change.order for change in (*changes, *truncates)), default=b"")
+        facts = self._remembered(None if creates else touched, low)
+        linked = linked_keys([*changes, *truncates], facts) if creates else set()
+        rows |= dict(self._rows(linked - rows.keys(), wide=True))
+        removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked) if self._facts else ()
+        log = waiting.pending.log(waiting.target.sources, waiting.decoding)
+        after = apply(Known(rows, tuple(facts), tuple(removed)), [*changes, *truncates], log).rows
+        return self._told(rows, after, linked, times, max((one.order for one in truncates), default=b""))
+
+    def _told(
+        self,
+        before: Mapping[Key, Row],
+        after: Mapping[Key, Row],
+        linked: Collection[Key],
+        times: Mapping[bytes, int | None],
+        truncate: bytes,
+    ) -> Result:
+        floor = self._facts.floor if self._facts else b""
+        changed: list[Row] = []
+        replaced: set[Key] = set()
+        for one in {*before, *after}:
+            old, new = before.get(one), after.get(one)
+            # A row that a move turns out to have brought is another one, of the same order.
+            if one not in linked and old and new and (old.order, old.held) == (new.order, new.held):
+                continue
+            if old is not None:
+                replaced.add(one)
+            late = new is not None and old is None and floor and (position(new.order) or b"\xff") <= floor
+            if new is not None and not late:
+                changed.append(new)
+        columns = {column.name: column for column in self._waiting.plan.columns} | OWN
+        rows: dict[str, list[Any]] = {
+            column.name: [row.values.get(column.name) for row in changed] for column in self._waiting.plan.columns
+        }
+        rows[POSITION] = [position(row.order) for row in changed]
+        rows[TIME] = [None if (at := times.get(row.order)) is None else at * 1000 for row in changed]
+        return Result(rows, columns, self._key, replaced, position(truncate), self._there)
+
+    def _asked_for(self, changes: list[RowChange]) -> list[RowChange]:
+        """Those whose keys the filter wants, where it is about the key alone: no other row can fit it."""
+        bound = self._version.bound(self._where)
+        ids = {field.field_id for field in self._version.schema.fields if field.name in {c.name for c in self._key}}
+        if isinstance(bound, AlwaysTrue) or not extract_field_ids(bound) <= ids or not changes:
+            return changes
+        schema = self._version.select([column.name for column in self._key], metadata=True)
+        keys = list({change.key for change in changes})
+        arrays = [
+            typed([one[i] for one in keys], column.type, arrow_schema(schema).field(column.name).type)
+            for i, column in enumerate(self._key)
+        ]
+        places = pa.array(range(len(keys)), pa.int64())
+        batch = pa.RecordBatch.from_arrays(
+            [*arrays, places], names=[*(column.name for column in self._key), "_firn_place"]
+        )
+        fitting = batch.filter(expression_to_pyarrow(bound, schema)).column("_firn_place").to_pylist()
+        wanted = {keys[place] for place in fitting}
+        return [change for change in changes if change.key in wanted]
+
+    def _rows(self, keys: Collection[Key] | None, *, wide: bool) -> Iterable[tuple[Key, Row]]:
+        if not self._there:
+            return ()
+        return rows_of(self._version, self._waiting.plan.columns if wide else (), self._key, keys)
+
+    def _remembered(self, keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
+        if self._facts is None:
+            return []
+        found = self._facts.changes(self._key, keys, low)
+        truncated = self._facts.truncated
+        return [*found, RowChange("t", (), truncated[1:46], truncated, None)] if truncated > low else found
+
+
+def appended(state: TableState | None, waiting: Sequence[Waiting], version: Version) -> Result:
+    """What the waiting changes append: those whose identity the table does not have.
+
+    Raises UnreadableFile, StorageUnavailable.
+    """
+    rows: dict[str, tuple[Waiting, Sequence[Any]]] = {}
+    for one in waiting:
+        for row, _ in one.decoded():
+            rows.setdefault(told.identity(row), (one, row))
+    there = state is not None and state.snapshot_id is not None
+    if there and rows:
+        identity = Column(IDENTITY, STRING)
+        known = RowsByKey(version, [identity], []).batches({(one,) for one in rows})
+        for batch in known:
+            for one in values_in(batch, [identity])[IDENTITY]:
+                rows.pop(one, None)
+    found: dict[str, list[Any]] = {}
+    columns = {column.name: column for one in waiting for column in one.plan.columns} | OWN
+    for name in columns:
+        if name not in METADATA:
+            found[name] = [told.values_of(row, one.decoding).get(name) for one, row in rows.values()]
+    found[OP] = [row[told.OP] for _, row in rows.values()]
+    found[POSITION] = [row[told.POS] for _, row in rows.values()]
+    found[TIME] = [None if row[told.TS] is None else row[told.TS] * 1000 for _, row in rows.values()]
+    found[BEFORE] = [row[told.BEFORE] for _, row in rows.values()]
+    found[IDENTITY] = list(rows)
+    return Result(found, columns, committed=there)

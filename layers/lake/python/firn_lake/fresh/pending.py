@@ -1,0 +1,225 @@
+"""What a stream's log holds and its tables may not have yet: every batch that was acknowledged, sealed or not.
+
+Batches never change, so what was read of one is kept while the process lives: a second look reads what is new.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from firn.changes import told
+from firn.changes.fold import Key, RowChange
+from firn.changes.placing import Order
+from firn.changes.rows import Decoding
+from firn.errors import TerminalError
+from firn.jobs.caring import feeding
+from firn.jobs.facts import SAID_BY, TableFacts, facts_in
+from firn.jobs.lake import place_of
+from firn.jobs.staged import facts_of, raw_changes
+from firn.jobs.targets import Target, route
+from firn.staging import cuts, epochs, quarantine
+from firn.staging.configs import CurrentConfig
+from firn.staging.epochs import EpochBatch
+from firn.staging.quarantine import Quarantines
+from firn.staging.remembered import Remembered
+from firn.staging.store import Store, get
+from firn.streams.config import Config, StreamConfig
+from firn.streams.names import TableName
+
+MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
+_KEPT: Final = 500_000  # changes of batches that were read, of a store
+_FETCHES_AT_ONCE: Final = 8
+
+
+class NotFresh(TerminalError):
+    """The newest changes can't be shown; the text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table."""
+
+    rows: Sequence[Sequence[Any]]
+    changes: Sequence[RowChange] = ()
+
+
+@dataclass
+class Batch:
+    """A staged batch as it was read: its changes, and what it says about its tables."""
+
+    changes: Mapping[str, Sequence[Mapping[str, Any]]]
+    counts: Mapping[tuple[str, int, str], int]
+    said: Sequence[Mapping[str, Any]]
+    _decoded: dict[tuple[str, ...], tuple[Decoding, bool, Decoded]] = field(default_factory=dict)
+
+    def of(self, sources: Sequence[str]) -> list[Mapping[str, Any]]:
+        """The raw changes of some source tables."""
+        return [one for source in sources for one in self.changes.get(source, ())]
+
+    def decoded(self, sources: tuple[str, ...], decoding: Decoding, *, mirror: bool) -> Decoded:
+        """The good changes of some source tables. Kept for as long as they are asked for with this very decoding."""
+        known = self._decoded.get(sources)
+        if known is None or known[0] is not decoding or known[1] != mirror:
+            rows, _ = told.decoded(self.of(sources), decoding, mirror=mirror)
+            changes = [told.row_change(row, decoding) for row in rows] if mirror else []
+            known = self._decoded[sources] = (decoding, mirror, Decoded(rows, changes))
+        return known[2]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What waits of one stream: `batches` by the epoch that each is or would be in, and where they go."""
+
+    store: Store
+    settings: StreamConfig
+    known: Quarantines
+    committed: int
+    last: int
+    batches: Sequence[tuple[int, Batch]]
+    targets: Mapping[TableName, Target]
+    facts: Mapping[str, TableFacts]
+
+    def above(self, epoch: int) -> list[Batch]:
+        """The batches of epochs above `epoch`."""
+        return [batch for n, batch in self.batches if n > epoch]
+
+    def log(self, sources: tuple[str, ...], decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
+        """All changes of some keys that the log still holds (changes.incremental.Log)."""
+        order = _order(self.settings)
+
+        def changes(keys: Collection[Key]) -> list[RowChange]:
+            sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
+            where = [(epoch.n, i, batch) for epoch in sealed for i, batch in enumerate(epoch.batches)]
+            old = [batch for _, batch in _read(self.store, where, order, whole=False)]
+            found = [batch.decoded(sources, decoding, mirror=True).changes for batch in (*old, *self.above(0))]
+            return [change for some in found for change in some if change.key in keys]
+
+        return changes
+
+
+class Look:
+    """One look at the log of a store. Make it before the tables are loaded: what is committed in between is then in the
+    tables and in the log, which counts once. All tables that it is asked for are as of the same moment."""
+
+    def __init__(self, store: Store) -> None:
+        """Raises ConfigError if no configuration is published, StorageUnavailable."""
+        self.store = store
+        self.config: Config = _configs.of(store).setdefault("current", CurrentConfig(store))()
+        self._committed = {name: cuts.newest(store, name) for name in self.config.streams}
+        self._pending: dict[str, Pending] = {}
+
+    def streams(self, table: TableName, told: str | None) -> list[str]:
+        """The streams that feed a table. `told`: the stream that the table itself names."""
+        found = feeding(self.config, str(table))
+        if told is not None and told not in found:
+            raise NotFresh(
+                f"{table} is fed by the stream {told!r}, and the published configuration has no rule of it for the "
+                "table: what waits for it can't be told. Read it without fresh, or correct firn.yaml"
+            )
+        return sorted(found)
+
+    def tables(self) -> set[TableName]:
+        """The tables that changes wait for, there or not; none of a stream whose changes can't be told."""
+        found: set[TableName] = set()
+        for stream in self.config.streams:
+            with suppress(NotFresh):
+                found |= self.pending(stream).targets.keys()
+        return found
+
+    def pending(self, stream: str) -> Pending:
+        """What waits of a stream. Raises NotFresh, StorageUnavailable, UnreadableBatch."""
+        if stream not in self._pending:
+            self._pending[stream] = self._look(self.config.streams[stream])
+        return self._pending[stream]
+
+    def _look(self, settings: StreamConfig) -> Pending:
+        store, stream, committed = self.store, settings.name, self._committed[settings.name]
+        # What is free first, then what is sealed: a batch that is sealed in between is in both.
+        free = epochs.candidates(store, stream, datetime.now(UTC), above=committed)
+        known = quarantine.read_all(store, stream)
+        if (held := known.held_stream(settings.generation)) is not None:
+            raise NotFresh(f"the stream {stream} is held, and its changes with it: {held.message}; {held.advice}")
+        numbers = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
+        where = [
+            (epoch.n, number, batch)
+            for epoch in epochs.read_many(store, stream, numbers)
+            for number, batch in enumerate(epoch.batches)
+        ]
+        sealed = {batch.id for _, _, batch in where}
+        waiting = [batch for batch in (*free.batches, *free.left) if batch.id not in sealed]
+        last = max([free.next_n, *(numbers[-1:])])
+        where += [(last, MOST_CHANGES + number, batch) for number, batch in enumerate(waiting)]
+        if len(waiting) > epochs.MAX_BATCHES:  # nobody has counted the changes of the others
+            raise NotFresh(
+                f"{len(waiting):,} requests of {stream} wait for their commit, and at most {epochs.MAX_BATCHES:,} are "
+                "read at once: read the table without fresh, or commit them (firn flush)"
+            )
+        events = sum(batch.events for _, _, batch in where)
+        if events > MOST_CHANGES:
+            raise NotFresh(
+                f"{events:,} changes of {stream} wait for their commit, and at most {MOST_CHANGES:,} are read at once: "
+                "read the table without fresh, or commit them (firn flush)"
+            )
+        batches = list(_read(store, where, _order(settings), whole=True))
+        counts: Counter[tuple[str, int, str]] = Counter()
+        said: list[Mapping[str, Any]] = []
+        for _, batch in batches:
+            counts.update(batch.counts)
+            said += batch.said
+        facts = facts_of(counts, said)
+        targets = {target.name: target for target in route(settings, facts).targets}
+        return Pending(store, settings, known, committed, last, batches, targets, facts)
+
+
+_configs: Final = Remembered[str, CurrentConfig]()
+_batches: Final = Remembered[tuple[str, int, int, Order], Batch]()
+
+
+def _order(settings: StreamConfig) -> Order:
+    return Order(settings.generation, settings.order_by)
+
+
+def _read(
+    store: Store, where: Iterable[tuple[int, int, EpochBatch]], order: Order, *, whole: bool
+) -> Iterable[tuple[int, Batch]]:
+    """The batches at (epoch, number in it). `whole`: one that is missing is an error."""
+    known = _batches.of(store)
+    if sum(sum(batch.counts.values()) for batch in list(known.values())) > _KEPT:
+        known.clear()
+
+    def read(one: tuple[int, int, EpochBatch]) -> tuple[int, Batch] | None:
+        epoch, number, batch = one
+        name = (batch.path, epoch, number, order)
+        found = known.get(name)  # another thread may clear what is known
+        if found is None:
+            body = get(store, batch.path)
+            if body is None and whole:
+                raise NotFresh(
+                    f"{batch.path} waits for its commit and is not in the storage (any more): look again; if it stays "
+                    "away restore it, its sender was told 202"
+                )
+            if body is None:
+                return None
+            found = known[name] = _batch(
+                raw_changes(body, epoch, batch.id, place_of(epoch, number), order), epoch, batch.id
+            )
+        return epoch, found
+
+    where = list(where)
+    if sum((one[2].path, one[0], one[1], order) not in known for one in where) < 4:
+        return [found for one in where if (found := read(one)) is not None]
+    with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
+        return [found for found in pool.map(read, where) if found is not None]
+
+
+def _batch(changes: Sequence[Mapping[str, Any]], epoch: int, batch: str) -> Batch:
+    tables: dict[str, list[Mapping[str, Any]]] = {}
+    for one in changes:
+        tables.setdefault(one["table"], []).append(one)
+    counts = Counter((one["table"], epoch, one["op"]) for one in changes)
+    said = facts_in({name: [one[name] for one in changes] for name in SAID_BY}) if changes else ()
+    return Batch(tables, counts, [fact | {"epoch": epoch, "batch": batch} for fact in said])

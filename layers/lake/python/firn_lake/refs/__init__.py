@@ -1,0 +1,1 @@
+"""Names for snapshots, moving them, and letting go of what has none."""

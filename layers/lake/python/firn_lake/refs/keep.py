@@ -1,0 +1,79 @@
+"""Keeping a cut, and dropping it: a tag without an age in each of its tables, which no expiry takes away."""
+
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table.refs import SnapshotRefType
+
+from firn.staging import kept
+from firn.staging.cuts import Cut
+from firn.staging.kept import Kept
+from firn.staging.store import Store
+from firn.streams.names import TableName
+from firn_lake.reading.moments import NoSuchMoment
+from firn_lake.refs.names import NameTaken, manage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+def keep_cut(catalog: "Catalog", store: Store, name: str, cut: Cut, now: datetime) -> Kept:
+    """Keep `cut` as `name`. Any number of times gives the same; what a crash left undone, the next call does.
+
+    First a look at all tables, so that a cut that can't be kept leaves nothing; then the record, which makes the name
+    this cut's; then the tags. Raises BadCutName, NameTaken, NoSuchMoment (a snapshot has expired), MovedOn,
+    StorageUnavailable, UnknownOutcome.
+    """
+    kept.check_name(name)
+    for table, snapshot in sorted(cut.tables.items()):
+        _is_tagged(_load(catalog, table, cut), name, snapshot, cut)
+    recorded = kept.record(store, name, cut, now)
+    for table, snapshot in sorted(recorded.cut.tables.items()):
+        _tag(catalog, table, name, snapshot, cut)
+    return recorded
+
+
+def drop_cut(catalog: "Catalog", store: Store, name: str) -> Kept:
+    """Let go of the cut kept as `name`: of its tags, then of the name. What a crash left undone, the next call does.
+    -> what was kept
+
+    Its snapshots go with the next expiry, if nothing else needs them; a tag that was there before the cut was kept goes
+    too. Raises NoSuchCut, MovedOn, StorageUnavailable, UnknownOutcome.
+    """
+    found = kept.named(store, name)
+    for table, snapshot in sorted(found.cut.tables.items()):
+        with suppress(NoSuchTableError):
+            loaded = catalog.load_table(TableName.parse(table).identifier)
+            ref = loaded.metadata.refs.get(name)
+            if ref is not None and (ref.snapshot_id, ref.snapshot_ref_type) == (snapshot, SnapshotRefType.TAG):
+                manage(loaded, name, lambda managed: managed._remove_ref_snapshot(name))
+    kept.forget(store, name)
+    return found
+
+
+def _tag(catalog: "Catalog", table: str, name: str, snapshot: int, cut: Cut) -> None:
+    loaded = _load(catalog, table, cut)
+    if not _is_tagged(loaded, name, snapshot, cut):
+        manage(loaded, name, lambda managed: managed.create_tag(snapshot, name))  # without an age: for ever
+
+
+def _is_tagged(table: "Table", name: str, snapshot: int, cut: Cut) -> bool:
+    """Does the table have the tag? Raises NameTaken if the name is something else there, NoSuchMoment."""
+    shown = ".".join(table.name())
+    ref = table.metadata.refs.get(name)
+    if ref is not None and (ref.snapshot_id != snapshot or ref.snapshot_ref_type != SnapshotRefType.TAG):
+        kind = ref.snapshot_ref_type.value
+        raise NameTaken(f"{shown} has a {kind} {name} of its own, on snapshot {ref.snapshot_id}: choose another name")
+    if table.snapshot_by_id(snapshot) is None:
+        raise NoSuchMoment(f"cut {cut.n} of {cut.stream} can't be kept: snapshot {snapshot} of {shown} has expired")
+    return ref is not None
+
+
+def _load(catalog: "Catalog", table: str, cut: Cut) -> "Table":
+    try:
+        return catalog.load_table(TableName.parse(table).identifier)
+    except NoSuchTableError as error:
+        raise NoSuchMoment(f"cut {cut.n} of {cut.stream} can't be kept: {table} is not in the lake any more") from error

@@ -1,0 +1,1 @@
+"""Columns, types and partitions: from Arrow, into SQL, and changed without losing their history."""

@@ -1,0 +1,218 @@
+"""One SELECT in DuckDB, over tables that are scanned as it asks.
+
+The query runs in an in-memory DuckDB that holds nothing but views of the tables it names, with file and network access
+switched off: it can't reach anything else, whatever it says.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from firn.errors import TerminalError
+from firn_lake.sql.explaining import explained, parameters_fault
+from firn_lake.sql.scanning import TableScan
+
+_SEALED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+
+_BATCH: Final = 10_000
+
+SNAPSHOTS: Final = "firn.snapshots"
+"""Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
+
+
+class QueryError(TerminalError):
+    """The query can't be run; the text says where and what to write instead."""
+
+
+class QueryTooLarge(QueryError):
+    """The query takes more time, memory or rows than its limits allow."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one query may take; None: as much as there is.
+
+    seconds  of running, reading the tables included
+    rows     of the result; one more is an error, not a shorter answer
+    memory   of DuckDB, and of the result: each so much, such as "500MB" or "2GB"
+    """
+
+    seconds: float | None = None
+    rows: int | None = None
+    memory: str | None = None
+
+
+NO_LIMITS: Final = Limits()
+
+Parameters = Sequence[Any] | Mapping[str, Any] | None
+"""Values for `?` (a sequence), or for `$name` (a mapping)."""
+
+
+@dataclass(frozen=True)
+class View:
+    """A table as a query names it. `written`: lake, namespace and table, the first two "" where it leaves them out;
+    `scans`: what the name means, by lake; more than one are put together, with the lake's name in `_lake`."""
+
+    written: tuple[str, str, str]
+    scans: Mapping[str, TableScan]
+    together: bool = False
+
+
+def run(
+    sql: str, parameters: Parameters, limits: Limits, views: Callable[[Sequence[tuple[str, ...]]], Sequence[View]]
+) -> pa.Table:
+    """The result of one SELECT. `views` gets the names of the tables in it, as they are written, part by part.
+
+    Raises QueryError, QueryTooLarge, and what the scans and `views` raise.
+    """
+    with duckdb.connect(":memory:", config=_SEALED) as connection:
+        _require_one_select(connection, sql, parameters)
+        shown = views(_named_tables(_parse(sql)))
+        for number, view in enumerate(shown):
+            _register(connection, number, view)
+        _set_memory(connection, limits.memory)
+        # Its bar would come out among the rows: it writes to standard output.
+        connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
+        try:
+            with _stopped_after(connection, limits.seconds):
+                reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
+                read = {_name(lake, scan): scan.snapshot for view in shown for lake, scan in view.scans.items()}
+                return _at_most(limits, reader).replace_schema_metadata({SNAPSHOTS: json.dumps(read)})
+        except duckdb.InterruptException as error:
+            raise QueryTooLarge(
+                f"the query took more than its {limits.seconds:g} seconds: have it read less"
+            ) from error
+        except (duckdb.Error, pa.ArrowException, TypeError) as error:
+            for scan in (scan for view in shown for scan in view.scans.values()):
+                if scan.failed is not None:
+                    raise scan.failed from error
+            columns = {_name(lake, scan): scan.columns for view in shown for lake, scan in view.scans.items()}
+            raise _as_query_error(error, limits, columns) from error
+
+
+def _name(lake: str, scan: TableScan) -> str:
+    return f"{lake}.{scan.name}" if lake else scan.name
+
+
+def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:
+    if isinstance(error, duckdb.OutOfMemoryException):
+        most = limits.memory or "what this machine has"
+        return QueryTooLarge(f"the query needs more memory than {most}: have it keep fewer rows or columns")
+    return QueryError(explained(error, tables))
+
+
+def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
+    if memory is not None:
+        _bytes(memory)
+        connection.execute(f"SET memory_limit = '{memory}'")
+
+
+def _bytes(memory: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", memory, re.IGNORECASE)
+    if found is None:
+        raise QueryError(f"memory {memory!r} is no amount: write such as 500MB or 2GB")
+    thousand = 1024 if found[3] else 1000
+    return float(found[1]) * float(thousand ** (1 + "KMGT".index(found[2].upper())))
+
+
+@contextmanager
+def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+    if seconds is None:
+        yield
+        return
+    clock = threading.Timer(seconds, connection.interrupt)
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+        clock.join()  # else it might meet a connection that is closed already
+
+
+def _at_most(limits: Limits, reader: pa.RecordBatchReader) -> pa.Table:
+    found: list[pa.RecordBatch] = []
+    count = size = 0
+    most = None if limits.memory is None else _bytes(limits.memory)
+    for batch in reader:
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if limits.rows is not None and count > limits.rows:
+            raise QueryTooLarge(
+                f"the result has more than {limits.rows:,} rows: write a LIMIT, or count and sum in the query"
+            )
+        if most is not None and size > most:
+            raise QueryTooLarge(f"the result is larger than {limits.memory}: choose fewer rows or columns")
+        found.append(batch)
+    return pa.Table.from_batches(found, reader.schema)
+
+
+def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, parameters: object) -> None:
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise QueryError(str(error)) from error
+    if len(statements) != 1:
+        raise QueryError(f"one statement, please: this text has {len(statements)}")
+    if statements[0].type != duckdb.StatementType.SELECT:
+        raise QueryError(
+            f"firn query only reads: write SELECT … or WITH … SELECT, not {statements[0].type.name}. "
+            "Tables change through their stream alone"
+        )
+    if (fault := parameters_fault(statements[0].named_parameters, parameters)) is not None:
+        raise QueryError(fault)
+
+
+def _parse(sql: str) -> exp.Expr:
+    try:
+        tree = sqlglot.parse_one(sql, read="duckdb")
+    except sqlglot.errors.SqlglotError as error:
+        raise QueryError(f"can't find the tables of this query: {error}") from error
+    return tree
+
+
+def _named_tables(tree: exp.Expr) -> list[tuple[str, ...]]:
+    """The parts of the name of each table in the query, without its CTEs; one spelling for each."""
+    ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    found: dict[tuple[str, ...], None] = {}
+    for node in tree.find_all(exp.Table):
+        if not isinstance(node.this, exp.Identifier):
+            continue  # a table function; those that read files are refused by DuckDB's settings
+        parts = tuple(part.name for part in node.parts)
+        if len(parts) > 1 or parts[0].casefold() not in ctes:
+            found[parts] = None
+    return list(found)
+
+
+def _register(connection: duckdb.DuckDBPyConnection, number: int, view: View) -> None:
+    lake, namespace, table = view.written
+    if lake:
+        connection.execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_quoted(lake)}")
+    schema = f"{_quoted(lake)}." if lake else ""
+    schema += _quoted(namespace or "main")
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    parts = []
+    for place, (name, scan) in enumerate(view.scans.items()):
+        source = f"firn_table_{number}_{place}"
+        connection.register(source, scan)
+        text = name.replace("'", "''")
+        parts.append(f"SELECT '{text}' AS _lake, * FROM {source}" if view.together else f"FROM {source}")  # noqa: S608
+    connection.execute(f"CREATE VIEW {schema}.{_quoted(table)} AS {' UNION ALL BY NAME '.join(parts)}")
+
+
+def _quoted(name: str) -> str:
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'

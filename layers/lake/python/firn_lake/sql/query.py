@@ -1,0 +1,119 @@
+"""SQL over the tables of one lake at any point in time: which tables a query means, and how they are read."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from firn.staging.cuts import Cut
+from firn_lake.fresh.rows import Fresh, FreshTable
+from firn_lake.reading.moments import AsOf
+from firn_lake.reading.recording import OnRead
+from firn_lake.reading.versions import version_at
+from firn_lake.sql.duck import NO_LIMITS, Limits, Parameters, QueryError, QueryTooLarge, View, run
+from firn_lake.sql.scanning import TableScan
+from firn_lake.tables import TableNotFound, identifier_text, match_identifier, table_identifiers
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+__all__ = ["Limits", "Parameters", "QueryError", "QueryTooLarge", "Tables", "query"]
+
+
+def query(
+    catalog: "Catalog",
+    sql: str,
+    as_of: AsOf = None,
+    cut: Cut | None = None,
+    parameters: Parameters = None,
+    limits: Limits = NO_LIMITS,
+    on_read: OnRead | None = None,
+    fresh: Fresh | None = None,
+) -> pa.Table:
+    """Run one SELECT (DuckDB's dialect) over the catalog's tables and return its result.
+
+    Tables are named `namespace.table` (quote names with spaces, dots or capitals that matter: `shop."Mixed Case"`; a
+    nested namespace is one quoted name: `"a.b".t`), or only `table` if one namespace has it. All tables are read
+    `as_of` (see `reading/moments.py`), or all at `cut`, which is consistent across tables. Times are UTC.
+    Of each table the files, columns and rows are read that DuckDB asks for (`scanning`), and streamed through
+    the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
+    instead of `as_of` and `cut`.
+
+    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
+    """
+    tables = Tables(catalog, as_of, cut, fresh, on_read)
+
+    def views(names: Sequence[tuple[str, ...]]) -> list[View]:
+        for parts in names:
+            if len(parts) > 2:
+                nested = ".".join(parts[:-1])
+                text = ".".join(parts)
+                raise QueryError(f'{text}: write a nested namespace as one quoted name, "{nested}".{parts[-1]}')
+        resolved = one_spelling_each({_padded(parts): tables.meant(parts) for parts in names})
+        tables.load(resolved.values())
+        return [View(("", *written), {"": tables.scan(identifier)}) for written, identifier in resolved.items()]
+
+    return run(sql, parameters, limits, views)
+
+
+class Tables:
+    """The tables of a lake at one moment, for queries."""
+
+    def __init__(
+        self,
+        catalog: "Catalog",
+        as_of: AsOf = None,
+        cut: Cut | None = None,
+        fresh: Fresh | None = None,
+        on_read: OnRead | None = None,
+    ) -> None:
+        """As for `query`."""
+        self._catalog, self._as_of, self._cut, self._fresh, self._on_read = catalog, as_of, cut, fresh, on_read
+        self._identifiers = table_identifiers(catalog)
+        self._now: Mapping[tuple[str, ...], FreshTable] = {}
+        self._scans: dict[tuple[str, ...], TableScan] = {}
+
+    def meant(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """The identifier of the table that a name means. Raises TableNotFound."""
+        try:
+            return match_identifier(parts, self._identifiers)
+        except TableNotFound:
+            if self._fresh is None:
+                raise
+        self._identifiers = sorted({*self._identifiers, *self._fresh.tables()})
+        return match_identifier(parts, self._identifiers)
+
+    def load(self, some: Collection[tuple[str, ...]]) -> None:
+        """All that are read fresh are loaded before the first is read: what waits is then as of one moment."""
+        if self._fresh is not None:
+            self._now = {identifier: self._fresh.table(identifier) for identifier in some}
+
+    def scan(self, identifier: tuple[str, ...]) -> TableScan:
+        """The table, to be scanned. Raises NoSuchMoment, NotFresh, StorageUnavailable."""
+        if identifier not in self._scans:
+            now = self._now.get(identifier)
+            if now is not None:
+                self._scans[identifier] = TableScan(now.version, now.read)
+            else:
+                version = version_at(self._catalog.load_table(identifier), self._as_of, self._cut)
+                self._scans[identifier] = TableScan(version)
+            if self._on_read is not None:
+                self._on_read(identifier)
+        return self._scans[identifier]
+
+
+def _padded(parts: tuple[str, ...]) -> tuple[str, str]:
+    return (parts[0], parts[1]) if len(parts) == 2 else ("", parts[0])
+
+
+def one_spelling_each(
+    resolved: Mapping[tuple[str, str], tuple[str, ...]],
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    # DuckDB's names know no case: shop.orders and SHOP.Orders in one query are one view.
+    kept: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, ...]]] = {}
+    for written, identifier in resolved.items():
+        folded = (written[0].casefold(), written[1].casefold())
+        if kept.setdefault(folded, (written, identifier))[1] != identifier:
+            names = f"{identifier_text(kept[folded][1])} and {identifier_text(identifier)}"
+            raise QueryError(f"{names} differ only in case, which DuckDB can't tell apart: query one at a time")
+    return dict(kept.values())

@@ -1,0 +1,1 @@
+"""Cold files: which they are, and the tags and lifecycle rules that move them."""

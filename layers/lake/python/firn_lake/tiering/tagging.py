@@ -1,0 +1,285 @@
+"""Cold tiering of one table: tags on the objects that are cold, which the bucket's lifecycle rules then move.
+
+A tag and not a copy: the class changes without the object being written, read or seen as new. Only data files get one:
+metadata is read by every query, delete files are small and soon written anew. What is moved can be read at once, in
+the same way as before, for S3's price; `warm` takes it back.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from firn.errors import TerminalError
+from firn.jobs.prices import may_move
+from firn.jobs.tiering import TAG, Decision, LiveFile, Reads, decide
+from firn.staging import layout, reads, tiers
+from firn.staging.store import Store
+from firn.staging.tiers import TierState
+from firn.streams.care import Tiering
+from firn.streams.names import TableName
+from firn_lake.tiering.live import Live, live
+from firn_lake.tiering.objects import each, place, set_tag, to_standard, told
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+ALL: Final = "all"
+"""What a table without partitions calls its only one."""
+# Lifecycle rules work once a day: more often there is nothing new to see of what is on its way.
+_AGAIN: Final = timedelta(hours=20)
+_MOST_READS: Final = 10_000
+MOST_AT_ONCE: Final = 50_000
+"""Files that one run tags: two requests each, some minutes of a Lambda's fifteen. The next run goes on."""
+
+
+class NoSuchPartition(TerminalError):
+    """The table has no live files in that partition."""
+
+
+@dataclass(frozen=True)
+class Tiered:
+    """What was done to a table, or would be (`dry_run`). `on_their_way`: tagged and not moved yet; `refused`: objects
+    that could not be tagged (gone meanwhile, or with ten tags already); `missing`: live files that the storage does not
+    have; `same`: nothing had changed, nothing was done."""
+
+    table: str
+    kind: str
+    tagged: int = 0
+    tagged_bytes: int = 0
+    released: int = 0
+    refused: int = 0
+    on_their_way: int = 0
+    cold_files: int = 0
+    cold_bytes: int = 0
+    files: int = 0
+    missing: int = 0
+    dry_run: bool = False
+    same: bool = False
+
+    def line(self) -> dict[str, Any]:
+        """For a log."""
+        told: dict[str, Any] = {"table": self.table, "tier": self.kind}
+        if self.same:
+            return told | {"same": True, "cold_files": self.cold_files, "cold_bytes": self.cold_bytes}
+        return told | {
+            "tagged": self.tagged, "tagged_bytes": self.tagged_bytes, "released": self.released,
+            "refused": self.refused, "on_their_way": self.on_their_way, "cold_files": self.cold_files,
+            "cold_bytes": self.cold_bytes, "files": self.files, "missing": self.missing, "dry_run": self.dry_run,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Warmed:
+    """What was copied back into the hot class."""
+
+    table: str
+    partition: str
+    files: int
+    bytes: int
+
+    def line(self) -> dict[str, Any]:
+        """For a log."""
+        return {"table": self.table, "partition": self.partition, "warmed": self.files, "warmed_bytes": self.bytes}
+
+
+def tier(
+    table: "Table", policy: Tiering, s3: Any, store: Store, now: datetime, *, dry_run: bool = False, force: bool = False
+) -> Tiered:
+    """Tag what is cold, and take the tag from what is not any more. Any number of times gives the same.
+
+    Where nothing can have changed since the last time, one object is read and nothing else (`force`: looks all the
+    same). Raises NotOnS3, TransientError, TerminalError, StorageUnavailable, UnknownOutcome.
+    """
+    name = name_of(table)
+    known = tiers.read(store, str(name), name.slug)
+    if not force and not dry_run and _same(table, policy, known, now):
+        counts = _counts(known.cold)
+        return Tiered(str(name), policy.storage_class, 0, 0, 0, 0, len(known.tagged), *counts, same=True)
+    found, decisions, state = look(table, policy, s3, store, known, now)
+    kind = policy.storage_class
+    move = [file for one in decisions for file in one.move]
+    cut = len(move) > MOST_AT_ONCE
+    move = move[:MOST_AT_ONCE]
+    release = [file for one in decisions for file in one.release]
+    # Tags of a class that the policy no longer names: no rule may be left that moves them.
+    on_their_way, moving = waiting(found, known), {file.path for file in move}
+    release += [
+        file
+        for file in found.files
+        if file.path in on_their_way and known.tagged[file.path] != kind and file.path not in moving
+    ]
+    tagged = {path: known.tagged[path] for path in on_their_way}
+    done = move
+    if not dry_run:
+        with told(f"tag the files of {name}"):
+            for file, free in zip(release, each(lambda one: _tag(s3, one, None), release), strict=True):
+                if free:
+                    tagged.pop(file.path, None)
+            has = each(lambda one: _tag(s3, one, kind), move)
+        done = [file for file, tag in zip(move, has, strict=True) if tag]
+    tagged |= {file.path: kind for file in done}
+    cold = _cold(found.files, tagged)
+    if not dry_run:
+        # What is left over the next run finds, however soon it comes.
+        more = {"snapshot": None} if cut else {}
+        tiers.write(
+            store, _with(state, tagged=tagged, cold=cold, cold_paths=_paths(found.files, tagged), **more), name.slug
+        )
+    return Tiered(
+        str(name), kind, len(done), sum(file.size for file in done), len(release), len(move) - len(done), len(tagged),
+        *_counts(cold), len(found.files), found.missing, dry_run=dry_run,
+    )  # fmt: skip
+
+
+def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
+    """Copy what is cold of a partition back into STANDARD, and take its tags. Safe to run again, and while others read.
+
+    `partition`: as `explain` names it; "all": the whole table. Files count as written now: the policy takes them again
+    when they have been left alone for as long as it says. Raises NoSuchPartition, and as `tier`.
+    """
+    name = name_of(table)
+    with told(f"look at the files of {name}"):
+        found = live(table, s3)
+    mine = [file for file in found.files if partition in (ALL, file.partition or ALL)]
+    if not mine:
+        raise NoSuchPartition(f"{name} has no live files in {partition!r}; {_valid(found.files)}")
+    known = tiers.read(store, str(name), name.slug)
+    # Without a memory of what is tagged all are asked.
+    unknown = not known.looked_at
+    wanted = [file for file in mine if unknown or file.kind != "STANDARD" or file.path in known.tagged]
+    with told(f"copy files of {name}"):
+        done = each(lambda file: _to_standard(s3, file), wanted)
+    gone = {file.path for file in wanted}
+    tagged = {path: kind for path, kind in known.tagged.items() if path not in gone}
+    left = [file for file in found.files if file.path not in gone]
+    # Looked at by nobody since: the next run sees the files as they are now.
+    cold, paths = _cold(left, tagged), _paths(left, tagged)
+    tiers.write(store, _with(known, tagged=tagged, cold=cold, cold_paths=paths, snapshot=None), name.slug)
+    copied = [size for size in done if size is not None]
+    return Warmed(str(name), partition, len(copied), sum(copied))
+
+
+def look(
+    table: "Table", policy: Tiering, s3: Any, store: Store, known: TierState, now: datetime
+) -> tuple[Live, list[Decision], TierState]:
+    """-> the live files, what is decided of them, and what is known of the table then."""
+    name = name_of(table)
+    with told(f"look at the files of {name}"):
+        found = live(table, s3)
+    summed, after, first = _sum_reads(known, store, name, now)
+    # Who asks for a prediction counts from now on, whether anything is read or not.
+    begun = [known.recorded_since, first, layout.instant(now) if policy.predictive else None]
+    since = min((one for one in begun if one is not None), default=None)
+    decisions = decide(
+        found.files,
+        found.deletes,
+        policy,
+        now,
+        reads=summed,
+        recorded_since=datetime.fromisoformat(since) if since else None,
+        tagged=frozenset(path for path in waiting(found, known) if known.tagged[path] == policy.storage_class),
+    )
+    due = min((one.due for one in decisions if one.due is not None), default=None)
+    snapshot = table.current_snapshot()
+    state = TierState(
+        table=str(name),
+        snapshot=snapshot.snapshot_id if snapshot else None,
+        policy=_told(policy),
+        looked_at=layout.instant(now),
+        due=layout.instant(due) if due else None,
+        reads={key: (one.weight, layout.instant(one.at)) for key, one in summed.items()},
+        reads_after=after,
+        recorded_since=since,
+    )
+    return found, decisions, state
+
+
+def _same(table: "Table", policy: Tiering, known: TierState, now: datetime) -> bool:
+    """Whether a look would find nothing new: the same files, the same policy, nothing grown old, nothing on its way."""
+    snapshot = table.current_snapshot()
+    if known.snapshot is None or snapshot is None or snapshot.snapshot_id != known.snapshot:
+        return False
+    if known.policy != _told(policy) or (known.due is not None and datetime.fromisoformat(known.due) <= now):
+        return False
+    lately = now - datetime.fromisoformat(known.looked_at) < _AGAIN
+    return lately or not (known.tagged or policy.predictive)
+
+
+def _sum_reads(
+    known: TierState, store: Store, name: TableName, now: datetime
+) -> tuple[dict[str, Reads], str, str | None]:
+    """The reads that are known, with the records that came since; the most read ones where they are too many. -> them,
+    the last record, and when the first of the new ones was."""
+    summed = {key: Reads(weight, datetime.fromisoformat(at)) for key, (weight, at) in known.reads.items()}
+    found, after = reads.settled(store, name.slug, known.reads_after, now)
+    for one in found:
+        for partition in one.partitions:
+            summed[partition] = summed.get(partition, Reads(0.0, one.at)).add(one.at)
+    if len(summed) > _MOST_READS:
+        most = sorted(summed, key=lambda key: summed[key].weight_at(now), reverse=True)[:_MOST_READS]
+        summed = {key: summed[key] for key in most}
+    return summed, after, layout.instant(min(one.at for one in found)) if found else None
+
+
+def waiting(found: Live, known: TierState) -> frozenset[str]:
+    """Live files that have the tag of the class that they are still to go to."""
+    return frozenset(
+        file.path for file in found.files if file.path in known.tagged and may_move(file.kind, known.tagged[file.path])
+    )
+
+
+def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for file in files:
+        if _is_there(file, tagged):
+            count, size = found.get(file.partition, (0, 0))
+            found[file.partition] = (count + 1, size + file.size)
+    return found
+
+
+def _paths(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(sorted(file.path for file in files if _is_there(file, tagged)))[: tiers.MOST_PATHS]
+
+
+def _is_there(file: LiveFile, tagged: Mapping[str, str]) -> bool:
+    """Whether it is in a cold class or on its way there."""
+    return file.kind != "STANDARD" or file.path in tagged
+
+
+def _counts(cold: Mapping[str, tuple[int, int]]) -> tuple[int, int]:
+    return sum(count for count, _ in cold.values()), sum(size for _, size in cold.values())
+
+
+def _tag(s3: Any, file: LiveFile, kind: str | None) -> bool:
+    where = place(file.path)
+    return where is not None and set_tag(s3, where, TAG, kind)
+
+
+def _to_standard(s3: Any, file: LiveFile) -> int | None:
+    where = place(file.path)
+    return None if where is None else to_standard(s3, where, TAG)
+
+
+def _valid(files: Sequence[LiveFile]) -> str:
+    names = sorted({file.partition or ALL for file in files})
+    if not names:
+        return "it has no files at all"
+    shown = ", ".join(names[:20])
+    return f"it has {shown}{f' and {len(names) - 20} more' if len(names) > 20 else ''}, or write {ALL}"
+
+
+def _told(policy: Tiering) -> str:
+    return f"{policy.storage_class} {policy.cold_seconds} {policy.predictive}"
+
+
+def _with(state: TierState, **more: Any) -> TierState:
+    import msgspec
+
+    changed: TierState = msgspec.structs.replace(state, **more)
+    return changed
+
+
+def name_of(table: "Table") -> TableName:
+    """The table's name as Firn writes it."""
+    return TableName(".".join(table.name()[:-1]), table.name()[-1])

@@ -1,0 +1,86 @@
+"""One commit to a table outside Spark: on exactly the version that was looked at, or not at all.
+
+PyIceberg tries a refused commit again by itself, on a version that nobody has looked at. Here a refusal is told, and
+who looked decides anew.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, ValidationException
+
+from firn.errors import TerminalError, TransientError, UnknownOutcome
+from firn_lake.tables import TableNotFound, shown
+
+if TYPE_CHECKING:
+    from pyiceberg.manifest import DataFile
+    from pyiceberg.table import Table, Transaction
+
+
+_FORMAT: Final = 2
+
+
+class MovedOn(TransientError):
+    """Another commit came first, and nothing of this one was done: look again."""
+
+
+class CannotWrite(TerminalError):
+    """The table is of a kind that can't be written here, or not so; the text says what can be done."""
+
+
+def writable(table: "Table") -> None:
+    """Raises CannotWrite for a table whose format PyIceberg does not write."""
+    version = table.metadata.format_version
+    if version > _FORMAT:
+        raise CannotWrite(
+            f"{shown(table)} has Iceberg's format version {version}, which only Spark writes; here "
+            f"versions up to {_FORMAT} can be written"
+        )
+
+
+def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
+    """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
+
+    Raises MovedOn (another commit came first; nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is
+    lost: files are left alone).
+    """
+    name = shown(table)
+    transaction = table.transaction()
+    try:
+        stage(transaction)
+    except (CommitFailedException, ValidationException) as error:
+        raise MovedOn(f"{name} moved on while this was prepared, look again: {error}") from error
+    producers = list(transaction._snapshot_producers)
+    transaction._snapshot_producers.clear()  # with them PyIceberg would try again on a newer version
+    try:
+        transaction.commit_transaction()
+    except (CommitFailedException, ValidationException) as error:
+        for one in producers:
+            one._clean_all_uncommitted()
+        raise MovedOn(f"{name} moved on, another commit came first; nothing was done, look again: {error}") from error
+    except NoSuchTableError as error:
+        raise TableNotFound(f"{name} is not in the lake any more") from error
+    except UnknownOutcome:  # the catalog knows more of it
+        raise
+    except Exception as error:
+        raise UnknownOutcome(
+            f"the catalog gave no clear answer to a commit to {name}: it may be in the table, or not. Look at its "
+            f"newest snapshot (firn history {name}) before anything else; no file was removed. "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def land_files(
+    table: "Table", removed: "Sequence[DataFile]", added: "Sequence[DataFile]", properties: Mapping[str, str]
+) -> None:
+    """Takes data files out of main and puts others in, as one snapshot with these properties. Raises as `land` does."""
+
+    def stage(transaction: "Transaction") -> None:
+        change = transaction.update_snapshot(snapshot_properties=dict(properties))
+        with change.overwrite() if removed else change.fast_append() as update:
+            for file in removed:
+                update.delete_data_file(file)
+            for file in added:
+                update.append_data_file(file)
+
+    land(table, stage)

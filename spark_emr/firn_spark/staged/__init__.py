@@ -1,0 +1,1 @@
+"""Staged changes: read, decoded and surveyed by the executors."""

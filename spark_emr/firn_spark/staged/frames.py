@@ -1,0 +1,93 @@
+"""Raw and decoded changes as DataFrames: read, unpacked, decoded and surveyed by the executors.
+
+Executors fetch the staged objects themselves with obstore, so that file://, s3:// and gs:// need no Hadoop file system.
+"""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from firn.changes.placing import Order
+from firn.changes.rows import AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.jobs.quarantine import High, Span
+from firn.staging.store import open_store
+from firn_spark.arrow import map_in_arrow
+from firn_spark.staged.decode import decoded, decoded_schema
+from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked
+from firn_spark.staged.read import SealedBatch, bodies, rows_of
+from firn_spark.staged.span import span_of_batch, together
+
+_SPANS = pa.schema({"span": pa.binary()})
+_BYTES_PER_TASK = 32 * 1024 * 1024
+
+
+def raw_changes(
+    spark: SparkSession, staging: str, batches: Sequence[SealedBatch], order: Order, *, whole: bool = True
+) -> DataFrame:
+    """All changes of the batches and what they say, columns packed.PACKED. Fails if an object is missing or broken:
+    acknowledged data is never skipped. `whole` False: objects that have expired are left out, of what is long
+    committed."""
+    cores = spark.sparkContext.defaultParallelism
+    size = sum(batch.bytes for batch in batches)
+    tasks = max(1, min(len(batches), max(cores, size // _BYTES_PER_TASK)))
+    sealed = tuple(batches)
+
+    def read(places: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
+        packer = Packer()
+        for batch, body in bodies(open_store(staging), staging, mine, whole=whole):
+            packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
+            if packer.full:
+                yield packer.packed()
+        yield packer.packed()
+
+    return map_in_arrow(spark.range(0, len(sealed), 1, int(tasks)), read, PACKED)
+
+
+def packed_changes(raw: DataFrame) -> DataFrame:
+    """The column `changes` of the rows of `raw` (PACKED) that have one."""
+    return raw.where(f.col("changes").isNotNull()).select("changes")
+
+
+def changes_in(raw: DataFrame, names: Sequence[str] = tuple(CHANGES.names)) -> DataFrame:
+    """The changes of `raw` (PACKED) as rows, with these columns of CHANGES."""
+    wanted = list(names)
+
+    def unpack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in unpacked(batches):
+            yield changes.select(wanted)
+
+    return map_in_arrow(packed_changes(raw), unpack, pa.schema([CHANGES.field(name) for name in wanted]))
+
+
+def span_in(raw: DataFrame, high: High | None) -> Span:
+    """The span of all changes of `raw` (columns packed.PACKED). One Spark job, of which a few rows come back."""
+
+    def spans(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for changes in unpacked(batches):
+            span = pickle.dumps(span_of_batch(changes, high))
+            yield pa.RecordBatch.from_pydict({"span": [span]}, _SPANS)
+
+    rows = map_in_arrow(packed_changes(raw), spans, _SPANS).collect()
+    return together([pickle.loads(row["span"]) for row in rows])  # noqa: S301 (our own executors wrote it)
+
+
+def mirror_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
+    """Row changes for a mirror table. Truncates are left out; an update that changes the key becomes a delete of the
+    old key and a create of the new one, at the same position."""
+    return _decoded(raw, decoding, MirrorDecoder)
+
+
+def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
+    """One row for each change, truncates too: the columns from after, or from before for a delete."""
+    return _decoded(raw, decoding, AppendDecoder)
+
+
+def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
+    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return decoded(unpacked(batches), decoding, decoder)
+
+    return map_in_arrow(packed_changes(raw), decode, decoded_schema(decoding))

@@ -1,0 +1,208 @@
+"""Position deletes: which rows of which data files go. New files in no snapshot yet, through the table's own FileIO.
+
+Few positions come to the driver as they are. Many are sorted and packed into the bodies of delete files by the
+executors, so that the driver holds only those: about two bytes a row.
+"""
+
+import io
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from firn_spark.arrow import Batches, map_in_arrow
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.fence import LostRace
+from firn_spark.tables.java import java_class
+
+Places = Mapping[str, Sequence[int]]  # data file -> rows in it, from 0
+ON_DRIVER: Final = 500_000  # positions
+_PER_FILE = (
+    1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
+)
+
+# The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
+_POSITIONS = pa.schema(
+    [
+        pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
+        pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
+    ]
+)
+_BODIES = pa.schema({"number": pa.int32(), "body": pa.binary()})
+
+
+@dataclass(frozen=True)
+class _Group:
+    """The data files, sorted, whose positions one delete file takes: all of one partition (None: there are none)."""
+
+    spec_id: int
+    partition: Any
+    files: tuple[str, ...]
+
+
+def by_file(files: pa.ChunkedArray, rows: pa.ChunkedArray) -> Places:
+    """Two columns of one table as `Places`; nulls are left out."""
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for names, numbers in zip(files.chunks, rows.chunks, strict=True):
+        # One text for each file, not for each row.
+        coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
+        paths = coded.dictionary.to_pylist()
+        for code, row in zip(coded.indices.to_pylist(), numbers.to_pylist(), strict=True):
+            if code is not None:
+                places[paths[code]].append(row)
+    return dict(places)
+
+
+def counts_by_file(decided: DataFrame) -> dict[str, int]:
+    """Data file -> how many of its rows go. One Spark job with a shuffle."""
+    return {row["t_file"]: row["count"] for row in decided.where("_remove").groupBy("t_file").count().collect()}
+
+
+def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list[Any]:
+    """Delete files (org.apache.iceberg.DeleteFile), one for each partition.
+
+    Raises LostRace if one of the data files is no longer in the table.
+    """
+    groups = _groups(table, {file: len(rows) for file, rows in places.items()}, None)
+    return [_write_group(spark, table, group, places) for group in groups]
+
+
+def write_one(
+    spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Mapping[str, Collection[int]]
+) -> Any:
+    """One delete file for data files of one partition (None in an unpartitioned spec), whether they are still there."""
+    return _write_group(spark, table, _Group(spec_id, partition, tuple(sorted(places))), places)
+
+
+def _write_group(spark: SparkSession, table: Table, group: _Group, places: Mapping[str, Collection[int]]) -> Any:
+    numbers = [number for number, file in enumerate(group.files) for _ in places[file]]
+    rows = [row for file in group.files for row in sorted(places[file])]
+    body = _body(group.files, [(pa.array(numbers, pa.int32()), pa.array(rows, pa.int64()))])
+    return _write(spark, table, group, body)
+
+
+def write_from_executors(spark: SparkSession, table: Table, decided: DataFrame, counts: Mapping[str, int]) -> list[Any]:
+    """The same for the rows `_remove` of `deciding.decide`; `counts`: `counts_by_file`. Each partition has a delete
+    file for every million of positions."""
+    groups = _groups(table, counts, _PER_FILE)
+    numbered = [(file, n, i) for n, group in enumerate(groups) for i, file in enumerate(group.files)]
+    numbers = spark.createDataFrame(numbered, "path string, number int, file int")
+    rows = decided.where("_remove").select("t_file", "t_row")
+    rows = rows.join(f.broadcast(numbers), f.col("t_file") == f.col("path")).select("number", "file", "t_row")
+    rows = rows.repartition(len(groups), "number").sortWithinPartitions("number", "file", "t_row")
+    bodies = map_in_arrow(rows, _packing([group.files for group in groups]), _BODIES)
+    return [_write(spark, table, groups[row["number"]], bytes(row["body"])) for row in bodies.toLocalIterator()]
+
+
+def _packing(files: Sequence[Sequence[str]]) -> Batches:
+    """Sorted rows (number of the group, number of the file in it, row) -> (number of the group, delete file)."""
+
+    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        current, parts = None, []
+        for batch in batches:
+            ends = pc.run_end_encode(batch.column("number"))
+            start = 0
+            for number, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
+                if current is not None and number != current:
+                    yield packed(current, parts)
+                    parts = []
+                current = number
+                run = batch.slice(start, end - start)
+                parts.append((run.column("file"), run.column("t_row")))
+                start = end
+        if current is not None:
+            yield packed(current, parts)
+
+    def packed(number: int, parts: Sequence[tuple[pa.Array, pa.Array]]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_pydict({"number": [number], "body": [_body(files[number], parts)]}, schema=_BODIES)
+
+    return pack
+
+
+def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> bytes:
+    """One delete file: (numbers of files, rows), sorted by both."""
+    numbers, rows = zip(*parts, strict=True)
+    names = pa.array(files, pa.string())
+    paths = [pa.DictionaryArray.from_arrays(part, names) for part in numbers]
+    table = pa.table([pa.chunked_array(paths), pa.chunked_array(rows)], names=_POSITIONS.names)
+    # As dictionary codes: as text, a path a row, it would take a hundred times the memory.
+    kind = pa.dictionary(pa.int32(), pa.string())
+    schema = _POSITIONS.set(0, _POSITIONS.field(0).with_type(kind))
+    file = io.BytesIO()
+    pq.write_table(table.cast(schema), file, compression="zstd", use_dictionary=["file_path"], store_schema=False)
+    return file.getvalue()
+
+
+def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any:
+    java = table.java
+    spec = java.specs().get(group.spec_id)
+    partitioned = spec.isPartitioned()
+    name = f"{uuid.uuid4().hex}-deletes.parquet"
+    locations = java.locationProvider()
+    path = locations.newDataLocation(spec, group.partition, name) if partitioned else locations.newDataLocation(name)
+    out = java.io().newOutputFile(path).createOrOverwrite()
+    out.write(body)
+    out.close()
+    config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(java)
+    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+    metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
+    builder = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec)
+    builder = builder.ofPositionDeletes().withPath(path)
+    builder = builder.withFormat("parquet").withFileSizeInBytes(len(body)).withMetrics(metrics)
+    return (builder.withPartition(group.partition) if partitioned else builder).build()
+
+
+def _groups(table: Table, counts: Mapping[str, int], most: int | None) -> list[_Group]:
+    """The data files, with the number of their positions, as they share delete files of at most about `most`."""
+    groups = []
+    for spec_id, partition, files in _by_partition(table, counts):
+        mine: list[str] = []
+        size = 0
+        for file in sorted(files):
+            if mine and most is not None and size + counts[file] > most:
+                groups.append(_Group(spec_id, partition, tuple(mine)))
+                mine, size = [], 0
+            mine.append(file)
+            size += counts[file]
+        groups.append(_Group(spec_id, partition, tuple(mine)))
+    return groups
+
+
+def _by_partition(table: Table, counts: Mapping[str, int]) -> list[tuple[int, Any, list[str]]]:
+    """(spec id, partition, its data files). Partitions are compared by Iceberg: a null and the text "null" differ."""
+    if not table.state.partitioned_by:
+        return [(table.java.spec().specId(), None, list(counts))]
+    found: defaultdict[tuple[int, Any], list[str]] = defaultdict(list)
+    for task in tasks_of(table, counts):
+        file = task.file()
+        found[file.specId(), file.partition().copy()].append(file.location())
+    return [(spec_id, partition, files) for (spec_id, partition), files in found.items()]
+
+
+def tasks_of(table: Table, files: Iterable[str]) -> Iterator[Any]:
+    """The org.apache.iceberg.FileScanTask of each of these data files: the file and the deletes that it has.
+
+    Raises LostRace if one of them is no longer in the table.
+    """
+    missing = set(files)
+    scan = table.java.newScan()
+    tasks = (scan if table.branch is None else scan.useRef(table.branch)).planFiles()
+    try:
+        iterator = tasks.iterator()
+        while missing and iterator.hasNext():
+            task = iterator.next()
+            path = task.file().location()
+            if path in missing:
+                missing.discard(path)
+                yield task
+    finally:
+        tasks.close()
+    if missing:
+        raise LostRace(f"{table.name} was rewritten while its rows were looked up")

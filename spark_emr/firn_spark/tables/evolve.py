@@ -1,0 +1,314 @@
+"""Iceberg tables through Iceberg's own Java API: look, create, evolve. Names with dots never meet a SQL parser here."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from firn.changes.fields import HELD_TYPE, type_json
+from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.jobs import progress, specs
+from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn.streams.names import TableName, quoted
+from firn.streams.partitions import Partition, in_words
+from firn_spark.session import CATALOG
+from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.java import java_class, text_of
+
+_ICEBERG = "org.apache.iceberg"
+HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+# What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
+MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
+# Added when the first value is unavailable: most tables never need it.
+HELD_METADATA = Column(HELD, HELD_TYPE)
+FACTS_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
+    Column(LOOKED, STRING),
+)  # fmt: skip
+APPEND_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
+    Column(IDENTITY, STRING),
+)  # fmt: skip
+_PROPERTIES = {
+    "format-version": "2",
+    "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
+    # Each commit writes the metadata anew, some kilobyte for each snapshot in it. Of the versions before, the last
+    # hundred stay (Iceberg's default), for readers that have just asked where it is.
+    "write.metadata.delete-after-commit.enabled": "true",
+    # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
+    # files, and a file that was made of others has their bounds and all that lies between.
+    "write.parquet.row-group-size-bytes": str(32 * 1024 * 1024),
+    # Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
+    f"write.metadata.metrics.column.{POSITION}": "full",
+    "firn.format": "1",
+}
+
+
+class Table:
+    """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values; `branch`
+    is the branch that is read, committed to and told of in `state`, None for main (firn_spark.rebuild)."""
+
+    def __init__(self, name: TableName, java: Any, state: progress.TableState, branch: str | None = None) -> None:
+        self.name = name
+        self.java = java
+        self.state = state
+        self.branch = branch
+
+    @property
+    def sql(self) -> str:
+        """The table's name for Spark SQL, to read it."""
+        return self.files_sql if self.branch is None else f"{self.files_sql}.{quoted(f'branch_{self.branch}')}"
+
+    @property
+    def files_sql(self) -> str:
+        """The same to write files, which belong to no branch before they are committed."""
+        return f"{CATALOG}.{self.name.quoted}"
+
+    def head(self) -> Any:
+        """The newest org.apache.iceberg.Snapshot, None if there is none."""
+        return self.java.currentSnapshot() if self.branch is None else self.java.snapshot(self.branch)
+
+    def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
+        """As TableState says."""
+        return self.state.columns()
+
+    @property
+    def partitions(self) -> Mapping[str, str]:
+        """What new files are partitioned by, in the words of firn.yaml, with the names of the spec's fields."""
+        names = {int(field["id"]): str(field["name"]) for field in self.state.fields}
+        fields = [(str(one.transform().toString()), int(one.sourceId()), str(one.name())) for one in
+                  self.java.spec().fields()]  # fmt: skip
+        # Version 1 keeps what a spec had, as void.
+        return {in_words(how, names.get(source, "?")): name for how, source, name in fields if how != "void"}
+
+    def is_partitioned_anew(self, wanted: Sequence[Partition]) -> bool:
+        """Whether `partition_by` of firn.yaml changes a table that Firn made."""
+        return self.key() is not None and specs.differs(wanted, self.state.properties, lambda: tuple(self.partitions))
+
+    def key(self) -> tuple[str, ...] | None:
+        """As TableState says."""
+        return self.state.key()
+
+
+class Tables:
+    """The catalog `firn` of a Spark session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._jvm: Any = spark._jvm
+        self._gateway: Any = spark.sparkContext._gateway
+        # Spark makes a catalog, once a session, from the settings of whichever session is active in this thread.
+        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        catalogs = spark._jsparkSession.sessionState().catalogManager()
+        self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
+
+    def load(self, name: TableName) -> Table | None:
+        """The table as the catalog has it now; None if there is none."""
+        identifier = self._identifier(name)
+        if not self._catalog.tableExists(identifier):
+            return None
+        return self._look(name, self._catalog.loadTable(identifier))
+
+    def create(
+        self,
+        name: TableName,
+        warehouse: str,
+        columns: Sequence[Column],
+        metadata: Sequence[Column],
+        partition_by: Sequence[Partition],
+        properties: Mapping[str, str],
+    ) -> Table:
+        """Creates the table, or loads it if a twin was quicker. Raises ValueError for a partition column that the table
+        does not have."""
+        self._create_namespace(name.namespace)
+        schema = self._schema([*columns, *metadata])
+        spec = self._partition_spec(name, schema, columns, partition_by)
+        location = f"{warehouse.rstrip('/')}/{name.slug}"
+        settings = java_class(self._spark, "java.util.HashMap")()
+        for key, value in {**_PROPERTIES, **properties}.items():
+            settings.put(key, value)
+        try:
+            java = self._catalog.createTable(self._identifier(name), schema, spec, location, settings)
+        except Py4JJavaError as error:
+            if "AlreadyExistsException" not in str(error.java_exception.getClass().getName()):
+                raise
+            java = self._catalog.loadTable(self._identifier(name))
+        return self._look(name, java)
+
+    def places(self) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
+        """(identifier, location, properties) of all tables in the namespaces of the catalog. Each is loaded."""
+        waiting = list(self._catalog.listNamespaces())
+        while waiting:
+            namespace = waiting.pop()
+            waiting += list(self._catalog.listNamespaces(namespace))
+            for identifier in self._catalog.listTables(namespace):
+                table = self._catalog.loadTable(identifier)
+                name = (*(str(level) for level in namespace.levels()), str(identifier.name()))
+                yield name, str(table.location()), dict(table.properties())
+
+    def builder(self, table: Table) -> Any:
+        """Iceberg's Catalog.TableBuilder for a table of the same name and columns."""
+        return self._catalog.buildTable(self._identifier(table.name), table.java.schema())
+
+    def evolve(self, table: Table, plan: ColumnPlan, metadata: Sequence[Column], relaxed: Sequence[str] = ()) -> Table:
+        """Adds the plan's new columns (optional), widens, and makes the columns `relaxed` optional, in one commit."""
+        there = {field["name"] for field in table.state.fields}
+        added = [column for column in (*plan.added, *metadata) if column.name not in there]
+        if not (added or plan.widened or relaxed):
+            return table
+        update = table.java.updateSchema()
+        for column in added:
+            # Without a parent a dot in the name is part of the name, not a path.
+            update = update.addColumn(None, column.name, iceberg_type(self._jvm, column.type))
+        for column in plan.widened:
+            update = self._widen(update, column)
+        for name in relaxed:
+            update = update.makeColumnOptional(name)
+        update.commit()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def repartition(self, table: Table, wanted: Sequence[Partition]) -> Table:
+        """New files are partitioned by these from here on, those that are there stay as they are; one commit of
+        metadata. Raises ValueError for a column that the table does not have, or whose type has no such partition."""
+        there = {field["name"] for field in table.state.fields} - METADATA
+        for partition in wanted:
+            if partition.column not in there:
+                raise ValueError(_no_column(table.name, partition))
+        expressions = java_class(self._spark, f"{_ICEBERG}.expressions.Expressions")
+        words = [str(one) for one in wanted]
+        both = table.java.newTransaction()
+        update = both.updateSpec()
+        before = table.partitions
+        try:
+            for word in before.keys() - set(words):
+                update = update.removeField(before[word])
+            for one in wanted:
+                if str(one) not in before:
+                    term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
+                    update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
+            update.commit()
+        except Py4JJavaError as error:
+            if not str(error.java_exception.getClass().getSimpleName()).startswith(("Validation", "IllegalArgument")):
+                raise
+            message = str(error.java_exception.getMessage())
+            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
+        properties = both.updateProperties()
+        for name, value in specs.asked(wanted).items():
+            properties = properties.set(name, value)
+        properties.commit()
+        both.commitTransaction()
+        return self.look_again(table)
+
+    def rename(self, table: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> Table:
+        """Renames columns (old name -> new name), which keep their ids, and sets properties, all in one commit."""
+        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
+        if not names:
+            return self.set_properties(table, new)
+        inferred = table.state.inferred
+        if set(names) & set(inferred):
+            moved = {names.get(name, name): kind for name, kind in inferred.items()}
+            new[progress.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
+        both = table.java.newTransaction()
+        update = both.updateSchema()
+        for old, name in names.items():
+            update = update.renameColumn(old, name)
+        update.commit()
+        if new:
+            settings = both.updateProperties()
+            for name, value in new.items():
+                settings = settings.set(name, value)
+            settings.commit()
+        both.commitTransaction()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
+        """Sets those that differ, in one commit."""
+        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
+        if not new:
+            return table
+        update = table.java.updateProperties()
+        for name, value in new.items():
+            update = update.set(name, value)
+        update.commit()
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def look_again(self, table: Table) -> Table:
+        """The same table as it is now."""
+        table.java.refresh()
+        return self._look(table.name, table.java)
+
+    def metadata(self, table: Table) -> str:
+        """The table's metadata as JSON, as it was last loaded or committed."""
+        return self._metadata(table.java)
+
+    def _widen(self, update: Any, column: Column) -> Any:
+        name, kind = column.name, column.type
+        while kind.element is not None:  # a list is widened by its element
+            name, kind = f"{name}.element", kind.element
+        return update.updateColumn(name, iceberg_type(self._jvm, kind))
+
+    def _look(self, name: TableName, java: Any) -> Table:
+        return Table(name, java, progress.parse(self._metadata(java)))
+
+    def _metadata(self, java: Any) -> str:
+        """The table's metadata as JSON."""
+        writer = java_class(self._spark, "java.io.StringWriter")()
+        generator = java_class(self._spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
+        java_class(self._spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
+        generator.flush()
+        return text_of(writer.getBuffer())
+
+    def _identifier(self, name: TableName) -> Any:
+        parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
+        namespace, table = name.identifier
+        return parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
+
+    def _create_namespace(self, namespace: str) -> None:
+        parts = self._gateway.new_array(self._jvm.java.lang.String, 1)
+        parts[0] = namespace
+        of = self._jvm.org.apache.iceberg.catalog.Namespace.of(parts)
+        if self._catalog.namespaceExists(of):
+            return
+        try:
+            self._catalog.createNamespace(of)
+        except Py4JJavaError:
+            # A twin was quicker: the JDBC catalog then fails with its database's own words.
+            if not self._catalog.namespaceExists(of):
+                raise
+
+    def _schema(self, columns: Sequence[Column]) -> Any:
+        # Ids only have to differ here: the catalog assigns fresh ones. Elements take theirs from above the fields.
+        fields = [
+            {"id": place, "name": column.name, "required": column.required}
+            | {"type": type_json(column.type, len(columns) + place * 8)}
+            for place, column in enumerate(columns, start=1)
+        ]
+        parser = java_class(self._spark, f"{_ICEBERG}.SchemaParser")
+        return parser.fromJson(json.dumps({"type": "struct", "schema-id": 0, "fields": fields}))
+
+    def _partition_spec(
+        self, name: TableName, schema: Any, columns: Sequence[Column], partition_by: Sequence[Partition]
+    ) -> Any:
+        spec = java_class(self._spark, f"{_ICEBERG}.PartitionSpec")
+        if not partition_by:
+            return spec.unpartitioned()
+        builder = spec.builderFor(schema)
+        there = {column.name for column in columns}
+        for partition in partition_by:
+            if partition.column not in there:
+                raise ValueError(_no_column(name, partition))
+            apply = getattr(builder, partition.transform)
+            builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
+        return builder.build()
+
+
+def _no_column(name: TableName, partition: Partition) -> str:
+    return (
+        f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
+        f"declare it under columns: in firn.yaml, or correct partition_by"
+    )

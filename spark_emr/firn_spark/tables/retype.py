@@ -1,0 +1,96 @@
+"""Another type for a column that Iceberg can't promote to it: its values are written anew (docs/adr/0013-retype.md).
+
+A source that alters a column, or a stream without schema whose later values need a wider type, must give the same table
+however its changes are split. Readers see the old column until the last step, which swaps the names in one commit; each
+step can be done again.
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import SparkSession
+
+from firn.changes.fields import column_of
+from firn.changes.types import Column, Type
+from firn.errors import TerminalError
+from firn.jobs.planning import HELD
+from firn.streams.names import quoted
+from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.evolve import HELD_IDS, Table, Tables
+
+_NEW = "__firn_new"
+
+
+def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[Column]) -> Table:
+    """The table with these columns in their new types. Raises what Iceberg raises if another writer comes between."""
+    there = {field["name"]: field for field in table.state.fields}
+    columns = [column for column in columns if column.name in there]
+    if not columns:
+        return table
+    if table.branch is not None:  # main has the same columns, and would lose their values
+        names = ", ".join(column.name for column in columns)
+        raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
+    old_types = {column.name: column.type for column in table.columns()[0]}
+    new = [column for column in columns if column.name + _NEW not in there]
+    if new:
+        update = table.java.updateSchema()
+        for column in new:
+            update = update.addColumn(None, column.name + _NEW, iceberg_type(spark._jvm, column.type))
+        update.commit()
+        table = tables.look_again(table)
+    ids = {field["name"]: int(field["id"]) for field in table.state.fields}
+    moved = {ids[column.name]: ids[column.name + _NEW] for column in columns}
+    sets = [
+        f"{quoted(column.name + _NEW)} = {converted(quoted(column.name), old_types[column.name], column.type)}"
+        for column in columns
+    ]
+    if HELD in ids:
+        renamed = " ".join(f"WHEN {old} THEN {to}" for old, to in moved.items())
+        sets.append(f"{HELD} = transform_keys({HELD}, (k, v) -> CASE k {renamed} ELSE k END)")
+    if table.state.snapshot_id is not None:
+        # Names are quoted, types are ours.
+        spark.sql(f"UPDATE {table.sql} SET {', '.join(sets)}")  # noqa: S608
+    held = [int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text]
+    if set(held) & set(moved):
+        table = tables.set_properties(
+            tables.look_again(table), {HELD_IDS: ",".join(str(moved.get(one, one)) for one in held)}
+        )
+    table.java.refresh()
+    update = table.java.updateSchema()
+    for column in columns:
+        update = update.deleteColumn(column.name)
+        update = update.renameColumn(column.name + _NEW, column.name)
+    update.commit()
+    return tables.look_again(table)
+
+
+def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
+    """The table without what a job that died left half-way: its columns get the types that were begun, and from there
+    another one if they need it. Raises as `retype`."""
+    fields = {field["name"]: field for field in table.state.fields}
+    begun = {name.removesuffix(_NEW): column_of(field) for name, field in fields.items() if name.endswith(_NEW)}
+    columns = [Column(name, half.type) for name, half in begun.items() if half is not None and name in fields]
+    return table if table.branch is not None else retype(spark, tables, table, columns)
+
+
+def converted(value: str, old: Type, new: Type) -> str:
+    """SQL that turns `value` of type `old` into `new`, in the words that the codec would have used at once."""
+    if old == new:
+        return value
+    if old.element is not None and new.element is not None:
+        return f"transform({value}, x -> {converted('x', old.element, new.element)})"
+    if new.name == "string":
+        if old.element is not None:
+            return f"to_json({value})"
+        if old.name == "binary":
+            return f"base64({value})"
+        if old.name in ("timestamp", "timestamptz"):
+            zone = "'Z'" if old.name == "timestamptz" else ""
+            return f"""date_format({value}, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}")"""
+        text = f"CAST({value} AS STRING)"
+        if old.name in ("float", "double"):  # a whole number was most likely sent as one: 1, not 1.0
+            whole = f"{value} = floor({value}) AND abs({value}) < {2**53}"
+            return f"IF({whole}, CAST(CAST({value} AS BIGINT) AS STRING), {text})"
+        return text
+    if new.name == "decimal":
+        return f"CAST({value} AS DECIMAL({new.precision},{new.scale}))"
+    return f"CAST({value} AS {new.name.upper()})"

@@ -1,0 +1,127 @@
+"""The real job on a REST catalog and on PostgreSQL: what it commits there, a lost answer, a rebuild."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.streams.care import Expiry
+from firn.streams.names import TableName
+from firn_spark import rebuild
+from firn_spark.care import expiry
+from firn_spark.rebuild import Request
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Tables
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import config, event
+from tests.postgresql import postgresql
+from tests.rest_catalog import RestServer, rest_server
+
+pytestmark = pytest.mark.spark
+
+
+class RestLake(Lake):
+    """The same with its tables in a REST catalog, which a dead server stands before."""
+
+    def __init__(self, spark: SparkSession, folder: Path, text: str, server: RestServer) -> None:
+        super().__init__(spark, folder, text, catalog_uri=f"http://127.0.0.1:1,{server.url}")
+        self.server = server
+
+
+@pytest.fixture
+def rest(spark: SparkSession, tmp_path: Path) -> Iterator[RestLake]:
+    with rest_server(tmp_path, spark._jvm) as server:
+        yield RestLake(spark, tmp_path, config(), server)
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with postgresql() as address:
+        yield address
+
+
+@pytest.fixture(params=["rest", "postgresql"])
+def lake(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Lake:
+    if request.param == "rest":
+        rest: Lake = request.getfixturevalue("rest")
+        return rest
+    found = Lake(spark, tmp_path, config(), catalog_uri=request.getfixturevalue("postgres"))
+    for _, name in found.catalog.list_tables("lake") if found.catalog.namespace_exists("lake") else ():
+        found.catalog.drop_table(("lake", name))
+    return found
+
+
+def values(lake: Lake) -> dict[int, str]:
+    return {row["id"]: row["v"] for row in lake.rows("lake.t")}
+
+
+def test_the_job_commits_and_the_lake_reads_it(lake: Lake) -> None:
+    lake.land([event("c", 10 + n, {"id": n, "v": f"v{n}"}) for n in range(4)])
+    lake.land([event("u", 20, {"id": 1, "v": "b"}), event("d", 21, None, before={"id": 2})])
+    assert values(lake) == {0: "v0", 1: "b", 3: "v3"}
+    assert lake.spark.table("firn.lake.t").count() == 3
+    assert {name for _, name in lake.catalog.list_tables("lake")} == {"t", "t__deletes"}
+    assert [one["firn.epoch.spec"] for one in lake.snapshots("lake.t")] == ["1", "2"]
+    assert any(task.delete_files for task in lake.catalog.load_table("lake.t").scan().plan_files())
+    assert lake.commit(1, 2) == 0
+    assert len(lake.snapshots("lake.t")) == 2, "what is in is not committed again"
+
+
+def test_a_commit_that_comes_second_is_refused(lake: Lake) -> None:
+    lake.land([event("c", 10, {"id": 1, "v": "a"})])
+    before = Tables(lake.spark).load(TableName.parse("lake.t"))
+    assert before is not None
+    lake.land([event("c", 20, {"id": 2, "v": "b"})])
+    with pytest.raises(fence.LostRace, match="no longer 1"):
+        fence.commit(lake.spark, before, before.java.newAppend(), (), {"firn.epoch.spec": "2"}, "spec")
+    assert len(lake.snapshots("lake.t")) == 2
+
+
+def test_a_commit_whose_answer_is_lost_is_in_once(rest: RestLake) -> None:
+    rest.land([event("c", 10, {"id": 1, "v": "a"})])
+    lost: list[str] = []
+
+    def lose(method: str, path: str) -> bool:
+        if method != "POST" or not path.endswith("/tables/t") or lost:
+            return False
+        lost.append(path)
+        return True
+
+    rest.server.lose = lose
+    rest.post([event("c", 20, {"id": 2, "v": "b"}), event("u", 21, {"id": 1, "v": "c"})])
+    n = rest.seal()
+    code = rest.commit(n)
+    assert lost
+    assert code == 0 or rest.commit(n) == 0, rest.lines
+    assert values(rest) == {1: "c", 2: "b"}
+    assert [one["firn.epoch.spec"] for one in rest.snapshots("lake.t")] == ["1", "2"]
+    assert rest.spark.table("firn.lake.t").count() == 2, "the files that the commit names are all there"
+
+
+def test_a_table_is_rebuilt_in_place(lake: Lake) -> None:
+    lake.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
+    lake.land([event("u", 20, {"id": 1, "v": "c"}), event("d", 21, None, before={"id": 2})])
+    request, said = Request("r1", TableName.parse("lake.t"), in_place=True), []
+    code = rebuild.run(
+        request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=said.append, size=1
+    )
+    assert code == 0, said
+    assert values(lake) == {1: "c"}
+    table = lake.catalog.load_table("lake.t")
+    assert table.properties["firn.rebuilt"] == "1", table.properties
+    assert len([ref for ref in table.metadata.refs if ref != "main"]) == 1, "the rows of before stay, under a tag"
+    lake.land([event("c", 30, {"id": 3, "v": "d"})])
+    assert values(lake) == {1: "c", 3: "d"}
+
+
+def test_old_snapshots_are_left_to_a_catalog_that_can_lose_a_tag(rest: RestLake) -> None:
+    for number in range(3):
+        rest.land([event("c", 10 + number, {"id": number, "v": "a"})])
+    table = Tables(rest.spark).load(TableName.parse("lake.t"))
+    assert table is not None
+    rule = Expiry(at_least=1, at_most=1)
+    told = expiry.expire(rest.spark, table, rule, datetime.now(UTC) + timedelta(days=400))
+    assert "REST catalog" in told.refused
+    assert len(rest.snapshots("lake.t")) == 3

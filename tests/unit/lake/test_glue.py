@@ -1,0 +1,34 @@
+"""What Glue says, in Firn's errors, where no server can be made to say it."""
+
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from firn.errors import UnknownOutcome
+from firn_lake.catalogs.glue import told
+
+
+@pytest.mark.parametrize(("tries", "known"), [(0, True), (1, False)])
+def test_another_version_that_a_second_try_meets_may_be_the_first_ones(tries: int, known: bool) -> None:
+    said: Any = {
+        "Error": {"Code": "ConcurrentModificationException", "Message": "skip"},
+        "ResponseMetadata": {"RetryAttempts": tries},
+    }
+
+    def update_table(**_given: Any) -> None:
+        raise ClientError(said, "UpdateTable")
+
+    with pytest.raises(ClientError if known else UnknownOutcome, match="ConcurrentModification"):
+        told(update_table, "update_table", "http://glue")(Name="t")
+
+
+def test_what_glue_refuses_is_said_as_it_is() -> None:
+    def update_table(**_given: Any) -> None:
+        raise ClientError(
+            {"Error": {"Code": "AccessDeniedException"}, "ResponseMetadata": {"RetryAttempts": 2}},  # type: ignore[typeddict-item]
+            "UpdateTable",
+        )
+
+    with pytest.raises(ClientError, match="AccessDenied"):
+        told(update_table, "update_table", "http://glue")()
