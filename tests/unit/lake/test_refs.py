@@ -103,6 +103,11 @@ def test_a_name_is_told_apart_from_ids_and_times(table: LakeTable, name: str) ->
         table.tag(name)
 
 
+def test_no_one_is_told_to_drop_main(table: LakeTable) -> None:
+    with pytest.raises(NameTaken, match=r"has a branch main already, on snapshot \d+: choose another name\. There are"):
+        table.tag("main")
+
+
 def test_a_tag_has_to_stay_for_a_while(table: LakeTable) -> None:
     with pytest.raises(BadRefName, match="write how long the tag stays"):
         table.tag("short", keep=timedelta(0))

@@ -1,7 +1,7 @@
 """Writing without Spark: tables made, rows added and replaced, each once, and what does not fit named."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -17,7 +17,7 @@ from pyiceberg.transforms import BucketTransform
 from pyiceberg.types import LongType
 
 import firn_lake
-from firn.errors import UnknownOutcome
+from firn.errors import TransientError, UnknownOutcome
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import BadFilter, version_at
@@ -353,6 +353,50 @@ def test_a_table_that_never_rests_is_told(
     monkeypatch.setattr(type(catalog), "commit_table", refuse)
     with pytest.raises(MovedOn, match=r"own\.sales moved on"):
         table.append(rows(1))
+    assert list((tmp_path / "warehouse").rglob("*.parquet")) == []
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda lake: lake.table("own.sales").append(rows(3)),
+        lambda lake: lake.table("own.sales").overwrite(rows(3), filter="id = 1"),
+        lambda lake: lake.create("own.next", pa.table({"id": [3]})),
+    ],
+    ids=["append", "overwrite", "create"],
+)
+def test_a_catalog_that_is_away_is_told_as_such_and_no_file_stays(
+    lake: Lake,
+    catalog: Catalog,
+    table: LakeTable,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    write: Callable[[Lake], Any],
+) -> None:
+    def away(*_: Any) -> Any:
+        raise TransientError("PostgreSQL at db:5432 does not answer, try again")
+
+    table.append(rows(1, 2))
+    there = set((tmp_path / "warehouse").rglob("*.parquet"))
+    with monkeypatch.context() as patch:
+        patch.setattr(type(catalog), "commit_table", away)
+        with pytest.raises(TransientError, match="does not answer, try again") as told:
+            write(lake)
+    assert not isinstance(told.value, MovedOn)
+    assert set((tmp_path / "warehouse").rglob("*.parquet")) == there
+    assert ids(lake.table("own.sales")) == [1, 2]
+    assert [one.name for one in lake.tables()] == ["own.sales"]
+
+
+def test_a_table_that_another_makes_meanwhile_is_told(
+    lake: Lake, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def made(*_: Any) -> Any:
+        raise CommitFailedException("Requirement failed: Table already exists")
+
+    monkeypatch.setattr(type(catalog), "commit_table", made)
+    with pytest.raises(CannotCreate, match=r"own\.next can't be made: Requirement failed"):
+        lake.create("own.next", pa.table({"id": [3]}))
     assert list((tmp_path / "warehouse").rglob("*.parquet")) == []
 
 

@@ -13,7 +13,7 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.reading.rows import BATCH_SIZE, Batches
 from firn_lake.sql.duck import Limits, Parameters, QueryError, View, run
-from firn_lake.sql.query import Tables
+from firn_lake.sql.query import Tables, one_spelling_each, written
 from firn_lake.tables import TableNotFound
 
 _OWN: Final = frozenset({"main", "memory", "system", "temp"})  # DuckDB's own names of databases
@@ -54,20 +54,12 @@ class Lakes:
             tables[name] = Tables(lake.catalog, moment, cut, lake.fresh(as_of) if fresh else None)
 
         def views(names: Sequence[tuple[str, ...]]) -> list[View]:
-            meant: dict[tuple[str, ...], dict[str, tuple[str, ...]]] = {}
-            spelled: dict[tuple[str, ...], tuple[str, ...]] = {}
-            for parts in names:
-                found = _meant(tables, parts)
-                first = spelled.setdefault(tuple(part.casefold() for part in parts), parts)
-                if meant.setdefault(first, found) != found:
-                    raise QueryError(
-                        f"{'.'.join(first)} and {'.'.join(parts)} differ only in case, which DuckDB can't tell apart"
-                    )
+            meant = one_spelling_each({parts: _meant(tables, parts) for parts in names})
             for lake, known in tables.items():
                 known.load([found[lake] for found in meant.values() if lake in found])
             return [
                 View(
-                    ("", "", "")[len(parts) :] + parts,  # type: ignore[arg-type]
+                    written(parts),
                     {lake: tables[lake].scan(identifier) for lake, identifier in found.items()},
                     together=len(parts) < 3,
                 )
@@ -98,7 +90,11 @@ def together(**lakes: Lake) -> Lakes:
 
 
 def _meant(tables: dict[str, Tables], parts: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """The identifier of the table in each lake that the name means. Raises TableNotFound."""
+    """The identifier of the table in each lake that the name means. Raises QueryError, TableNotFound."""
+    if len(parts) > 3:
+        nested = ".".join(parts[1:-1])
+        text = ".".join(parts)
+        raise QueryError(f'{text}: write a nested namespace as one quoted name, {parts[0]}."{nested}".{parts[-1]}')
     if len(parts) == 3:
         if parts[0] not in tables:
             raise TableNotFound(f"{'.'.join(parts)}: there is no lake {parts[0]!r}, but {', '.join(tables)}")

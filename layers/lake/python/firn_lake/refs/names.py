@@ -143,8 +143,8 @@ def _made(table: "Table", name: str, kind: Literal["tag", "branch"], snapshot: i
         there = ref_of(table.metadata, name)
         if (there.kind, there.snapshot) != (kind, snapshot):
             raise NameTaken(
-                f"{shown(table)} has a {there.kind} {name} already, on snapshot {there.snapshot}: choose another name, "
-                f"or drop it first. There are: {listed(refs(table.metadata))}"
+                f"{shown(table)} has a {there.kind} {name} already, on snapshot {there.snapshot}: choose another name"
+                f"{'' if name == MAIN else ', or drop it first'}. There are: {listed(refs(table.metadata))}"
             )
         return there
     if not _NAME.fullmatch(name):

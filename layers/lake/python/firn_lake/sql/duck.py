@@ -189,7 +189,7 @@ def _named_tables(tree: exp.Expr) -> list[tuple[str, ...]]:
     ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     found: dict[tuple[str, ...], None] = {}
     for node in tree.find_all(exp.Table):
-        if not isinstance(node.this, exp.Identifier):
+        if not all(isinstance(part, exp.Identifier) for part in node.parts):
             continue  # a table function; those that read files are refused by DuckDB's settings
         parts = tuple(part.name for part in node.parts)
         if len(parts) > 1 or parts[0].casefold() not in ctes:

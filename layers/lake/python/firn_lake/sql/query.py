@@ -1,7 +1,7 @@
 """SQL over the tables of one lake at any point in time: which tables a query means, and how they are read."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
@@ -12,10 +12,12 @@ from firn_lake.reading.recording import OnRead
 from firn_lake.reading.versions import version_at
 from firn_lake.sql.duck import NO_LIMITS, Limits, Parameters, QueryError, QueryTooLarge, View, run
 from firn_lake.sql.scanning import TableScan
-from firn_lake.tables import TableNotFound, identifier_text, match_identifier, table_identifiers
+from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+_Meant = TypeVar("_Meant")
 
 __all__ = ["Limits", "Parameters", "QueryError", "QueryTooLarge", "Tables", "query"]
 
@@ -49,9 +51,9 @@ def query(
                 nested = ".".join(parts[:-1])
                 text = ".".join(parts)
                 raise QueryError(f'{text}: write a nested namespace as one quoted name, "{nested}".{parts[-1]}')
-        resolved = one_spelling_each({_padded(parts): tables.meant(parts) for parts in names})
+        resolved = one_spelling_each({parts: tables.meant(parts) for parts in names})
         tables.load(resolved.values())
-        return [View(("", *written), {"": tables.scan(identifier)}) for written, identifier in resolved.items()]
+        return [View(written(parts), {"": tables.scan(identifier)}) for parts, identifier in resolved.items()]
 
     return run(sql, parameters, limits, views)
 
@@ -102,18 +104,20 @@ class Tables:
         return self._scans[identifier]
 
 
-def _padded(parts: tuple[str, ...]) -> tuple[str, str]:
-    return (parts[0], parts[1]) if len(parts) == 2 else ("", parts[0])
+def written(parts: tuple[str, ...]) -> tuple[str, str, str]:
+    """A name of one to three parts as a View has it."""
+    return ("", "", "")[len(parts) :] + parts  # type: ignore[return-value]
 
 
-def one_spelling_each(
-    resolved: Mapping[tuple[str, str], tuple[str, ...]],
-) -> dict[tuple[str, str], tuple[str, ...]]:
-    # DuckDB's names know no case: shop.orders and SHOP.Orders in one query are one view.
-    kept: dict[tuple[str, str], tuple[tuple[str, str], tuple[str, ...]]] = {}
-    for written, identifier in resolved.items():
-        folded = (written[0].casefold(), written[1].casefold())
-        if kept.setdefault(folded, (written, identifier))[1] != identifier:
-            names = f"{identifier_text(kept[folded][1])} and {identifier_text(identifier)}"
-            raise QueryError(f"{names} differ only in case, which DuckDB can't tell apart: query one at a time")
+def one_spelling_each(resolved: Mapping[tuple[str, ...], _Meant]) -> dict[tuple[str, ...], _Meant]:
+    """What each name means, once for all spellings of it: DuckDB's names know no case, and shop.orders and SHOP.Orders
+    in one query are one view. Raises QueryError if they mean different tables."""
+    kept: dict[tuple[str, ...], tuple[tuple[str, ...], _Meant]] = {}
+    for parts, meant in resolved.items():
+        first, known = kept.setdefault(tuple(part.casefold() for part in parts), (parts, meant))
+        if known != meant:
+            raise QueryError(
+                f"{'.'.join(first)} and {'.'.join(parts)} differ only in case, which DuckDB can't tell apart: query "
+                "one at a time"
+            )
     return dict(kept.values())

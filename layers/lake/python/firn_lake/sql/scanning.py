@@ -19,6 +19,7 @@ from pyiceberg.schema import Schema
 from firn.errors import FirnError
 from firn_lake.reading.rows import Batches, Rows
 from firn_lake.reading.versions import Version
+from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.sql.pushdown import columns_of, superset
 
 Read = Callable[[Schema, BooleanExpression], Batches]
@@ -32,7 +33,7 @@ class TableScan(ArrowScanSource):
         self._version = version
         self._read = read or (lambda schema, files: Rows(version, schema, files=files))
         self._schema = version.select(None, metadata=True)
-        self._everything = Rows(version, self._schema)
+        self._arrow = arrow_schema(self._schema)
         self.failed: FirnError | None = None
         super().__init__(self)
 
@@ -54,7 +55,7 @@ class TableScan(ArrowScanSource):
     def accepts(self, predicate: Node) -> bool:
         """Whether rows can be filtered here as DuckDB would do it; what isn't accepted DuckDB does itself."""
         try:
-            to_arrow(predicate, self._everything.schema)
+            to_arrow(predicate, self._arrow)
         except Untranslatable:
             return False
         return True
@@ -66,13 +67,13 @@ class TableScan(ArrowScanSource):
         looked_at = columns_of(filters)
         read = [one for one in fields if one.name in names or one.name in looked_at]
         rows = partial(self._read, Schema(*read), superset(filters, self._schema))
-        keep = reduce(and_, (to_arrow(one, self._everything.schema) for one in filters)) if filters else None
-        schema = pa.schema([self._everything.schema.field(name) for name in names])
+        keep = reduce(and_, (to_arrow(one, self._arrow) for one in filters)) if filters else None
+        schema = pa.schema([self._arrow.field(name) for name in names])
         reader = pa.RecordBatchReader.from_batches(schema, self._told(rows, names, keep))
         return reader.__arrow_c_stream__(), bool(columns)
 
     def __arrow_c_schema__(self) -> object:
-        return self._everything.schema.__arrow_c_schema__()
+        return self._arrow.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self.stream(None, ())[0]

@@ -4,20 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyiceberg.exceptions import TableAlreadyExistsError, ValidationError
+from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError, ValidationError
 from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException, _ConvertToIcebergWithoutIDs, visit_pyarrow
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import DoubleType, FloatType, NestedField
 
-from firn.errors import TerminalError
+from firn.errors import TerminalError, TransientError
 from firn.streams.partitions import Partition
 from firn_lake.tables import shown, split_name
-from firn_lake.writing.data_files import write_files
+from firn_lake.writing.data_files import remove_files, write_files
 from firn_lake.writing.fitting import Given, batches_of
 from firn_lake.writing.partitioning import BadPartition, spec_for
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.manifest import DataFile
     from pyiceberg.table import Table
 
 
@@ -39,7 +40,7 @@ def create(
     key           the columns that tell rows apart: Iceberg's identifier fields, never null from then on
     partition_by  such as ["day(created_at)", "bucket(16, customer_id)"], or firn_lake.day("created_at")
 
-    Raises CannotCreate, BadRows.
+    Raises CannotCreate, BadRows, TransientError (the catalog does not answer, and nothing was done), UnknownOutcome.
     """
     parts = split_name(name)
     if len(parts) < 2 or not all(parts):
@@ -59,15 +60,22 @@ def create(
     catalog.create_namespace_if_not_exists(parts[:-1])
     try:
         transaction = catalog.create_table_transaction(parts, schema, None, spec, properties=dict(properties or {}))
-        if rows is not None:
-            made = transaction.table_metadata
-            batches = batches_of(rows, made.schema(), shown(transaction._table))
-            if files := write_files(made, transaction._table.io, batches):
-                with transaction.update_snapshot().fast_append() as update:
-                    for file in files:
-                        update.append_data_file(file)
+    except (ValidationError, ValueError) as error:
+        raise CannotCreate(f"{name} can't be made: {error}") from error
+    made, io = transaction.table_metadata, transaction._table.io
+    files: list[DataFile] = []
+    if rows is not None:
+        files = write_files(made, io, batches_of(rows, made.schema(), shown(transaction._table)))
+    try:
+        if files:
+            with transaction.update_snapshot().fast_append() as update:
+                for file in files:
+                    update.append_data_file(file)
         transaction.commit_transaction()
-    except (TableAlreadyExistsError, ValidationError, ValueError) as error:
+    except (TableAlreadyExistsError, CommitFailedException, TransientError) as error:  # nothing was done
+        remove_files(io, files)
+        if isinstance(error, TransientError):
+            raise
         raise CannotCreate(f"{name} can't be made: {error}") from error
     return catalog.load_table(parts)
 

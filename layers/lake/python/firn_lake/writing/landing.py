@@ -41,8 +41,8 @@ def writable(table: "Table") -> None:
 def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
     """Commits what `stage` puts into a transaction on the table as it was loaded. All of it is done, or nothing.
 
-    Raises MovedOn (another commit came first; nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is
-    lost: files are left alone).
+    Raises MovedOn (another commit came first; nothing was done), TransientError (the catalog does not answer, and
+    nothing was done), TableNotFound, UnknownOutcome (the catalog's answer is lost: files are left alone).
     """
     name = shown(table)
     transaction = table.transaction()
@@ -60,7 +60,7 @@ def land(table: "Table", stage: "Callable[[Transaction], None]") -> None:
         raise MovedOn(f"{name} moved on, another commit came first; nothing was done, look again: {error}") from error
     except NoSuchTableError as error:
         raise TableNotFound(f"{name} is not in the lake any more") from error
-    except UnknownOutcome:  # the catalog knows more of it
+    except (TransientError, UnknownOutcome):  # the catalog knows what became of it
         raise
     except Exception as error:
         raise UnknownOutcome(

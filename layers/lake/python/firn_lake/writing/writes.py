@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 
-from firn.errors import UnknownOutcome
+from firn.errors import TransientError, UnknownOutcome
 from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import version_at
@@ -116,9 +116,9 @@ def write(
             try:
                 land_files(table, now.removed, [*files, *now.added], properties)
                 return table.metadata.current_snapshot_id
-            except MovedOn:
+            except TransientError as error:
                 remove_files(table.io, now.added)
-                if not left:
+                if not left or not isinstance(error, MovedOn):
                     raise
             time.sleep(random.uniform(0, 0.05 * 2 ** min(_TRIES - left, 5)))
             table.refresh()
