@@ -9,6 +9,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --checkov     also Checkov, which looks at the templates, in one of its own (it pins boto3 too)
     setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
+    setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
     setup.py --tests       what the tests use: SAM, DuckDB with its extension, and LocalStack where its Python is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
     setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
@@ -22,8 +23,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +40,9 @@ DUCKDB_VENV = ROOT / ".venv-duckdb"
 ENGINES_VENV = ROOT / ".venv-engines"
 KAFKA_VENV = ROOT / ".venv-kafka"
 JARS = ROOT / ".cache" / "jars"
+TRINO = ROOT / ".cache" / "trino"
 JAVA_RELEASES = (17, 21)
+MAVEN_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 
 
 def missing() -> list[str]:
@@ -193,10 +198,41 @@ def jars() -> bool:
     return did
 
 
+def trino() -> bool:
+    """Fetch what infra/setup/trino.lock names into .cache/trino by Maven; check its hashes. False if it is there."""
+    lock = ROOT / "infra/setup/trino.lock"
+    stamp_file, stamp = TRINO / ".firn-setup", stamp_of(lock, python="")
+    if stamp_file.exists() and stamp_file.read_text() == stamp:
+        return False
+    shutil.rmtree(TRINO, ignore_errors=True)
+    arriving = ROOT / ".cache" / "arriving"
+    for line in lock.read_text().splitlines():
+        if line.startswith("#"):
+            continue
+        group, name, version, kind, sha256, folder = line.split()
+        got = arriving / f"{name}-{version}.{kind}"
+        copy = f"{MAVEN_COPY} -Dartifact={group}:{name}:{version}:{kind} -DoutputDirectory={arriving}".split()
+        run(f"fetch {got.name}", "mvn", "--batch-mode", *copy)
+        with got.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != sha256:
+            sys.exit(f"setup: {got.name} is not the file that infra/setup/trino.lock names; it was not installed.")
+        # shutil's own leaves out files of a zip with two dots in their names.
+        with zipfile.ZipFile(got) if kind == "zip" else tarfile.open(got) as archive:
+            archive.extractall(arriving / "unpacked")  # noqa: S202 (the file that the lock names)
+        got.unlink()
+        (TRINO / folder).parent.mkdir(parents=True, exist_ok=True)
+        (arriving / "unpacked" / f"{name}-{version}").replace(TRINO / folder)
+    stamp_file.write_text(stamp)
+    return True
+
+
 def main() -> None:
     """Check, then install what is not there yet."""
     wanted = set(sys.argv[1:])
     lacks = missing() + (missing_pythons() if "--localstack" in wanted else [])
+    if "--trino" in wanted and shutil.which("mvn") is None:
+        lacks.append("Maven, to fetch Trino\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     did = environment(VENV, ROOT / "requirements.lock", project=True)
@@ -211,6 +247,8 @@ def main() -> None:
         did = localstack() or did
     if "--checkov" in wanted:
         did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock") or did
+    if "--trino" in wanted:
+        did = trino() or did
     if "--bench" in wanted:
         did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock") or did
     if "--kafka" in wanted:
