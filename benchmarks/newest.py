@@ -17,7 +17,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import firn_lake
@@ -26,6 +25,7 @@ from firn.cli.committing import flush
 from firn.cli.stack import Stack
 from firn.client import StreamClient
 from firn.staging import backlog
+from firn.staging.freshness import percentile
 
 STREAM, TABLE = "shop", "shop.orders"
 # Nothing is committed by itself while the looks last.
@@ -82,12 +82,12 @@ def measured(stack: Stack, work: Path, rows: int, waiting: int, requests: int, l
             client.post(STREAM, b"\n".join(changes), key=f"waits-{request}")
         lake = firn_lake.connect(work / "stack")
         table = lake.table(TABLE)
-        seconds: dict[str, list[float]] = {"fresh": [], "sql": [], "committed": [], "first": []}
+        looked: dict[str, list[tuple[float, int]]] = {"fresh": [], "sql": [], "committed": [], "first": []}
 
         def timed(kind: str, look: Callable[[], Any]) -> Any:
             began = time.perf_counter()
             found = look().pylist()
-            seconds[kind].append(time.perf_counter() - began)
+            looked[kind].append((1000 * (time.perf_counter() - began), 1))
             return found
 
         for look in range(-1, looks):
@@ -104,14 +104,9 @@ def measured(stack: Stack, work: Path, rows: int, waiting: int, requests: int, l
     left = backlog.look(stack.store(), STREAM, datetime.now(UTC)).events
     assert left >= waiting, f"only {left} changes wait: a commit took the others"
     return {"rows": rows, "waiting": left, "requests": requests, "looks": looks} | {
-        kind: {name: round(1000 * quantile(found, share), 1) for name, share in (("p50", 0.5), ("p99", 0.99))}
-        for kind, found in seconds.items()
+        kind: {name: round(percentile(found, share) or 0, 1) for name, share in (("p50", 0.5), ("p99", 0.99))}
+        for kind, found in looked.items()
     }
-
-
-def quantile(found: list[float], share: float) -> float:
-    """What so large a share of them had at most."""
-    return median(found) if share == 0.5 else sorted(found)[min(len(found) - 1, int(share * len(found)))]
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ The routes are a short table of our own: Powertools' resolver alone would cost m
 (docs/adr/0002-staging-format.md). No log line holds a payload.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.security.gateway import call, request_of
+from firn.security.gateway import Routes, call, request_of
 from firn.security.senders import Senders, Unauthorized
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
@@ -117,13 +117,13 @@ def get_health(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     return 200, {"status": "ok", "config": staging().config().sha}
 
 
-ROUTES: dict[str, dict[str, Callable[[Mapping[str, Any], str], tuple[int, Any]]]] = {
+ROUTES: Routes = {
     "streams": {"GET": get_streams},
     "streams/*": {"POST": post_stream},
     "batches/*": {"GET": get_batch},
     "tables/*/health": {"GET": get_table_health},
     "health": {"GET": get_health},
-}  # path below /v1/, with * for the name of one -> method -> handler
+}
 
 
 def route(event: Mapping[str, Any]) -> tuple[int, Any]:

@@ -11,16 +11,17 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
 from firn.jobs import blooms, specs
-from firn.jobs.decoding import planned
+from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan, KeyChanged
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
-from firn.jobs.renaming import Renames, renames_of
+from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
 from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
@@ -30,8 +31,8 @@ from firn_spark import append
 from firn_spark.failures import failure_of
 from firn_spark.merge import delta, lookup, mirror, moves
 from firn_spark.merge.deciding import Shape, decide, there
-from firn_spark.merge.folding import NOTHING, plain, same_key
-from firn_spark.merge.memory import Memory, facts_beside, name_in
+from firn_spark.merge.folding import NOTHING, same_key
+from firn_spark.merge.memory import Memory, name_in
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.frames import append_changes, mirror_changes
 from firn_spark.staged.rejects import rejected
@@ -105,27 +106,18 @@ class TableJob:
 
         plan = planned(target, self._config, table.state if table else None)
         if table is not None and plan.renames:
-            table = self._renamed(table, plan.renames)
+            # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
+            table = self._tables.rename(table, plan.due, plan.renames.properties())
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
         if table is not None:
             self._check_mode(table, outcome.mode)
         if outcome.mode == "mirror":
-            self._mirror(target, table, plan.columns, plan.decoding, mine, outcome)
+            self._mirror(target, table, plan, mine, outcome)
         else:
             self._append(target, table, plan.columns, plan.decoding, plan.key, mine, outcome)
         return outcome
-
-    def _renamed(self, table: Table, renames: Renames) -> Table:
-        """The table with its columns called as they are now, what is remembered beside it too."""
-        due = renames.due(field["name"] for field in table.state.fields)
-        # The table first: it remembers the names, so that whoever comes after a crash here goes on with the facts.
-        table = self._tables.rename(table, due, renames.properties())
-        facts = facts_beside(self._tables, table) if table.state.properties.get("firn.mode") != "append" else None
-        if facts is not None:
-            self._tables.rename(facts, renames.due(field["name"] for field in facts.state.fields), {})
-        return table
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
@@ -158,16 +150,17 @@ class TableJob:
         self,
         target: Target,
         table: Table | None,
-        plan: ColumnPlan,
-        decoding: Decoding,
+        planned: Planned,
         mine: Any,
         outcome: Outcome,
     ) -> None:
+        plan, decoding = planned.columns, planned.decoding
         truncates = target.events(outcome.progress, "t")
         truncate = mirror.newest_truncate(mine) if truncates else b""
         outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
         facts = name_in(table.state.properties) if table else None
-        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts).look()
+        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory.look(planned.renames)
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             required = [i for i, column in enumerate(plan.columns) if column.required]

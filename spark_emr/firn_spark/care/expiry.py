@@ -18,14 +18,14 @@ from pyspark.sql import functions as f
 from firn.jobs.counted import counted as counted_by_cuts
 from firn.jobs.expiry import LEAST, Plan, Snapshots, plan, read
 from firn.jobs.planning import AT, LOOKED, OP
-from firn.jobs.progress import CREATES, EPOCH
+from firn.jobs.progress import CREATES, EPOCH, HELD_IDS
 from firn.staging.layout import instant
 from firn.staging.store import Store
 from firn.streams.care import FEWEST_SNAPSHOTS, Expiry
 from firn_spark.care.forgetting import Forgotten, forget
 from firn_spark.merge.memory import KEEP, facts_beside
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import HELD_IDS, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.java import java_class
 
 _ERRORS: Final = "org.apache.iceberg.exceptions"

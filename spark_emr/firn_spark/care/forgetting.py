@@ -14,7 +14,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.jobs.planning import AT, POSITION
-from firn_spark.merge.memory import FLOOR, KEEP
+from firn.jobs.progress import FLOOR
+from firn_spark.merge.memory import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.deletes import tasks_of
 from firn_spark.tables.evolve import Table, Tables

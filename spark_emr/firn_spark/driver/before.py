@@ -9,17 +9,17 @@ from pyspark.sql import SparkSession
 from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange
 from firn.changes.incremental import linked_keys
+from firn.changes.placing import plain, total
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
 from firn.jobs.planning import HELD, POSITION, TIME
+from firn.jobs.progress import HELD_IDS
 from firn_spark.driver import lookup
 from firn_spark.driver.deciding import Before
 from firn_spark.driver.facts import DriverMemory
-from firn_spark.driver.orders import total
 from firn_spark.driver.unfit import Unfit
-from firn_spark.merge.folding import plain
 from firn_spark.merge.mirror import Survey
 from firn_spark.merge.moves import in_order
-from firn_spark.tables.evolve import HELD_IDS, Table
+from firn_spark.tables.evolve import Table
 
 # All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.
 Log = Callable[[Collection[Key]], tuple[list[RowChange], Mapping[bytes, int | None]]]

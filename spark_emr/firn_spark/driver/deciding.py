@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import after, refolded, since
-from firn_spark.merge.folding import plain
+from firn.changes.placing import plain
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,12 @@ import pyarrow as pa
 
 from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, RowChange
+from firn.changes.placing import plain, total
 from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
 from firn_spark.driver import lookup
-from firn_spark.driver.orders import total
 from firn_spark.driver.write import write_columns, write_rows
-from firn_spark.merge.folding import plain
 from firn_spark.merge.memory import Memory
 from firn_spark.tables.evolve import FACTS_METADATA, Table
 

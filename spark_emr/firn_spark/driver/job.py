@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from firn.changes import told
 from firn.changes.fold import Key, RowChange
+from firn.changes.placing import plain
 from firn.changes.rows import Decoding
+from firn.jobs.decoding import Planned
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import ColumnPlan
 from firn.jobs.rejects import by_table, reasons
@@ -27,7 +29,6 @@ from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.merge import mirror
-from firn_spark.merge.folding import plain
 from firn_spark.merge.memory import name_in
 from firn_spark.table_job import TableJob, together, with_schemas
 from firn_spark.tables import fence
@@ -81,18 +82,18 @@ class DriverJob(TableJob):
         self,
         target: Target,
         table: Table | None,
-        plan: ColumnPlan,
-        decoding: Decoding,
+        planned: Planned,
         mine: Any,
         outcome: Outcome,
     ) -> None:
+        plan, decoding = planned.columns, planned.decoding
         _fits(target, table, plan)
         key = [decoding.columns[i] for i in decoding.key]
         if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
         facts = name_in(table.state.properties) if table else None
         memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
-        memory.look()
+        memory.look(planned.renames)
         if self._by_columns(target, table, plan, decoding, memory, mine, outcome):
             return
         if mine.count > MOST_ROWS:

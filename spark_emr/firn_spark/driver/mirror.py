@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from firn.changes import told
 from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, Row, RowChange
+from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
 from firn.jobs.planning import HELD, OP, POSITION, TIME, ColumnPlan
@@ -19,7 +20,6 @@ from firn_spark.driver.orders import stored_held
 from firn_spark.driver.write import write_rows
 from firn_spark.merge import delta
 from firn_spark.merge.deciding import Shape
-from firn_spark.merge.folding import plain
 from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table

@@ -4,12 +4,7 @@ position (changes.placing)."""
 from collections.abc import Mapping
 
 from firn.changes.fold import UNKNOWN
-from firn_spark.merge.folding import plain
-
-
-def total(stored: bytes | None) -> bytes:
-    """The order in `_firn_pos` among those of changes; an adopted row is older than all."""
-    return b"\1" + stored if stored else UNKNOWN
+from firn.changes.placing import plain
 
 
 def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, bytes]] | None:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.rows import Decoding
 from firn.jobs.planning import LOOKED, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.progress import HELD_IDS
 from firn_spark.driver import columns, lookup, values
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.unfit import Unfit
@@ -25,7 +26,7 @@ from firn_spark.driver.write import write_columns
 from firn_spark.merge import delta
 from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
-from firn_spark.tables.evolve import HELD_IDS, Table
+from firn_spark.tables.evolve import Table
 
 _COLUMNS_AT_ONCE = 4
 _PATH, _PLACE, _THERE = "_path", "_place", "_there"

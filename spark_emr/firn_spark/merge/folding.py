@@ -6,7 +6,10 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-NOTHING = b""  # firn.changes.fold.UNKNOWN: below every order
+from firn.changes.fold import UNKNOWN
+from firn.changes.placing import plain
+
+NOTHING = UNKNOWN
 
 
 def fold_changes(
@@ -66,13 +69,8 @@ def fold_changes(
 
 
 def order_of(total: Column) -> Column:
-    """The order (changes.positions.order_key) in `_ord`; null if it only tells the order of arrival."""
+    """`plain` of a column: the order (changes.positions.order_key) in `_ord`; null for one of arrival."""
     return f.when(f.substring(total, 1, 1) == f.lit(b"\1"), f.substring(total, 2, 1_000))
-
-
-def plain(total: bytes) -> bytes | None:
-    """The same for one value."""
-    return total[1:] if total[:1] == b"\1" else None
 
 
 def _holds(array: str, ordinal: int) -> Column:

@@ -16,23 +16,23 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.placing import plain
 from firn.changes.types import Column
 from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
-from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
+from firn.jobs.progress import CREATES, EPOCH, FACTS, FLOOR, NEWEST, TRUNCATED
+from firn.jobs.renaming import Renames
 from firn.streams import names
 from firn.streams.names import TableName, quoted
 from firn_spark.arrow import spark_schema
-from firn_spark.merge.folding import order_of, plain, same_key
+from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import FACTS_METADATA, Table, Tables
 from firn_spark.tables.retype import finish, retype
 from firn_spark.tables.writing import write_rows
 
-FACTS = "firn.deletes"  # table property, see `name_in`
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
-FLOOR = "firn.floor"  # table property: see Remembered.floor; raised by care.forgetting
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,20 @@ class Memory:
         self._table: Table | None = None
         self.said = Remembered()
 
-    def look(self) -> "Memory":
-        """Looks at the facts' metadata as they are now. Raises KeyChanged if a table of that name is not Firn's."""
+    def look(self, renames: Renames) -> None:
+        """Looks at the facts' metadata as they are now, and has their columns called as `renames` says. Raises
+        KeyChanged if a table of that name is not Firn's."""
         self._table = self._tables.load(self.name)
         if self._table is None:
             self.said = Remembered()
-            return self
+            return
         if self._table.state.properties.get("firn.mode") != _MODE:
             raise KeyChanged(
                 f"{self.name} exists and is no memory of deletes; rename it, or give {self._of} another name"
             )
         self._table = finish(self._spark, self._tables, self._table)
+        due = renames.due(field["name"] for field in self._table.state.fields)
+        self._table = self._tables.rename(self._table, due, {})
         state = self._table.state
         told = [s for s in state.ancestry if NEWEST in s]
         self.said = Remembered(
@@ -101,7 +104,6 @@ class Memory:
             creates=any(CREATES in s for s in told),
             floor=bytes.fromhex(state.properties.get(FLOOR, "")),
         )
-        return self
 
     def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
         """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`,

@@ -17,13 +17,14 @@ from pyspark.sql import functions as f
 
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange
 from firn.changes.incremental import linked_keys, refolded
+from firn.changes.placing import plain
 from firn.changes.positions import WIDTH
 from firn.changes.types import Column as TableColumn
 from firn.jobs.planning import HELD, POSITION, TIME
 from firn.streams.names import quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.deciding import Shape, folded_schema
-from firn_spark.merge.folding import plain, same_key
+from firn_spark.merge.folding import same_key
 from firn_spark.merge.memory import Memory, spark_type
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table

@@ -18,7 +18,6 @@ from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.java import java_class, text_of
 
 _ICEBERG = "org.apache.iceberg"
-HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 # What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
@@ -217,10 +216,7 @@ class Tables:
             update = update.renameColumn(old, name)
         update.commit()
         if new:
-            settings = both.updateProperties()
-            for name, value in new.items():
-                settings = settings.set(name, value)
-            settings.commit()
+            _set(both.updateProperties(), new)
         both.commitTransaction()
         table.java.refresh()
         return self._look(table.name, table.java)
@@ -230,10 +226,7 @@ class Tables:
         new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
         if not new:
             return table
-        update = table.java.updateProperties()
-        for name, value in new.items():
-            update = update.set(name, value)
-        update.commit()
+        _set(table.java.updateProperties(), new)
         table.java.refresh()
         return self._look(table.name, table.java)
 
@@ -312,3 +305,9 @@ def _no_column(name: TableName, partition: Partition) -> str:
         f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
         f"declare it under columns: in firn.yaml, or correct partition_by"
     )
+
+
+def _set(update: Any, properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        update = update.set(name, value)
+    update.commit()

@@ -13,9 +13,10 @@ from firn.changes.fields import column_of
 from firn.changes.types import Column, Type
 from firn.errors import TerminalError
 from firn.jobs.planning import HELD
+from firn.jobs.progress import HELD_IDS
 from firn.streams.names import quoted
 from firn_spark.tables.columns import iceberg_type
-from firn_spark.tables.evolve import HELD_IDS, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 
 _NEW = "__firn_new"
 

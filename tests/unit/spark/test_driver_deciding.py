@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firn.changes.fold import Row, RowChange, fold
+from firn.changes.placing import total as total_of
 from firn_spark.driver.deciding import Before, decide
 from firn_spark.driver.orders import stored_held
-from firn_spark.driver.orders import total as total_of
 
 
 def order(n: int) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from firn.changes.fold import UNKNOWN
 from firn.changes.positions import field_position, order_key, position
 from firn.errors import EventError
 
@@ -81,6 +82,16 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
     }
 
 
+def total(stored: bytes | None) -> bytes:
+    """The order in `_firn_pos` of a table's row among those of changes; an adopted row is older than all."""
+    return b"\1" + stored if stored else UNKNOWN
+
+
+def plain(order: bytes) -> bytes | None:
+    """The inverse: a change's order as `_firn_pos` has it; None for one of arrival, and for UNKNOWN."""
+    return order[1:] if order[:1] == b"\1" else None
+
+
 def _occurrences(
     totals: Sequence[bytes],
     tables: Sequence[str],
@@ -94,11 +105,11 @@ def _occurrences(
         return [number or 0 for number in given]
     found: list[int] = []
     seen: defaultdict[tuple[str, bytes], dict[int, int]] = defaultdict(dict)
-    for total, table, index, at, number in zip(totals, tables, indexes, emitted, given, strict=True):
+    for order, table, index, at, number in zip(totals, tables, indexes, emitted, given, strict=True):
         if number is None:
             # Truncates of two tables are alike in all but the table. What was emitted at one instant is one event,
             # brought twice; where the source does not say when, each is an event of its own.
-            alike = seen[table, total]
+            alike = seen[table, order]
             found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))
         else:
             found.append(number)

@@ -15,6 +15,9 @@ REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
+FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
+FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
+HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 
 
 @dataclass(frozen=True)

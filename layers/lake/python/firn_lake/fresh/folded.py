@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
@@ -12,10 +12,11 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import Known, apply, linked_keys
+from firn.changes.placing import plain
 from firn.changes.types import STRING, Column
 from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME
-from firn.jobs.progress import TableState
-from firn_lake.fresh.keyed import RowsByKey, position, values_in
+from firn.jobs.progress import HELD_IDS, TableState
+from firn_lake.fresh.keyed import RowsByKey, values_in
 from firn_lake.fresh.plain_values import typed
 from firn_lake.fresh.remembered import Facts, rows_of
 from firn_lake.fresh.waiting import OWN, Waiting
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
-
-_HELD_IDS: Final = "firn.held"  # table property: ids of the fields that rows may hold
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Mirror:
         self._waiting, self._version, self._where = waiting, version, where
         self._key = waiting.key
         self._facts = Facts(catalog, table, state) if table is not None and state is not None else None
-        self._holds = state is not None and bool(state.properties.get(_HELD_IDS))
+        self._holds = state is not None and bool(state.properties.get(HELD_IDS))
         self._there = state is not None and state.snapshot_id is not None
 
     def result(self) -> Result:
@@ -108,16 +107,16 @@ class Mirror:
                 continue
             if old is not None:
                 replaced.add(one)
-            late = new is not None and old is None and floor and (position(new.order) or b"\xff") <= floor
+            late = new is not None and old is None and floor and (plain(new.order) or b"\xff") <= floor
             if new is not None and not late:
                 changed.append(new)
         columns = {column.name: column for column in self._waiting.plan.columns} | OWN
         rows: dict[str, list[Any]] = {
             column.name: [row.values.get(column.name) for row in changed] for column in self._waiting.plan.columns
         }
-        rows[POSITION] = [position(row.order) for row in changed]
+        rows[POSITION] = [plain(row.order) for row in changed]
         rows[TIME] = [None if (at := times.get(row.order)) is None else at * 1000 for row in changed]
-        return Result(rows, columns, self._key, replaced, position(truncate), self._there)
+        return Result(rows, columns, self._key, replaced, plain(truncate), self._there)
 
     def _asked_for(self, changes: list[RowChange]) -> list[RowChange]:
         """Those whose keys the filter wants, where it is about the key alone: no other row can fit it."""

@@ -8,7 +8,8 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
 
 from firn.changes.fields import HELD_TYPE
-from firn.changes.fold import UNKNOWN, Key, Row
+from firn.changes.fold import Key, Row
+from firn.changes.placing import total
 from firn.changes.types import BINARY, Column
 from firn.jobs.planning import HELD, POSITION
 from firn_lake.fresh.plain_values import plain, typed
@@ -19,16 +20,6 @@ from firn_lake.schemas.arrow_types import arrow_schema
 # Types whose bounds are compared as their values are.
 _RANGED: Final = frozenset({"int", "long", "date", "string", "uuid", "decimal", "timestamp", "timestamptz"})
 _FEW: Final = 200  # PyIceberg compares so many values with the bounds of a file, and more with none
-
-
-def total(position: bytes | None) -> bytes:
-    """The order in `_firn_pos` among those of changes; an adopted row is older than all."""
-    return b"\1" + position if position else UNKNOWN
-
-
-def position(order: bytes) -> bytes | None:
-    """The inverse; None for an order of arrival."""
-    return order[1:] if order[:1] == b"\1" else None
 
 
 class KeyColumns:

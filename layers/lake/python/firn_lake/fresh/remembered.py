@@ -9,21 +9,19 @@ import pyarrow.compute as pc
 from pyiceberg.exceptions import NoSuchTableError
 
 from firn.changes.fold import Key, Row, RowChange
+from firn.changes.placing import total
 from firn.changes.positions import WIDTH
 from firn.changes.types import Column
 from firn.jobs.planning import LOOKED, OP, POSITION
-from firn.jobs.progress import CREATES, NEWEST, TRUNCATED, TableState
+from firn.jobs.progress import CREATES, FACTS, FLOOR, NEWEST, TRUNCATED, TableState
 from firn.streams import names
 from firn.streams.names import TableName
-from firn_lake.fresh.keyed import RowsByKey, rows_in, total
+from firn_lake.fresh.keyed import RowsByKey, rows_in
 from firn_lake.reading.versions import Version, version_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyiceberg.table import Table
-
-_ELSEWHERE = "firn.deletes"  # table property: where the facts are, if not in `{table}__deletes`
-_FLOOR = "firn.floor"  # property of the facts' table: the order up to which facts were dropped
 
 
 class Facts:
@@ -33,7 +31,7 @@ class Facts:
         """Looks at the facts' metadata. Raises what the catalog raises."""
         *namespace, own = table.name()
         default = (*namespace, own + names.FACTS)
-        elsewhere = state.properties.get(_ELSEWHERE)
+        elsewhere = state.properties.get(FACTS)
         self._of = table
         self._table: Table | None = None
         with contextlib.suppress(NoSuchTableError):
@@ -45,7 +43,7 @@ class Facts:
         self._newest = _highest(told, NEWEST)
         self.truncated = _highest(told, TRUNCATED)
         self.creates = any(CREATES in one for one in told)
-        self.floor = bytes.fromhex(self._table.properties.get(_FLOOR, "")) if self._table else b""
+        self.floor = bytes.fromhex(self._table.properties.get(FLOOR, "")) if self._table else b""
 
     def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
         """The deletes and the creates with unavailable values of these keys that are newer than `low`; None: all of
