@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from firn.changes.fold import Key, RowChange
-from firn.changes.rows import META, READ, AppendDecoder, Decoding, MirrorDecoder
+from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
 
 WIDTH: Final = len(META)  # the values of the columns follow
 EPOCH, BATCH, INDEX, OP, TS, POS, ORD, UNAVAILABLE, CODE, MESSAGE, BEFORE, TX_ORDER, OCCURRENCE, ORIGIN = range(WIDTH)
@@ -16,7 +16,16 @@ def decoded(
     changes: Iterable[Mapping[str, Any]], decoding: Decoding, *, mirror: bool
 ) -> tuple[list[list[Any]], list[list[Any]]]:
     """(good, rejected) decoded rows of raw changes (rows.READ), in their order."""
-    decoder = (MirrorDecoder if mirror else AppendDecoder)(decoding)
+    return decoded_by(decoder(decoding, mirror=mirror), changes)
+
+
+def decoder(decoding: Decoding, *, mirror: bool) -> Decoder:
+    """What decodes changes of one table. To make one takes as long as to decode some dozens of changes."""
+    return (MirrorDecoder if mirror else AppendDecoder)(decoding)
+
+
+def decoded_by(decoder: Decoder, changes: Iterable[Mapping[str, Any]]) -> tuple[list[list[Any]], list[list[Any]]]:
+    """As `decoded`, by a decoder that is there."""
     good: list[list[Any]] = []
     rejected: list[list[Any]] = []
     for change in changes:

@@ -205,8 +205,8 @@ def _staged(store: Store, stream: str, sealed: Iterable[Epoch], tick: Tick) -> d
 
     objects: dict[str, tuple[str, str, int | None]] = {}
     for path, size in listing(store, layout.staged_prefix(stream)):
-        batch = layout.batch_of(path)
-        if batch is not None and layout.staged_path(batch) == path:
+        batch = layout.staged_batch(path)
+        if batch is not None:
             objects[batch] = (batch, path, size)
     for epoch in sealed:
         for held in epoch.batches:

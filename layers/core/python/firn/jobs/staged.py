@@ -62,9 +62,19 @@ def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change])
 def once(said: Iterable[Change]) -> list[Change]:
     """Each fact as the first batch tells it, in the order of those."""
     first: dict[tuple[Any, ...], Change] = {}
-    for one in sorted(said, key=lambda one: (one["epoch"], one["batch"])):
-        first.setdefault(tuple(one.get(name) for name in _SAID), one)
-    return [*first.values()]
+    for one in said:
+        what = tuple([one.get(name) for name in _SAID])
+        known = first.get(what)
+        if known is None:
+            first[what] = one
+        elif _place(one) < _place(known):
+            del first[what]  # it goes behind the others of its batch
+            first[what] = one
+    return sorted(first.values(), key=_place)
+
+
+def _place(one: Change) -> tuple[int, str]:
+    return one["epoch"], one["batch"]
 
 
 def rejected(

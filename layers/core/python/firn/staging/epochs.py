@@ -149,8 +149,8 @@ def candidates(
     start = None if floor is None else layout.staged_floor(stream, floor)
     free: list[tuple[str, str, int]] = []
     for path, size in listing(store, layout.staged_prefix(stream), start):
-        batch = layout.batch_of(path)
-        if batch is not None and batch not in covered and layout.staged_path(batch) == path:
+        batch = layout.staged_batch(path)
+        if batch is not None and batch not in covered:
             free.append((batch, path, size))
     known = {batch for batch, _, _ in free}
     again = [batch for n in lifted if not cases[n].again for batch in left_of(store, stream, n, sealed)]

@@ -17,6 +17,7 @@ and its object's path follows from the id alone. Numbers are 20 digits, so that 
 import hashlib
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final
 
 STREAM_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -78,6 +79,13 @@ def batch_of(path: str) -> str | None:
     """The batch id in a staged or dead-letter path; None if the object is none of Firn's."""
     name = path.rpartition("/")[2].removesuffix(".parquet")
     return name if is_batch_id(name) else None
+
+
+@lru_cache(maxsize=16_384)  # who has much waiting lists it again and again
+def staged_batch(path: str) -> str | None:
+    """The batch that lies at this very path; None for an object that is none of Firn's."""
+    batch = batch_of(path)
+    return batch if batch is not None and staged_path(batch) == path else None
 
 
 def dead_prefix(stream: str) -> str:

@@ -85,7 +85,7 @@ class Mirror:
         linked = linked_keys([*changes, *truncates], facts) if creates else set()
         rows |= dict(self._rows(linked - rows.keys(), wide=True))
         removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked) if self._facts else ()
-        log = waiting.pending.log(waiting.target.sources, waiting.decoding)
+        log = waiting.pending.log(waiting.target.sources, waiting.decoder)
         after = apply(Known(rows, tuple(facts), tuple(removed)), [*changes, *truncates], log).rows
         return self._told(rows, after, linked, times, max((one.order for one in truncates), default=b""))
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from firn.changes import told
 from firn.changes.fold import Key, RowChange
 from firn.changes.placing import Order
-from firn.changes.rows import Decoding
+from firn.changes.rows import Decoder, Decoding, MirrorDecoder
 from firn.errors import TerminalError
 from firn.jobs.caring import feeding
 from firn.jobs.facts import SAID_BY, TableFacts, facts_in
@@ -49,25 +49,28 @@ class Decoded:
 
 @dataclass
 class Batch:
-    """A staged batch as it was read: its changes, and what it says about its tables."""
+    """A staged batch as it was read: its changes, how many, and what it says about its tables."""
 
     changes: Mapping[str, Sequence[Mapping[str, Any]]]
     counts: Mapping[tuple[str, int, str], int]
     said: Sequence[Mapping[str, Any]]
-    _decoded: dict[tuple[str, ...], tuple[Decoding, bool, Decoded]] = field(default_factory=dict)
+    size: int
+    _decoded: dict[tuple[str, ...], tuple[Decoding, Decoded]] = field(default_factory=dict)
 
     def of(self, sources: Sequence[str]) -> list[Mapping[str, Any]]:
         """The raw changes of some source tables."""
         return [one for source in sources for one in self.changes.get(source, ())]
 
-    def decoded(self, sources: tuple[str, ...], decoding: Decoding, *, mirror: bool) -> Decoded:
+    def decoded(self, sources: tuple[str, ...], decoder: Decoder) -> Decoded:
         """The good changes of some source tables. Kept for as long as they are asked for with this very decoding."""
+        decoding = decoder.decoding
         known = self._decoded.get(sources)
-        if known is None or known[0] is not decoding or known[1] != mirror:
-            rows, _ = told.decoded(self.of(sources), decoding, mirror=mirror)
+        if known is None or known[0] is not decoding:
+            rows, _ = told.decoded_by(decoder, self.of(sources))
+            mirror = isinstance(decoder, MirrorDecoder)
             changes = [told.row_change(row, decoding) for row in rows] if mirror else []
-            known = self._decoded[sources] = (decoding, mirror, Decoded(rows, changes))
-        return known[2]
+            known = self._decoded[sources] = (decoding, Decoded(rows, changes))
+        return known[1]
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ class Pending:
         """The batches of epochs above `epoch`."""
         return [batch for n, batch in self.batches if n > epoch]
 
-    def log(self, sources: tuple[str, ...], decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
+    def log(self, sources: tuple[str, ...], decoder: Decoder) -> Callable[[Collection[Key]], list[RowChange]]:
         """All changes of some keys that the log still holds (changes.incremental.Log)."""
         order = _order(self.settings)
 
@@ -95,7 +98,7 @@ class Pending:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
             where = [(epoch.n, i, batch) for epoch in sealed for i, batch in enumerate(epoch.batches)]
             old = [batch for _, batch in _read(self.store, where, order, whole=False)]
-            found = [batch.decoded(sources, decoding, mirror=True).changes for batch in (*old, *self.above(0))]
+            found = [batch.decoded(sources, decoder).changes for batch in (*old, *self.above(0))]
             return [change for some in found for change in some if change.key in keys]
 
         return changes
@@ -168,7 +171,8 @@ class Look:
         counts: Counter[tuple[str, int, str]] = Counter()
         said: list[Mapping[str, Any]] = []
         for _, batch in batches:
-            counts.update(batch.counts)
+            for what, number in batch.counts.items():
+                counts[what] += number
             said += batch.said
         facts = facts_of(counts, said)
         targets = {target.name: target for target in route(settings, facts).targets}
@@ -188,32 +192,26 @@ def _read(
 ) -> Iterable[tuple[int, Batch]]:
     """The batches at (epoch, number in it). `whole`: one that is missing is an error."""
     known = _batches.of(store)
-    if sum(sum(batch.counts.values()) for batch in list(known.values())) > _KEPT:
+    if sum([batch.size for batch in list(known.values())]) > _KEPT:
         known.clear()
 
-    def read(one: tuple[int, int, EpochBatch]) -> tuple[int, Batch] | None:
-        epoch, number, batch = one
-        name = (batch.path, epoch, number, order)
-        found = known.get(name)  # another thread may clear what is known
-        if found is None:
-            body = get(store, batch.path)
-            if body is None and whole:
+    where = list(where)
+    found = [known.get((batch.path, epoch, number, order)) for epoch, number, batch in where]
+    new = [place for place, batch in enumerate(found) if batch is None]
+    # One waits for the storage while another is read: what is not waiting is quicker in one thread.
+    with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
+        each = pool.map if len(new) > 3 else map
+        for place, body in zip(new, each(lambda place: get(store, where[place][2].path), new), strict=True):
+            epoch, number, batch = where[place]
+            if body is not None:
+                made = _batch(raw_changes(body, epoch, batch.id, place_of(epoch, number), order), epoch, batch.id)
+                found[place] = known[batch.path, epoch, number, order] = made
+            elif whole:
                 raise NotFresh(
                     f"{batch.path} waits for its commit and is not in the storage (any more): look again; if it stays "
                     "away restore it, its sender was told 202"
                 )
-            if body is None:
-                return None
-            found = known[name] = _batch(
-                raw_changes(body, epoch, batch.id, place_of(epoch, number), order), epoch, batch.id
-            )
-        return epoch, found
-
-    where = list(where)
-    if sum((one[2].path, one[0], one[1], order) not in known for one in where) < 4:
-        return [found for one in where if (found := read(one)) is not None]
-    with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
-        return [found for found in pool.map(read, where) if found is not None]
+    return [(epoch, batch) for (epoch, _, _), batch in zip(where, found, strict=True) if batch is not None]
 
 
 def _batch(changes: Sequence[Mapping[str, Any]], epoch: int, batch: str) -> Batch:
@@ -222,4 +220,4 @@ def _batch(changes: Sequence[Mapping[str, Any]], epoch: int, batch: str) -> Batc
         tables.setdefault(one["table"], []).append(one)
     counts = Counter((one["table"], epoch, one["op"]) for one in changes)
     said = facts_in({name: [one[name] for one in changes] for name in SAID_BY}) if changes else ()
-    return Batch(tables, counts, [fact | {"epoch": epoch, "batch": batch} for fact in said])
+    return Batch(tables, counts, [fact | {"epoch": epoch, "batch": batch} for fact in said], len(changes))

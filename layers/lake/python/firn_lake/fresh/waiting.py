@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.schema import Schema
@@ -10,7 +11,7 @@ from pyiceberg.schema import Schema
 from firn.changes import told
 from firn.changes.fields import HELD_TYPE, type_json
 from firn.changes.fold import RowChange
-from firn.changes.rows import Decoding
+from firn.changes.rows import Decoder, Decoding
 from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.jobs.decoding import planned
 from firn.jobs.planning import BEFORE, HELD, IDENTITY, OP, POSITION, TIME, ColumnPlan, KeyChanged
@@ -50,16 +51,21 @@ class Waiting:
         """The columns of the table's key."""
         return [self.plan.columns[i] for i in self.decoding.key]
 
+    @cached_property
+    def decoder(self) -> Decoder:
+        """What decodes the changes: one, which keeps what it has found out about their schemas."""
+        return told.decoder(self.decoding, mirror=self.mirror)
+
     def decoded(self) -> Iterator[tuple[Sequence[Any], RowChange | None]]:
         """The good changes, as decoded rows and (of a mirror table) as the specification has them."""
         for batch in self.pending.above(self.above):
-            found = batch.decoded(self.target.sources, self.decoding, mirror=self.mirror)
+            found = batch.decoded(self.target.sources, self.decoder)
             changes: Sequence[RowChange | None] = found.changes or [None] * len(found.rows)
             yield from zip(found.rows, changes, strict=True)
 
     def truncates(self) -> list[RowChange]:
         """The truncates of a mirror table."""
-        batches = self.pending.above(self.above)
+        batches = self.pending.above(self.above) if self.target.events(self.above, "t") else []
         return [one for batch in batches for one in told.truncates(batch.of(self.target.sources))]
 
 
