@@ -14,13 +14,13 @@ from pyspark.sql import functions as f
 from benchmarks.spark import CACHE, TABLE, Lake, base_lake
 from firn.changes.positions import WIDTH
 from firn.changes.types import Column, Type
-from firn.jobs.planning import POSITION, TIME
+from firn.jobs.planning import MIRROR_METADATA, POSITION, TIME
 from firn.staging import configs, cuts, epochs, ingest
 from firn.staging.store import open_store
 from firn.streams.caps import Caps
 from firn.streams.names import TableName
 from firn_spark import commit
-from firn_spark.tables.evolve import MIRROR_METADATA, Tables
+from firn_spark.tables.evolve import Tables
 
 STREAM = "bank"
 CONFIG = """

@@ -17,13 +17,14 @@ from pyspark.sql import SparkSession
 
 from firn.changes.types import Column, storable
 from firn.jobs import progress
+from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA
 from firn.jobs.progress import FACTS, REBUILD
 from firn.jobs.rebuilding import retyped
 from firn.streams import names
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 from firn_spark.merge.memory import name_in
-from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of

@@ -18,7 +18,7 @@ from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan, KeyChanged
+from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan, KeyChanged
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
@@ -36,7 +36,7 @@ from firn_spark.merge.memory import Memory, name_in
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.frames import append_changes, mirror_changes
 from firn_spark.staged.rejects import rejected
-from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace
 from firn_spark.tables.retype import finish, retype
 

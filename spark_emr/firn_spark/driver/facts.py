@@ -12,11 +12,11 @@ from firn.changes.fold import Key, RowChange
 from firn.changes.placing import plain, total
 from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
-from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, ColumnPlan
+from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, ColumnPlan
 from firn_spark.driver import lookup
 from firn_spark.driver.write import write_columns, write_rows
 from firn_spark.merge.memory import Memory
-from firn_spark.tables.evolve import FACTS_METADATA, Table
+from firn_spark.tables.evolve import Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
 _LOOKED = Column(LOOKED, STRING)

@@ -13,7 +13,7 @@ from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.jobs.decoding import Planned
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import ColumnPlan
+from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
 from firn.jobs.rejects import by_table, reasons
 from firn.jobs.staged import rejected
 from firn.jobs.targets import Target
@@ -32,7 +32,7 @@ from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in
 from firn_spark.table_job import TableJob, together, with_schemas
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import APPEND_METADATA, MIRROR_METADATA, Table
+from firn_spark.tables.evolve import Table
 
 MOST_ROWS = 20_000  # changes of a table, decided one by one
 _UNKEYED = frozenset({"float", "double", "list"})  # NaN is no key of a dict, a list none at all

@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.placing import plain
 from firn.changes.types import Column
-from firn.jobs.planning import AT, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import CREATES, EPOCH, FACTS, FLOOR, NEWEST, TRUNCATED
 from firn.jobs.renaming import Renames
 from firn.streams import names
@@ -27,7 +27,7 @@ from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
 from firn_spark.tables.columns import arrow_type
-from firn_spark.tables.evolve import FACTS_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
 from firn_spark.tables.writing import write_rows
 

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.placing import plain
-from firn.jobs.planning import ColumnPlan
+from firn.jobs.planning import HELD_METADATA, ColumnPlan
 from firn.jobs.progress import HELD_IDS
 from firn_spark.merge import moves
 from firn_spark.merge.deciding import Shape
@@ -16,7 +16,7 @@ from firn_spark.merge.folding import fold_changes, same_key
 from firn_spark.merge.memory import Memory
 from firn_spark.staged.frames import changes_in
 from firn_spark.tables.deletes import Places, by_file
-from firn_spark.tables.evolve import HELD_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 
 TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "

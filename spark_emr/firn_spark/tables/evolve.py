@@ -7,10 +7,10 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.fields import HELD_TYPE, type_json
-from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.changes.fields import type_json
+from firn.changes.types import Column
 from firn.jobs import progress, specs
-from firn.jobs.planning import AT, BEFORE, HELD, IDENTITY, LOOKED, METADATA, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.planning import METADATA, POSITION, ColumnPlan
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition, in_words
 from firn_spark.session import CATALOG
@@ -18,18 +18,6 @@ from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.java import java_class, text_of
 
 _ICEBERG = "org.apache.iceberg"
-# What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
-MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
-# Added when the first value is unavailable: most tables never need it.
-HELD_METADATA = Column(HELD, HELD_TYPE)
-FACTS_METADATA = (
-    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
-    Column(LOOKED, STRING),
-)  # fmt: skip
-APPEND_METADATA = (
-    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
-    Column(IDENTITY, STRING),
-)  # fmt: skip
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands

@@ -9,11 +9,12 @@ from pyspark.sql import functions as f
 
 from firn.changes import types
 from firn.changes.types import Column, Type
+from firn.jobs.planning import MIRROR_METADATA
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 from firn_spark.merge import lookup
 from firn_spark.merge.deciding import Shape
-from firn_spark.tables.evolve import MIRROR_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 

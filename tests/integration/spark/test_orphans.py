@@ -11,6 +11,7 @@ import pytest
 
 from firn.changes.types import STRING, Column
 from firn.jobs import orphans as rules
+from firn.jobs.planning import MIRROR_METADATA
 from firn.staging.kept import find
 from firn.staging.store import Store, open_store
 from firn.streams.care import LEAST_ORPHAN_SECONDS
@@ -20,7 +21,7 @@ from firn_spark import append
 from firn_spark.care import orphans
 from firn_spark.care.orphans import CannotTell, Orphans, _Used, remove
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import MIRROR_METADATA, Table, Tables
+from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.committing import files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event

@@ -187,6 +187,18 @@ def test_a_table_that_no_commit_has_made_is_asked_by_sql(ground: Ground) -> None
     assert lake.sql("SELECT id, v FROM t", fresh=True).pylist() == [{"id": 2, "v": "b"}]
 
 
+def test_a_table_whose_mode_changes_before_it_is_made_is_read_anew(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1}), event("u", 101, {"id": 1, "v": "b"})])
+    lake = Lake(ground.catalog, lambda: ground.store)
+    assert lake.sql("SELECT v FROM lake.t", fresh=True).pylist() == [{"v": "b"}]
+    monkeypatch.setattr(configs.CurrentConfig, "__call__", lambda _: configs.load(ground.store, appending.sha))
+    appending = configs.publish(ground.store, config("key: [id], mode: append"))
+    found = lake.sql("SELECT v, _firn_op AS op FROM lake.t ORDER BY v", fresh=True).pylist()
+    assert found == [{"v": "a", "op": "c"}, {"v": "b", "op": "u"}]
+
+
 def test_a_missing_file_is_named_whoever_asks(ground: Ground) -> None:
     ground.post([event("c", 100 + i, {"id": i, "v": "a", "w": None, "n": i}) for i in range(3)])
     ground.commit(ground.folded(), ground.seal())

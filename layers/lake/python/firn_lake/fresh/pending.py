@@ -55,7 +55,7 @@ class Batch:
     counts: Mapping[tuple[str, int, str], int]
     said: Sequence[Mapping[str, Any]]
     size: int
-    _decoded: dict[tuple[str, ...], tuple[Decoding, Decoded]] = field(default_factory=dict)
+    _decoded: dict[tuple[str, ...], tuple[Decoding, type[Decoder], Decoded]] = field(default_factory=dict)
 
     def of(self, sources: Sequence[str]) -> list[Mapping[str, Any]]:
         """The raw changes of some source tables."""
@@ -65,12 +65,12 @@ class Batch:
         """The good changes of some source tables. Kept for as long as they are asked for with this very decoding."""
         decoding = decoder.decoding
         known = self._decoded.get(sources)
-        if known is None or known[0] is not decoding:
+        if known is None or known[0] is not decoding or known[1] is not type(decoder):
             rows, _ = told.decoded_by(decoder, self.of(sources))
             mirror = isinstance(decoder, MirrorDecoder)
             changes = [told.row_change(row, decoding) for row in rows] if mirror else []
-            known = self._decoded[sources] = (decoding, Decoded(rows, changes))
-        return known[1]
+            known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes))
+        return known[2]
 
 
 @dataclass(frozen=True)

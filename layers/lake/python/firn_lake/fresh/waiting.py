@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.schema import Schema
 
 from firn.changes import told
-from firn.changes.fields import HELD_TYPE, type_json
+from firn.changes.fields import type_json
 from firn.changes.fold import RowChange
 from firn.changes.rows import Decoder, Decoding
-from firn.changes.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.changes.types import Column
 from firn.jobs.decoding import planned
-from firn.jobs.planning import BEFORE, HELD, IDENTITY, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, ColumnPlan, KeyChanged
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
 from firn.staging.remembered import Remembered
@@ -26,10 +26,7 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-OWN: Final = {
-    POSITION: Column(POSITION, BINARY), TIME: Column(TIME, TIMESTAMPTZ), HELD: Column(HELD, HELD_TYPE),
-    OP: Column(OP, STRING), BEFORE: Column(BEFORE, STRING), IDENTITY: Column(IDENTITY, STRING),
-}  # fmt: skip
+OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, *APPEND_METADATA)}
 """Firn's own columns."""
 
 
@@ -115,13 +112,13 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiti
     names = {old: new for one in some for old, new in one.due.items()}
     there = {name: {**field, "name": name} for field in fields for name in [names.get(field["name"], field["name"])]}
     last = 0 if version is None else version.source.metadata.last_column_id
-    own = [] if version is not None else [OWN[POSITION], OWN[TIME]]
     changed = version is None or bool(names)
     for one in some:
         for column in one.plan.widened:
             there[column.name]["type"] = type_json(column.type, 0)
             changed = True
-        for column in (*one.plan.added, *own):
+        own = MIRROR_METADATA if one.mirror else APPEND_METADATA
+        for column in (*one.plan.added, *(own if version is None else ())):
             if column.name not in there:
                 last += 2  # a list's element has an id too
                 there[column.name] = {
