@@ -84,8 +84,8 @@ MUTANTS: Final = (
     Mutant(
         "what an epoch holds is sealed again",
         _EPOCHS,
-        "batch is not None and batch not in covered and layout.staged_path(batch) == path",
-        "batch is not None and layout.staged_path(batch) == path",
+        "batch is not None and batch not in covered:",
+        "batch is not None:",
         (f"{_TESTS}/test_epochs.py::test_what_an_epoch_holds_is_no_candidate_again",),
     ),
     Mutant(
