@@ -14,10 +14,12 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
+from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange, fold
 from firn.changes.incremental import Known, apply
 from firn.jobs.planning import HELD, LOOKED, OP, POSITION, TIME
 from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
+from firn.jobs.staged import once
 from firn.staging import configs, cuts, epochs, ingest, quarantine
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store, open_store
@@ -197,6 +199,21 @@ def test_a_table_whose_mode_changes_before_it_is_made_is_read_anew(
     appending = configs.publish(ground.store, config("key: [id], mode: append"))
     found = lake.sql("SELECT v, _firn_op AS op FROM lake.t ORDER BY v", fresh=True).pylist()
     assert found == [{"v": "a", "op": "c"}, {"v": "b", "op": "u"}]
+
+
+def test_what_was_decoded_for_a_mirror_table_is_not_given_to_another(ground: Ground) -> None:
+    ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1})])
+    [one] = waiting(Look(ground.store), TableName("lake", "t"), None)
+    [batch] = one.pending.above(0)
+    assert len(batch.decoded(one.target.sources, one.decoder).changes) == 1
+    assert batch.decoded(one.target.sources, told.decoder(one.decoding, mirror=False)).changes == []
+
+
+def test_facts_are_those_of_the_batch_that_tells_them_first() -> None:
+    fact = {"table": "t", "flat": False, "schema_id": None, "fact": "columns", "value": "x"}
+    said = [fact | {"epoch": epoch, "batch": batch, "value": value} for epoch, batch, value in
+            [(2, "a", "x"), (1, "b", "y"), (1, "b", "x"), (1, "a", "y")]]  # fmt: skip
+    assert [(one["epoch"], one["batch"], one["value"]) for one in once(said)] == [(1, "a", "y"), (1, "b", "x")]
 
 
 def test_a_missing_file_is_named_whoever_asks(ground: Ground) -> None:
