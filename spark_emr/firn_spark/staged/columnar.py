@@ -20,7 +20,7 @@ from firn_spark.staged.vectors import Column
 # What `META` takes from a raw change as it is. _before is an append table's; the others tell of what is not plain.
 _PASSED = {
     "_epoch": "epoch", "_batch": "batch", "_index": "index", "_op": "op", "_ts": "ts", "_pos": "pos", "_ord": "ord",
-    "_tx_order": "tx_order", "_occurrence": "occurrence", "_origin": "origin",
+    "_tx_order": "tx_order", "_occurrence": "occurrence", "_origin": "origin", "_table": "table",
 }  # fmt: skip
 _LONGEST_DELETE = 4_300  # bytes: longer integers than that are none to Python's own JSON
 

@@ -14,15 +14,15 @@ from firn.changes.types import Column
 from firn.errors import EventError
 
 # _op c, u, r, d; _ts ms; _unavail: ordinals of the columns with a placeholder (values null if op is u, literal if c or
-# r); _code, _message: why the change is rejected.
+# r); _code, _message: why the change is rejected; _table: the source table.
 META: Final = (
     "_epoch", "_batch", "_index", "_op", "_ts", "_pos", "_ord", "_unavail", "_code", "_message", "_before", "_tx_order",
-    "_occurrence", "_origin",
+    "_occurrence", "_origin", "_table",
 )  # fmt: skip
 # What the decoders read of a raw change.
 READ: Final = (
     "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "origin",
-    "flat", "key", "before", "after", "schema_id",
+    "table", "flat", "key", "before", "after", "schema_id",
 )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ class Decoder:
         return [
             change["epoch"], change["batch"], change["index"], op, change["ts"], change["pos"],
             change["ord"] if total is None else total, list(unavailable) or None, None, None, None, change["tx_order"],
-            change["occurrence"], change["origin"], *values,
+            change["occurrence"], change["origin"], change["table"], *values,
         ]  # fmt: skip
 
     def _rejected(self, change: dict[str, Any], code: str, message: str) -> list[Any]:

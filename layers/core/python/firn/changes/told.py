@@ -9,7 +9,9 @@ from firn.changes.fold import Key, RowChange
 from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
 
 WIDTH: Final = len(META)  # the values of the columns follow
-EPOCH, BATCH, INDEX, OP, TS, POS, ORD, UNAVAILABLE, CODE, MESSAGE, BEFORE, TX_ORDER, OCCURRENCE, ORIGIN = range(WIDTH)
+(
+    EPOCH, BATCH, INDEX, OP, TS, POS, ORD, UNAVAILABLE, CODE, MESSAGE, BEFORE, TX_ORDER, OCCURRENCE, ORIGIN, TABLE,
+) = range(WIDTH)  # fmt: skip
 
 
 def decoded(
