@@ -11,6 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.fold import RowChange
+from firn.changes.incremental import Truncates
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
@@ -18,8 +20,8 @@ from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan, KeyChanged
-from firn.jobs.progress import INFERRED_AS
+from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
+from firn.jobs.progress import INFERRED_AS, SOURCES, are_several, fed_by
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -29,7 +31,7 @@ from firn.staging.store import Store
 from firn.streams.config import StreamConfig
 from firn_spark import append
 from firn_spark.failures import failure_of
-from firn_spark.merge import delta, lookup, mirror, moves
+from firn_spark.merge import by_key, delta, lookup, mirror, moves
 from firn_spark.merge.deciding import Shape, decide, there
 from firn_spark.merge.folding import NOTHING, same_key
 from firn_spark.merge.memory import Memory, name_in
@@ -155,9 +157,9 @@ class TableJob:
         outcome: Outcome,
     ) -> None:
         plan, decoding = planned.columns, planned.decoding
-        truncates = target.events(outcome.progress, "t")
-        truncate = mirror.newest_truncate(mine) if truncates else b""
-        outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
+        ignored = target.events(outcome.progress, "t")
+        truncates = mirror.truncates_in(mine) if ignored else []
+        outcome.ignored = ignored + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
         facts = name_in(table.state.properties) if table else None
         memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
         memory.look(planned.renames)
@@ -171,31 +173,54 @@ class TableJob:
             if table is None and not seen.changes - seen.rejected:
                 outcome.status = "empty"  # nothing that a table could be made from
                 outcome.ignored = outcome.events - outcome.dead
-                mirror.remember_truncate(memory, truncate, self._last)
+                mirror.remember_truncates(memory, truncates, self._last)
                 return
             key = [plan.columns[i].name for i in decoding.key]
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
             log = self._log_of(target, decoding)
-            few = seen.changes <= lookup.FEW and not truncate
-            changes = mirror.folded(self._spark, table, good, memory, shape, seen, truncate, log)
-            new_truncate = (plain(truncate) or NOTHING) if truncate else None
-            changes = changes.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
-                found = self._there(table, changes, shape, new_truncate, few, outcome)
-                rows = decide(changes, found, shape, new_truncate).persist(StorageLevel.MEMORY_AND_DISK)
+            few = seen.changes <= lookup.FEW and not truncates
+            known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.sources))
+            with self._decided(table, good, memory, shape, seen, known, few, log, outcome) as found:
+                rows = found.persist(StorageLevel.MEMORY_AND_DISK)
                 try:
                     self._apply_mirror(
-                        target, table, plan, mine, good, rows, memory, shape, seen, few, truncate, outcome
+                        target, table, plan, mine, good, rows, memory, shape, seen, few, truncates, outcome
                     )
                 finally:
                     rows.unpersist()
-            finally:
-                changes.unpersist()
         finally:
             decoded.unpersist()
         outcome.snapshot_id = self._snapshot(target)
+
+    @contextmanager
+    def _decided(
+        self,
+        table: Table,
+        good: DataFrame,
+        memory: Memory,
+        shape: Shape,
+        seen: mirror.Survey,
+        truncates: Truncates,
+        few: bool,
+        log: moves.Log,
+        outcome: Outcome,
+    ) -> Iterator[DataFrame]:
+        """What becomes of each row (deciding.decide). Good inside the `with` only."""
+        if truncates.several and truncates.newest:
+            outcome.way["lookup"] = "by key"
+            with by_key.decided_by_key(self._spark, table, good, memory, shape, truncates, seen, log) as rows:
+                yield rows
+            return
+        changes = mirror.folded(self._spark, table, good, memory, shape, seen, truncates, log)
+        newest = max((one.order for one in truncates.new), default=b"")
+        truncate = (plain(newest) or NOTHING) if newest else None
+        changes = changes.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            yield decide(changes, self._there(table, changes, shape, truncate, few, outcome), shape, truncate)
+        finally:
+            changes.unpersist()
 
     def _there(
         self, table: Table, changes: DataFrame, shape: Shape, truncate: bytes | None, few: bool, outcome: Outcome
@@ -224,7 +249,7 @@ class TableJob:
         shape: Shape,
         seen: mirror.Survey,
         few: bool,
-        truncate: bytes,
+        truncates: Sequence[RowChange],
         outcome: Outcome,
     ) -> None:
         floor = memory.said.floor
@@ -239,7 +264,7 @@ class TableJob:
         with outcome.stage("facts"):
             head = table.head()
             looked = head.snapshotId() if head else None
-            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
+            mirror.remember(memory, plan, good, shape, seen, truncates, looked, self._last)
         write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
@@ -316,6 +341,13 @@ class TableJob:
     ) -> Table:
         """The table with all columns that the changes need."""
         relaxed = [plan.columns[i].name for i in nulls]
+        fed: dict[str, str] = {}
+        if outcome.mode == "mirror":
+            sources = fed_by(table.state if table else None, target.sources)
+            if are_several(sources):
+                metadata = (*metadata, SOURCE_METADATA)
+            if table is None or table.state.sources != sources:
+                fed = {SOURCES: json.dumps(sources, ensure_ascii=False)}
         seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
@@ -324,7 +356,7 @@ class TableJob:
                 table = self._tables.repartition(table, target.rule.partition_by)
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
             return self._tables.set_properties(
-                table, wanted | (seen_as if plan.inferred != table.state.inferred else {})
+                table, wanted | fed | (seen_as if plan.inferred != table.state.inferred else {})
             )
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
@@ -332,6 +364,7 @@ class TableJob:
             "firn.mode": outcome.mode,
             "firn.stream": self._stream,
             "firn.source": ", ".join(target.sources),
+            **fed,
             **(seen_as if plan.inferred else {}),
             **blooms.properties(target.rule.bloom, key, columns, {}),
             **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),

@@ -9,6 +9,12 @@ _POSITIONS: Final = f"{_CHANGES}/positions.py"
 _INCREMENTAL: Final = f"{_CHANGES}/incremental.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
 _ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
+_DECIDE: Final = f"{_CHANGES}/decide.py"
+_FOLD: Final = f"{_CHANGES}/fold.py"
+_RANDOM: Final = (
+    "tests/property/test_random_histories.py"
+    "::test_the_specification_what_a_table_remembers_and_the_small_way_say_the_same"
+)
 _AT_EACH_STEP: Final = (
     "tests/property/test_incremental.py::test_after_each_batch_it_equals_the_specification_of_what_has_come"
 )
@@ -18,7 +24,7 @@ MUTANTS: Final = (
     Mutant(
         "the guard is dropped: what arrives last wins",
         _INCREMENTAL,
-        "newer, older = (told, there) if told.order > there.order else (there, told)",
+        "newer, older = (told, there) if rank(told) > rank(there) else (there, told)",
         "newer, older = told, there",
         (_BACKWARDS,),
     ),
@@ -112,8 +118,8 @@ MUTANTS: Final = (
     Mutant(
         "the halves of a move are not linked",
         _INCREMENTAL,
-        "linked = linked_keys(new, facts)",
-        "linked: set[Key] = set()",
+        "linked = linked_keys(new, facts, mixed)",
+        "linked: set[Key] = mixed",
         (_ANY_ORDER,),
     ),
     Mutant(
@@ -144,5 +150,82 @@ MUTANTS: Final = (
         "return column.earlier if column.silent else (column.name, *column.earlier)",
         "return column.earlier if column.silent else (*column.earlier, column.name)",
         ("tests/property/test_renames.py::test_a_change_says_the_same_under_whichever_name[False]",),
+    ),
+    Mutant(
+        "a truncate empties every source table",
+        _FOLD,
+        "return truncate.source is None or row.source is None or truncate.source == row.source",
+        "return True",
+        ("tests/property/test_fold.py::test_in_order_it_equals_the_plain_sequential_replay",),
+    ),
+    Mutant(
+        "what a table remembers lets a truncate empty every source table",
+        _INCREMENTAL,
+        "if not (self.several and self.newest):",
+        "if True:",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "a row that a truncate of another source table met is not folded again",
+        _INCREMENTAL,
+        "        return late or self._first_new < last.order",
+        "        return False",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "a row that went with a truncate of another source table is forgotten",
+        _INCREMENTAL,
+        "return True  # a newer row of that source table may have been there, and gone with it",
+        "return False",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "the small way forgets the truncates that are in the table",
+        _DECIDE,
+        "        earlier = ground.truncates()",
+        "        earlier = ()",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "the small way reads no log",
+        _DECIDE,
+        "late = [*ground.log(linked), *known.earlier]",
+        "late = [*known.earlier]",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "a truncate alone does not meet the moves that are known",
+        _DECIDE,
+        "placed = [change for change in (*changes, *truncates) if plain(change.order)]",
+        "placed = [change for change in changes if plain(change.order)]",
+        (_RANDOM,),
+    ),
+    Mutant(
+        "a row that another tool loaded is as unknown as a value that nobody told",
+        _FOLD,
+        'object.__setattr__(self, "order", LOADED)',
+        "pass",
+        ("tests/unit/changes/test_fold.py::test_an_update_keeps_what_it_leaves_out_of_a_row_that_another_tool_loaded",),
+    ),
+    Mutant(
+        "a value that nobody told fills one that nobody told",
+        _INCREMENTAL,
+        "if column in older.values and older.column_order(column) > order:",
+        "if column in older.values and older.column_order(column) >= order:",
+        ("tests/unit/changes/test_incremental.py::test_a_value_that_no_change_told_fills_nothing",),
+    ),
+    Mutant(
+        "a COPY and a delete at one position count as a move",
+        _FOLD,
+        'if sorted(change.op for change in mine) == ["c", "d"]:',
+        'if {change.op for change in mine} == {"c", "d"}:',
+        ("tests/unit/changes/test_fold.py::test_a_copy_and_a_delete_at_one_position_are_no_move",),
+    ),
+    Mutant(
+        "a delete and a create of two source tables at one position count as a move",
+        _FOLD,
+        "if one.source in (source, None)",
+        "if True",
+        ("tests/unit/changes/test_fold.py::test_a_delete_and_a_create_of_two_source_tables_are_no_move",),
     ),
 )  # fmt: skip

@@ -70,7 +70,7 @@ MUTANTS: Final = (
         """        with outcome.stage("facts"):
             head = table.head()
             looked = head.snapshotId() if head else None
-            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
+            mirror.remember(memory, plan, good, shape, seen, truncates, looked, self._last)
         write = target.rule.write
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
@@ -81,22 +81,22 @@ MUTANTS: Final = (
         with outcome.stage("facts"):
             head = table.head()
             looked = head.snapshotId() if head else None
-            mirror.remember(memory, plan, good, shape, seen, truncate, looked, self._last)
+            mirror.remember(memory, plan, good, shape, seen, truncates, looked, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),
     Mutant(
         "a truncate counts in its own epoch only",
         f"{_SPARK}/merge/mirror.py",
-        "newest = max(truncate, memory.said.truncated)",
-        "newest = truncate",
+        "newest = truncates.newest",
+        'newest = max((one.order for one in truncates.new), default=b"")',
         (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
     ),
     Mutant(
         "a late truncate leaves in Spark what a move took from before it",
         f"{_SPARK}/merge/moves.py",
-        "return linked_keys([*new, *_truncate(truncate)], known)",
-        "return linked_keys(new, known)",
+        "return linked_keys([*new, *truncates], known, mixed)",
+        "return linked_keys(new, known, mixed)",
         (f"{_TESTS}/test_commit.py::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late",),
     ),
     Mutant(

@@ -14,64 +14,79 @@ KEYS = range(1, 5)
 
 @dataclass
 class Source:
-    """A table with a key, a small column `n` and an out-of-line column `v`, and the changes that its log tells."""
+    """Tables with a key, a small column `n` and an out-of-line column `v`, all of which feed one table, and the changes
+    that their common log tells. `owner`: the source table that wrote a key's row last."""
 
     rows: dict[int, dict[str, Any]] = field(default_factory=dict)
+    owner: dict[int, str] = field(default_factory=dict)
     log: list[RowChange] = field(default_factory=list)
     now: int = 0
 
-    def tell(self, op: str, key: int, row: dict[str, Any] | None, *, keeps_v: bool = False, rank: str = "") -> None:
+    def tell(
+        self, op: str, key: int, row: dict[str, Any] | None, *, keeps_v: bool = False, rank: str = "", table: str = "a"
+    ) -> None:
         position = self.now.to_bytes(4, "big")
         order = position + bytes([RANK[rank or op]]) + key.to_bytes(8, "big")
         image = {**row, "v": "placeholder"} if row and keeps_v else row
         image = dict(image) if image else None
         unavailable = frozenset({"v"}) if keeps_v else frozenset[str]()
-        self.log.append(RowChange(op, () if op == "t" else (key,), position, order, image, unavailable))
+        self.log.append(RowChange(op, () if op == "t" else (key,), position, order, image, unavailable, table))
 
-    def step(self, action: str, key: int, free: int, keeps_v: bool) -> None:
-        """One statement: on the row `key`, or making the row `free`."""
+    def step(self, action: str, key: int, free: int, keeps_v: bool, table: str = "a", other: str = "a") -> None:
+        """One statement of `table`: on the row `key`, or making the row `free`. `other`: a table more, for what
+        concerns two."""
         self.now += 1
         new = {"n": self.now, "v": f"v{self.now}"}
         if action == "insert":
-            self.rows[free] = {"id": free, **new, "v": "placeholder" if keeps_v else new["v"]}
-            self.tell("c", free, self.rows[free], keeps_v=keeps_v)  # a placeholder that was really inserted
+            self.put(free, {"id": free, **new, "v": "placeholder" if keeps_v else new["v"]}, table)
+            # A placeholder that was really inserted.
+            self.tell("c", free, self.rows[free], keeps_v=keeps_v, table=table)
         elif action == "update":
-            self.rows[key] = {**new, "id": key, "v": self.rows[key]["v"] if keeps_v else new["v"]}
-            self.tell("u", key, self.rows[key], keeps_v=keeps_v)
+            self.put(key, {**new, "id": key, "v": self.rows[key]["v"] if keeps_v else new["v"]}, table)
+            self.tell("u", key, self.rows[key], keeps_v=keeps_v, table=table)
         elif action == "delete":
             del self.rows[key]
-            self.tell("d", key, None)
-        elif action == "move":
-            self.rows[free] = {**new, "id": free, "v": self.rows.pop(key)["v"] if keeps_v else new["v"]}
+            self.tell("d", key, None, table=table)
+        elif action == "to another table":  # a partition's row whose partition key changes
+            del self.rows[key]
+            self.tell("d", key, None, table=table)
+            self.now += 1
+            self.put(key, {**new, "id": key}, other)
+            self.tell("c", key, self.rows[key], table=other)
+        elif action.startswith("move"):
+            self.put(free, {**new, "id": free, "v": self.rows.pop(key)["v"] if keeps_v else new["v"]}, table)
             self.rows.pop(key, None)
-            self.tell("d", key, None)
-            self.tell("c", free, self.rows[free], keeps_v=keeps_v)
-        elif action == "move in one event":
-            self.rows[free] = {**new, "id": free, "v": self.rows.pop(key)["v"] if keeps_v else new["v"]}
-            self.rows.pop(key, None)
-            # The update is decoded as a delete and a create that keeps the update's place in the order.
-            self.tell("d", key, None)
-            self.tell("c", free, self.rows[free], keeps_v=keeps_v, rank="u")
+            self.tell("d", key, None, table=table)
+            # In one event: the update is decoded as a delete and a create that keeps the update's place in the order.
+            rank = "u" if action == "move in one event" else ""
+            self.tell("c", free, self.rows[free], keeps_v=keeps_v, rank=rank, table=table)
         elif action == "truncate":
-            self.rows.clear()
-            self.tell("t", 0, None)
+            for emptied in {table, other}:
+                self.rows = {one: row for one, row in self.rows.items() if self.owner[one] != emptied}
+                self.tell("t", 0, None, table=emptied)
         elif action == "snapshot":
             for seen, there in self.rows.items():
-                self.tell("r", seen, there)
+                if self.owner[seen] == table:
+                    self.tell("r", seen, there, table=table)
+
+    def put(self, key: int, row: dict[str, Any], table: str) -> None:
+        self.rows[key], self.owner[key] = row, table
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> Source:
+def histories(draw: st.DrawFn, most: int = 3) -> Source:
+    """Of up to `most` source tables that feed one table."""
     source = Source()
+    tables = st.sampled_from("abc"[: draw(st.integers(1, most))])
     for _ in range(draw(st.integers(0, 20))):
         live = sorted(source.rows)
         free = [key for key in KEYS if key not in source.rows]
         actions = ["insert"] * (2 if free else 0)
-        actions += ["update", "update", "update", "delete", "truncate", "snapshot"] if live else []
+        actions += ["update", "update", "update", "delete", "truncate", "snapshot", "to another table"] if live else []
         actions += ["move", "move", "move in one event"] if live and free else []
         action = draw(st.sampled_from(actions))
         key, to = draw(st.sampled_from(live or [0])), draw(st.sampled_from(free or [0]))
-        source.step(action, key, to, draw(st.booleans()))
+        source.step(action, key, to, draw(st.booleans()), draw(tables), draw(tables))
     return source
 
 

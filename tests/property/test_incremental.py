@@ -75,7 +75,7 @@ def test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows(
 ) -> None:
     cuts = [i for i in range(len(source.log) + 1) if _between_statements(source.log, i)]
     cut = data.draw(st.sampled_from(cuts))
-    old = Known(rows=fold({}, source.log[:cut]).rows)
+    old = Known(fold({}, source.log[:cut]).rows, sources=frozenset(change.source for change in source.log[:cut]))
     newer = source.log[cut:]
     batches: list[list[RowChange]] = [[], [], [], []]
     # In order but split anyhow, even between the halves of a move.

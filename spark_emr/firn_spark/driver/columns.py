@@ -12,8 +12,7 @@ from firn_spark.driver import values
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
-META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
-_TOLD = (*META, "_unavail", "_code")
+_META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
 _PLACED = b"\1"  # how `_ord` begins for a change with a position; the position follows
 
 
@@ -22,8 +21,12 @@ class NotPlain(Exception):
 
 
 def schema(decoding: Decoding) -> pa.Schema:
-    """Of `decoded`: META, then c0, c1, …"""
-    return decoded_schema(decoding, META)
+    """Of `decoded`: `_op`, `_ts`, `_ord`, `_table` if several source tables feed the table, then c0, c1, …"""
+    return decoded_schema(decoding, _meta(decoding))
+
+
+def _meta(decoding: Decoding) -> tuple[str, ...]:
+    return (*_META, "_table") if decoding.several else _META
 
 
 def decoded(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[pa.RecordBatch]:
@@ -33,11 +36,12 @@ def decoded(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[pa.Record
     if not _can_be_looked_up(decoding):
         raise NotPlain
     names = schema(decoding).names
+    told = (*_meta(decoding), "_unavail", "_code")
     for changes in parts:
         if pc.any(pc.equal(changes["op"], "t")).as_py():
             raise NotPlain
         raw = changes.select(READ).combine_chunks().to_batches()
-        batches = list(decoded_batches(raw, decoding, MirrorDecoder, _TOLD))
+        batches = list(decoded_batches(raw, decoding, MirrorDecoder, told))
         if not all(_is_plain(batch, decoding) for batch in batches):
             raise NotPlain
         if batches:

@@ -12,10 +12,10 @@ from firn.changes.fold import Key, RowChange
 from firn.changes.placing import plain, total
 from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
-from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, ColumnPlan
+from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
 from firn_spark.driver import lookup
 from firn_spark.driver.write import write_columns, write_rows
-from firn_spark.merge.memory import Memory
+from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.tables.evolve import Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
@@ -32,13 +32,22 @@ class DriverMemory(Memory):
             return []
         wanted = lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
         files = lookup.plan(self._spark, self._table, wanted)
-        found = lookup.read(self._table, files, [_OP, _POSITION])
-        facts = zip(found.columns[OP], found.columns[POSITION], found.keys(key), strict=True)
+        found = lookup.read(self._table, files, [_OP, _POSITION, SOURCE_METADATA])
+        named = (found.columns[name] for name in (OP, POSITION, SOURCE))
         return [
-            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""))
-            for op, position, one in facts
+            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
+            for op, position, source, one in zip(*named, found.keys(key), strict=True)
             if op in "dc" and (keys is None or total(position) > low)
         ]
+
+    def truncates(self) -> list[RowChange]:
+        """All truncates. Raises Unfit."""
+        if self._table is None:
+            return []
+        files = lookup.plan(self._spark, self._table, lookup.Wanted([_OP], {("t",)}))
+        found = lookup.read(self._table, files, [_POSITION, SOURCE_METADATA])
+        named = zip(found.columns[POSITION], found.columns[SOURCE], strict=True)
+        return [truncate_at(total(position), source) for position, source in named]
 
     def removed(
         self, table: Table | None, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
@@ -48,13 +57,13 @@ class DriverMemory(Memory):
         if self._table is None:
             return []
         files = lookup.plan(self._spark, self._table, lookup.Wanted(key, keys))
-        found = lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED])
+        found = lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
         for snapshot in sorted(looked):
             if table is not None and table.java.snapshot(snapshot) is not None:
                 files = lookup.plan(self._spark, table, lookup.Wanted(key, keys, snapshot=snapshot))
-                rows.append(lookup.read(table, files, [*columns, _POSITION, _HELD]))
+                rows.append(lookup.read(table, files, [*columns, _POSITION, _HELD, SOURCE_METADATA]))
         return rows
 
     def write_facts(
@@ -62,7 +71,7 @@ class DriverMemory(Memory):
         plan: ColumnPlan,
         facts: Sequence[dict[str, Any]],
         looked: int | None,
-        truncated: bytes,
+        truncates: Sequence[RowChange],
         newest: bytes,
         creates: bool,
         last: int,
@@ -73,13 +82,12 @@ class DriverMemory(Memory):
             return
         before = None if looked is None else str(looked)
         rows = [{**fact, LOOKED: before} for fact in facts]
-        if plain(truncated):
-            rows.append({OP: "t", POSITION: plain(truncated)})
+        rows += [{OP: "t", POSITION: plain(one.order), SOURCE: one.source} for one in truncates]
         columns = [*plan.columns, *FACTS_METADATA]
         now = time.time_ns() // 1000
         data = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
         files = write_rows(self._spark, table, columns, data)
-        self._append(table, files, truncated, newest, creates, last)
+        self._append(table, files, newest_of(truncates), newest, creates, last)
 
     def write_columns(
         self, plan: ColumnPlan, facts: Mapping[str, Any], newest: bytes, last: int, now: datetime

@@ -8,12 +8,14 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.changes import told
+from firn.changes.decide import decide
 from firn.changes.fold import Key, RowChange
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.jobs.decoding import Planned
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
+from firn.jobs.progress import fed_by
 from firn.jobs.rejects import by_table, reasons
 from firn.jobs.staged import rejected
 from firn.jobs.targets import Target
@@ -24,12 +26,11 @@ from firn_spark.driver import append
 from firn_spark.driver import mirror as small
 from firn_spark.driver import plain as by_columns
 from firn_spark.driver.before import look
-from firn_spark.driver.deciding import decide
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.merge import mirror
-from firn_spark.merge.memory import name_in
+from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.table_job import TableJob, together, with_schemas
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
@@ -98,12 +99,13 @@ class DriverJob(TableJob):
             return
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
-        truncate = max((change.order for change in told.truncates(mine.rows)), default=b"")
+        truncates = told.truncates(mine.rows)
         good, bad = told.decoded(mine.rows, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
         log = self._log_in(target, decoding)
-        found = look(self._spark, table, memory, plan.columns, key, decoded.changes, seen, truncate, log)
+        sources = fed_by(table.state if table else None, target.sources)
+        found = look(self._spark, table, memory, plan.columns, key, decoded.changes, truncates, sources, log)
 
         outcome.way |= {"lookup": "driver", "by": "rows"}
         outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
@@ -112,18 +114,19 @@ class DriverJob(TableJob):
         if table is None and not good:
             outcome.status = "empty"  # nothing that a table could be made from
             outcome.ignored = outcome.events - outcome.dead
-            if plain(truncate):
-                memory.write_facts(ColumnPlan(()), [], None, truncate, truncate, False, self._last)
+            if truncates := [one for one in truncates if plain(one.order)]:
+                memory.write_facts(ColumnPlan(()), [], None, truncates, newest_of(truncates), False, self._last)
             return
         snapshot = table.state.snapshot_id if table else None
         table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, [column.name for column in key])
         table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
         self._same(table, snapshot, outcome)
-        decided = decide(found.before, decoded.changes, truncate, memory.said.floor)
+        decided = decide(found.before, decoded.changes, memory.said.floor)
         if decided.too_old:
             self._bury_rows(target, mine, _late(good, decided.too_old, memory.said.floor, decoding), outcome)
         outcome.decided(decided.told)
-        small.remember(memory, plan, decoded, decoding, seen, truncate, snapshot, self._last)
+        placed = [one for one in truncates if plain(one.order)]
+        small.remember(memory, plan, decoded, decoding, seen, placed, snapshot, self._last)
         times = {row[told.ORD]: row[told.TS] for row in good}
         summary = outcome.summary(self._stream, self._epochs, self._last)
         small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
@@ -158,7 +161,8 @@ class DriverJob(TableJob):
         outcome.decided(decided.told)
         with ThreadPoolExecutor(1) as pool:
             last = self._last
-            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, snapshot, last)
+            source = target.sources[0]
+            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, source, snapshot, last)
             written = by_columns.write(self._spark, table, decided, plan)
             remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
         summary = outcome.summary(self._stream, self._epochs, self._last)

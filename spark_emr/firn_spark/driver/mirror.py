@@ -7,24 +7,25 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from firn.changes import told
+from firn.changes.decide import Decided
 from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, Row, RowChange
-from firn.changes.placing import plain
+from firn.changes.placing import plain, stored_held
 from firn.changes.rows import Decoding
 from firn.changes.types import BINARY, TIMESTAMPTZ, Column
-from firn.jobs.planning import HELD, OP, POSITION, TIME, ColumnPlan
+from firn.jobs.planning import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME, ColumnPlan
+from firn.jobs.progress import of_unnamed
 from firn_spark.driver.before import Found
-from firn_spark.driver.deciding import Decided
 from firn_spark.driver.facts import DriverMemory
-from firn_spark.driver.orders import stored_held
 from firn_spark.driver.write import write_rows
 from firn_spark.merge import delta
 from firn_spark.merge.deciding import Shape
+from firn_spark.merge.memory import newest_of
 from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 
-_META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE))
+_META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE), SOURCE_METADATA)
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,12 @@ def remember(
     decoded: Decoded,
     decoding: Decoding,
     seen: Survey,
-    truncate: bytes,
+    truncates: Sequence[RowChange],
     looked: int | None,
     last: int,
 ) -> None:
     """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
-    newest = max(seen.newest_fact, truncate if plain(truncate) else b"")
+    newest = max(seen.newest_fact, newest_of(truncates))
     if not newest:
         return
     facts: list[dict[str, Any]] = []
@@ -79,10 +80,9 @@ def remember(
         if is_fact(row):
             key = {decoding.columns[i].name: row[told.WIDTH + i] for i in decoding.key}
             time = None if row[told.TS] is None else row[told.TS] * 1000
-            facts.append({**key, OP: row[told.OP], POSITION: plain(row[told.ORD]), TIME: time})
-    memory.write_facts(
-        plan, facts, looked, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last
-    )
+            fact = {OP: row[told.OP], POSITION: plain(row[told.ORD]), TIME: time, SOURCE: row[told.TABLE]}
+            facts.append(key | fact)
+    memory.write_facts(plan, facts, looked, truncates, newest, seen.creates_unavailable, last)
 
 
 def apply(
@@ -105,6 +105,8 @@ def apply(
     data[POSITION] = [plain(row.order) for _, row in written]
     data[TIME] = [_time(key, row, found, times) for key, row in written]
     data[HELD] = [_held(shape, row) for _, row in written]
+    unnamed = of_unnamed(table.state.sources)
+    data[SOURCE] = [None if row.source == unnamed else row.source for _, row in written]
     files = write_rows(spark, table, [*shape.columns, *_META], data)
     gone: dict[str, list[int]] = {}
     for key in decided.removes:
@@ -121,8 +123,8 @@ def apply(
 def _time(key: Key, row: Row, found: Found, times: Mapping[bytes, int | None]) -> int | None:
     there = found.before.rows.get(key)
     if there is not None and there.order == row.order and key not in found.before.linked:
-        return found.before.times.get(key)
-    known = times.get(row.order, found.times.get(row.order))
+        return found.times.get(key)
+    known = times.get(row.order, found.late_times.get(row.order))
     return None if known is None else known * 1000
 
 

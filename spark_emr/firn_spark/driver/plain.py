@@ -1,6 +1,6 @@
 """A mirror table's plain changes, by columns: whole rows in the order of their source, of which the newest of each key
-counts. It is what most ranges are, and takes a fifth of what changes take one by one (driver.deciding). They come from
-columns.decoded.
+counts. It is what most ranges are, and takes a fifth of what changes take one by one (firn.changes.decide). They come
+from columns.decoded.
 
 Plain is a range without truncates, dead letters, unavailable or held values, changes without a position, and null keys,
 of which the table remembers nothing newer. The rules are those of changes.incremental for such changes.
@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn.changes.rows import Decoding
-from firn.jobs.planning import LOOKED, OP, POSITION, TIME, ColumnPlan
-from firn.jobs.progress import HELD_IDS
+from firn.jobs.planning import LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan
+from firn.jobs.progress import HELD_IDS, of_unnamed
 from firn_spark.driver import columns, lookup, values
 from firn_spark.driver.facts import DriverMemory
 from firn_spark.driver.unfit import Unfit
@@ -86,8 +86,9 @@ def in_order(table: Table | None, memory: DriverMemory, seen: Survey) -> bool:
 def decide(
     spark: SparkSession, table: Table | None, good: pa.Table, decoding: Decoding, floor: bytes
 ) -> Decided | None:
-    """What becomes of each key; None if a change may be one whose delete was forgotten. Raises Unfit."""
-    last = _newest(good, decoding.key)
+    """What becomes of each key; None if a change may be one whose delete was forgotten, or where two source tables say
+    the same of one key at one position. Raises Unfit."""
+    last = _newest(good, decoding)
     found = _there(spark, table, last, decoding)
     beside = _beside(last, found, decoding)
     for name in (_PATH, _PLACE, _THERE):
@@ -99,18 +100,22 @@ def decide(
     write = pc.and_(newer, pc.invert(gone))
     removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
     late = pc.and_(write, pc.invert(exists))
+    if decoding.several and pc.any(pc.and_(same, pc.invert(gone))).as_py():
+        return None
     if floor and pc.any(pc.and_(late, pc.less_equal(last["_order"], floor))).as_py():
         return None
     return Decided(good, last, write, removes)
 
 
-def _newest(good: pa.Table, key: Sequence[int]) -> pa.Table:
+def _newest(good: pa.Table, decoding: Decoding) -> pa.Table:
     """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, and `_order`: its order without
     the byte that says that it has one. The other columns are by far the most, and stay where they are."""
-    names = [f"c{i}" for i in key]
+    names = [f"c{i}" for i in decoding.key]
     orders, numbers = good["_ord"], pa.arange(0, len(good))
-    rising = pc.all(pc.less_equal(orders.slice(0, len(orders) - 1), orders.slice(1))).as_py()
-    oldest_first = numbers if rising else pc.sort_indices(orders)
+    rises = pc.less if decoding.several else pc.less_equal
+    rising = pc.all(rises(orders.slice(0, len(orders) - 1), orders.slice(1))).as_py()
+    by = [("_ord", "ascending"), *([("_table", "ascending")] if decoding.several else [])]
+    oldest_first = numbers if rising else pc.sort_indices(good, by)
     keys = good.select(names) if rising else good.select(names).take(oldest_first)
     last = keys.append_column("_at", numbers).group_by(names).aggregate([("_at", "max")])
     last = last.take(pc.sort_indices(last, [(name, "ascending") for name in names]))["_at_max"]
@@ -158,18 +163,23 @@ def remember(
     good: pa.Table,
     decoding: Decoding,
     seen: Survey,
+    source: str,
     looked: int | None,
     last: int,
 ) -> None:
-    """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
+    """firn_spark.merge.mirror.remember. `source`: the source table of the changes, if it is one. Raises
+    fence.LostRace, fence.CommitUnknown."""
     if not seen.newest_fact:
         return
-    read = good.select(["_op", "_ord", "_ts", *(f"c{i}" for i in decoding.key)])
+    read = good.select(
+        ["_op", "_ord", "_ts", *(["_table"] if decoding.several else []), *(f"c{i}" for i in decoding.key)]
+    )
     gone = read.filter(pc.equal(read["_op"], "d"))
     facts = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
     facts |= {OP: gone["_op"], POSITION: columns.order(gone["_ord"]), TIME: _micros(gone["_ts"])}
     before = pa.scalar(None if looked is None else str(looked), pa.string())
     facts[LOOKED] = pa.repeat(before, len(gone))
+    facts[SOURCE] = gone["_table"] if decoding.several else pa.repeat(pa.scalar(source, pa.string()), len(gone))
     memory.write_columns(plan, facts, seen.newest_fact, last, datetime.now(UTC))
 
 
@@ -190,6 +200,10 @@ def write(spark: SparkSession, table: Table, decided: Decided, plan: ColumnPlan)
         rows = dict(zip(decided.good.column_names, taken, strict=True))
     cells = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
     cells |= {POSITION: columns.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
+    if "_table" in rows:
+        unnamed = pa.scalar(of_unnamed(table.state.sources), pa.string())
+        told = rows["_table"]
+        cells[SOURCE] = pc.if_else(pc.fill_null(pc.equal(told, unnamed), False), pa.scalar(None, pa.string()), told)
     files = write_columns(spark, table, plan.columns, cells, len(chosen))
     gone = decided.rows.select([_PATH, _PLACE]).filter(decided.remove).combine_chunks()
     places = deletes.by_file(gone[_PATH], gone[_PLACE])

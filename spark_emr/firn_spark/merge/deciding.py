@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from firn.changes.types import Column as TableColumn
-from firn.jobs.planning import HELD, POSITION, TIME
+from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
 from firn.streams.names import quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import NOTHING
@@ -28,6 +28,7 @@ class Shape:
     gaps      ordinals that changes leave unavailable or that rows may hold
     held_ids  the field id of each of `gaps` in the table
     extras    columns that Firn has no type for (of an adopted table): kept in rows that stay, null in new ones
+    several   whether rows say of which source table they are; `unnamed`: that of rows which don't, None: not known
     """
 
     columns: Sequence[TableColumn]
@@ -35,6 +36,8 @@ class Shape:
     gaps: Sequence[int]
     held_ids: Mapping[int, int]
     extras: Sequence[str]
+    several: bool = False
+    unnamed: str | None = None
 
     @property
     def wide(self) -> bool:
@@ -42,15 +45,17 @@ class Shape:
         return bool(self.gaps or self.extras)
 
 
-def there(spark: SparkSession, table: Table, shape: Shape) -> DataFrame:
-    """The table's rows: k0… (the key), t_pos, t_file, t_row (where it is), and if `shape.wide` all values as t0…, the
-    extras as x0…, t_ts and t_held."""
+def there(spark: SparkSession, table: Table, shape: Shape, *, wide: bool | None = None) -> DataFrame:
+    """The table's rows: k0… (the key), t_pos, t_file, t_row (where it is), t_source if `shape.several`, and if `wide`
+    (None: `shape.wide`) all values as t0…, the extras as x0…, t_ts and t_held."""
     rows = spark.table(table.sql)
     at = [
         f.col(POSITION).alias("t_pos"), f.col("_file").alias("t_file"), f.col("_pos").alias("t_row"),
         *(f.col(quoted(shape.columns[i].name)).alias(f"k{i}") for i in shape.key),
     ]  # fmt: skip
-    if shape.wide:
+    if shape.several:
+        at.append(f.coalesce(f.col(SOURCE), f.lit(shape.unnamed)).alias("t_source"))
+    if shape.wide if wide is None else wide:
         held = HELD in {field["name"] for field in table.state.fields}
         at += [f.col(quoted(column.name)).alias(f"t{i}") for i, column in enumerate(shape.columns)]
         at += [f.col(quoted(name)).alias(f"x{i}") for i, name in enumerate(shape.extras)]
@@ -67,9 +72,9 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
     folded    folding.fold_changes, with `_whole`: the row replaces what is there, whatever its order
     rows      `there`, of the keys that change (lookup.found); all rows if there is a truncate
     truncate  order of a truncate that is new in this range
-    -> c0… and x0… (what to write), `_order`, `_ts` (timestamp), `_held` (map of field id to order), `_write`,
-       `_remove` (booleans), t_file, t_row (of the row that is there), `_told` (whether a change decided it), `_late`
-       (a row is made that was not there: see the floor)
+    -> c0… and x0… (what to write), `_order`, `_ts` (timestamp), `_held` (map of field id to order), `_source`,
+       `_write`, `_remove` (booleans), t_file, t_row (of the row that is there), `_told` (whether a change decided it),
+       `_late` (a row is made that was not there: see the floor)
     """
     both = folded.join(rows, same("c", "k", shape.key), "left" if truncate is None else "full")
 
@@ -80,7 +85,13 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
     whole = f.coalesce(f.col("_whole"), f.lit(False))
     alive = exists & ~whole & (gone.isNull() | (at > gone))
     live = told & (f.col("_op") != "d")
-    newer = live & (f.col("t_pos").isNull() | f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False)))
+    after = f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False))
+    if shape.several:
+        after |= f.coalesce(
+            (f.col("_order") == f.col("t_pos")) & (f.coalesce("_table", f.lit("")) > f.coalesce("t_source", f.lit(""))),
+            f.lit(False),
+        )
+    newer = live & (f.col("t_pos").isNull() | after)
     both = both.withColumns({"_alive": alive, "_live": live, "_newer": newer, "_at": at, "_since": gone})
 
     columns, orders, changed = _merged(shape)
@@ -95,9 +106,16 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
         f.col("_result").alias("_order"),
         _time(shape).alias("_ts"),
         _held(shape, orders).alias("_held"),
+        source_of(f.when(~f.col("_alive") | f.col("_newer"), f.col("_table")).otherwise(
+            f.col("t_source") if shape.several else f.lit(None)), shape).alias("_source"),
         "_write", "_remove", "t_file", "t_row", told.alias("_told"),
         (f.col("_live") & ~exists & ~whole).alias("_late"),
     )  # fmt: skip
+
+
+def source_of(source: Column, shape: Shape) -> Column:
+    """The source table of a row as the table has it: null for that of unnamed rows."""
+    return f.when(~source.eqNullSafe(f.lit(shape.unnamed)), source)
 
 
 def same(one: str, other: str, key: Sequence[int]) -> Column:
@@ -156,7 +174,7 @@ def _time(shape: Shape) -> Column:
 def folded_schema(shape: Shape) -> StructType:
     """The schema of folded changes (folding.fold_changes), with `_whole`."""
     fields = [(f"c{i}", arrow_type(column.type)) for i, column in enumerate(shape.columns)]
-    meta = [("_op", pa.string()), ("_order", pa.binary()), ("_ts", pa.int64())]
+    meta = [("_op", pa.string()), ("_order", pa.binary()), ("_ts", pa.int64()), ("_table", pa.string())]
     gaps = [(f"h{i}", pa.binary()) for i in shape.gaps]
     last = [("_gone", pa.binary()), ("_whole", pa.bool_())]
     return spark_schema(pa.schema([*fields, *meta, *gaps, *last]))

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import HELD, POSITION, TIME
+from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
 from firn.streams.config import Write
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Numbers
@@ -150,13 +150,14 @@ def _overwrite(
 
 
 def _rows(table: Table, decided: DataFrame, shape: Shape) -> DataFrame:
-    held = [f.col("_held").alias(HELD)] if HELD in {field["name"] for field in table.state.fields} else []
+    there = {field["name"] for field in table.state.fields}
+    own = [f.col(name).alias(own) for name, own in (("_held", HELD), ("_source", SOURCE)) if own in there]
     return decided.where("_write").select(
         *(f.col(f"c{i}").alias(column.name) for i, column in enumerate(shape.columns)),
         *(f.col(f"x{i}").alias(name) for i, name in enumerate(shape.extras)),
         f.col("_order").alias(POSITION),
         f.col("_ts").alias(TIME),
-        *held,
+        *own,
     )
 
 

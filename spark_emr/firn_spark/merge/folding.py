@@ -13,14 +13,22 @@ NOTHING = UNKNOWN
 
 
 def fold_changes(
-    changes: DataFrame, width: int, key: Sequence[int], unavailable: Sequence[int], truncate: bytes | None
+    changes: DataFrame,
+    width: int,
+    key: Sequence[int],
+    unavailable: Sequence[int],
+    truncate: bytes | None,
+    *,
+    several: bool = False,
 ) -> DataFrame:
     """One row a key: the newest change by `_ord`, with the gaps that older ones can fill filled.
 
     changes      decoded changes (rows.META and c0…c{width-1}); `_unavail` only where values really are unavailable
     unavailable  ordinals that are unavailable in any change; [] spares the work
     truncate     `_ord` of the newest truncate that is known; what is older is left out
-    -> c0…; `_op`: d, or another for a row; `_order`: of the change that decides (null without a position), `_ts`;
+    several      whether several source tables feed the table: of two that say the same, the greater name decides
+    -> c0…; `_op`: d, or another for a row; `_order`, `_ts`, `_table`: of the change that decides (`_order` null without
+       a position);
        h{i} for the unavailable ordinals: null if the value is of that change, else the order of the change that it is
        from, NOTHING if no change here has it; `_gone`: the order of the newest delete of the key, NOTHING for one
        without position, or the truncate if that is newer.
@@ -30,7 +38,8 @@ def fold_changes(
     keys = [f"c{i}" for i in key]
     others = [f"c{i}" for i in range(width) if i not in key]
     is_delete = f.col("_op") == "d"
-    newest = f.max_by(f.struct("_op", "_ts", "_ord", "_unavail", *others), "_ord").alias("w")
+    by = f.struct("_ord", "_table") if several else "_ord"
+    newest = f.max_by(f.struct("_op", "_ts", "_ord", "_table", "_unavail", *others), by).alias("w")
     filled = [
         f.max_by(
             f.struct(f.col("_ord").alias("ord"), f.col(f"c{i}").alias("value")),
@@ -51,9 +60,11 @@ def fold_changes(
         for i in range(width)
     ]
     held = [
-        f.when(_holds("w._unavail", i), f.when(fills[i], order_of(f.col(f"f{i}.ord"))).otherwise(f.lit(NOTHING))).alias(
-            f"h{i}"
-        )
+        # What a change without position told counts as loaded.
+        f.when(
+            _holds("w._unavail", i),
+            f.coalesce(f.when(fills[i], order_of(f.col(f"f{i}.ord"))), f.lit(NOTHING)),
+        ).alias(f"h{i}")
         for i in unavailable
     ]
     deleted = f.when(f.col("d").isNotNull(), f.coalesce(order_of(f.col("d")), f.lit(NOTHING)))
@@ -63,6 +74,7 @@ def fold_changes(
         f.col("w._op").alias("_op"),
         order_of(f.col("w._ord")).alias("_order"),
         f.col("w._ts").alias("_ts"),
+        f.col("w._table").alias("_table"),
         *held,
         gone.alias("_gone"),
     )

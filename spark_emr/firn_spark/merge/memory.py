@@ -16,9 +16,11 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.fold import RowChange
 from firn.changes.placing import plain
+from firn.changes.positions import WIDTH
 from firn.changes.types import Column
-from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, TIME, ColumnPlan, KeyChanged
+from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import CREATES, EPOCH, FACTS, FLOOR, NEWEST, TRUNCATED
 from firn.jobs.renaming import Renames
 from firn.streams import names
@@ -107,7 +109,7 @@ class Memory:
 
     def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
         """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`,
-        `_held` and `_looked`."""
+        `_held`, `_looked` and `_table` (the source table; null: not known)."""
         if self._table is None:
             return None
         there = {field["name"] for field in self._table.state.fields}
@@ -126,8 +128,15 @@ class Memory:
                 f.concat(f.lit(b"\1"), POSITION).alias("_ord"),
                 f.col(HELD).alias("_held"),
                 (f.col(LOOKED) if LOOKED in there else f.lit(None).cast("string")).alias("_looked"),
+                (f.col(SOURCE) if SOURCE in there else f.lit(None).cast("string")).alias("_table"),
             )
         )
+
+    def truncates(self) -> list[RowChange]:
+        """All truncates. One small Spark job."""
+        found = self.rows("t", (), ())
+        rows = [] if found is None else found.select("_ord", "_table").collect()
+        return [truncate_at(bytes(row["_ord"]), row["_table"]) for row in rows]
 
     def looked(self, columns: Sequence[Column], key: Sequence[int], keys: DataFrame) -> list[int]:
         """The table's snapshots that have the rows which known deletes of these keys (c{i} of `key`) removed."""
@@ -157,16 +166,16 @@ class Memory:
         plan: ColumnPlan,
         facts: DataFrame | None,
         looked: int | None,
-        truncated: bytes,
+        truncates: Sequence[RowChange],
         newest: bytes,
         creates: bool,
         last: int,
     ) -> None:
         """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
 
-        facts      (None: none) `_op` d or c, key columns c{i} named as in the table, `_ord`, `_ts`
+        facts      (None: none) `_op` d or c, key columns c{i} named as in the table, `_ord`, `_ts`, `_table`
         looked     the snapshot that has the rows which these deletes remove; None if there was none
-        truncated  `_ord` of a new truncate, "" if there is none; `newest`: of the newest of all these facts
+        truncates  the new ones, with a position; `newest`: order of the newest of all these facts
         Raises fence.LostRace, fence.CommitUnknown.
         """
         table = self._ready(plan)
@@ -186,17 +195,19 @@ class Memory:
                     f.lit(None if looked is None else str(looked)).cast("string").alias(LOOKED),
                     order_of(f.col("_ord")).alias(POSITION),
                     f.timestamp_millis("_ts").alias(TIME),
+                    f.col("_table").alias(SOURCE),
                     now.alias(AT),
                 )
             )
-        if plain(truncated):
-            one = f.lit(plain(truncated)).alias(POSITION)
-            parts.append(self._spark.range(1).select(f.lit("t").alias(OP), one, now.alias(AT)))
+        if truncates:
+            named = [(plain(one.order), one.source) for one in truncates]
+            frame = self._spark.createDataFrame(named, f"{POSITION} binary, {SOURCE} string")
+            parts.append(frame.select(POSITION, SOURCE, f.lit("t").alias(OP), now.alias(AT)))
         rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
         fields = [field for field in self._spark.table(table.sql).schema.fields if field.name not in rows.columns]
         rows = rows.select("*", *(f.lit(None).cast(field.dataType).alias(field.name) for field in fields))
         files = write_rows(self._spark, table, rows.coalesce(1))
-        self._append(table, files, truncated, newest, creates, last)
+        self._append(table, files, newest_of(truncates), newest, creates, last)
 
     def _append(
         self, table: Table, files: Sequence[Any], truncated: bytes, newest: bytes, creates: bool, last: int
@@ -225,6 +236,16 @@ class Memory:
         properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}
         self._table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
         return self._table
+
+
+def truncate_at(order: bytes, source: str | None) -> RowChange:
+    """A truncate as the specification has it. `order`: as in `_ord`, of a change with a position."""
+    return RowChange("t", (), order[1 : 1 + WIDTH], order, None, source=source)
+
+
+def newest_of(truncates: Sequence[RowChange]) -> bytes:
+    """The order of the newest, b"" if there is none."""
+    return max((one.order for one in truncates), default=b"")
 
 
 def spark_type(column: Column) -> Any:

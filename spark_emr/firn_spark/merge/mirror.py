@@ -7,13 +7,16 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes import told
+from firn.changes.fold import RowChange
+from firn.changes.incremental import Truncates
 from firn.changes.placing import plain
-from firn.jobs.planning import HELD_METADATA, ColumnPlan
-from firn.jobs.progress import HELD_IDS
+from firn.jobs.planning import HELD_METADATA, SOURCE, ColumnPlan
+from firn.jobs.progress import HELD_IDS, are_several, of_unnamed
 from firn_spark.merge import moves
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.folding import fold_changes, same_key
-from firn_spark.merge.memory import Memory
+from firn_spark.merge.memory import Memory, newest_of
 from firn_spark.staged.frames import changes_in
 from firn_spark.tables.deletes import Places, by_file
 from firn_spark.tables.evolve import Table, Tables
@@ -78,11 +81,19 @@ def _is_fact() -> Column:
     return late & f.col("_pos").isNotNull()
 
 
-def newest_truncate(raw: DataFrame) -> bytes:
-    """`_ord` of the newest truncate among raw changes (packed), b"" if there is none."""
-    changes = changes_in(raw, ("op", "fault", "ord"))
-    found = changes.where((f.col("op") == "t") & f.col("fault").isNull()).agg(f.max("ord")).collect()[0][0]
-    return bytes(found or b"")
+def truncates_in(raw: DataFrame) -> list[RowChange]:
+    """The truncates among raw changes (packed), each once."""
+    names = ("op", "fault", "pos", "ord", "table")
+    found = changes_in(raw, names).where((f.col("op") == "t") & f.col("fault").isNull()).distinct()
+    return told.truncates(row for row in found.toArrow().to_pylist())
+
+
+def known_truncates(memory: Memory, new: Sequence[RowChange], seen: Survey, sources: Sequence[str | None]) -> Truncates:
+    """The truncates that matter to what was surveyed. `sources`: progress.fed_by."""
+    low = min([*([seen.low] if seen.low else []), *(one.order for one in new)], default=b"")
+    again = seen.creates_unavailable or memory.said.creates  # keys may be folded again from the beginning
+    earlier = memory.truncates() if memory.said.truncated > (b"" if again else low) else []
+    return Truncates(earlier, new, are_several((*sources, *(one.source for one in (*earlier, *new)))))
 
 
 def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int], seen: Survey) -> tuple[Table, Shape]:
@@ -100,6 +111,8 @@ def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int],
         gaps=gaps,
         held_ids={i: ids[plan.columns[i].name] for i in gaps},
         extras=tuple(sorted(plan.unwritable)),
+        several=SOURCE in ids,
+        unnamed=of_unnamed(table.state.sources),
     )
 
 
@@ -110,26 +123,28 @@ def folded(
     memory: Memory,
     shape: Shape,
     seen: Survey,
-    truncate: bytes,
+    truncates: Truncates,
     log: moves.Log,
 ) -> DataFrame:
-    """The good decoded changes as one row a key, what the facts know counted in (folding.fold_changes and `_whole`)."""
+    """The good decoded changes as one row a key, what the facts know counted in (folding.fold_changes and `_whole`).
+    No truncate has met a table that several source tables feed (by_key)."""
     width = len(shape.columns)
-    newest = max(truncate, memory.said.truncated)
-    linked = moves.find(changes, memory, shape, seen.creates_unavailable, truncate)
+    newest = truncates.newest
+    linked = moves.find(changes, memory, shape, seen.creates_unavailable, truncates.new)
     moved = None
     if linked:
-        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, truncate, newest)
+        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, truncates, shape.unnamed)
         changes = changes.join(f.broadcast(moved.keys), same_key(changes, moved.keys, shape.key), "left_anti")
     # A create or a read holds real values, whatever they look like, unless it is the second half of a move.
     mine = changes.select(
-        "_op", "_ord", "_ts", f.when(f.col("_op") == "u", f.col("_unavail")).alias("_unavail"),
+        "_op", "_ord", "_ts", "_table", f.when(f.col("_op") == "u", f.col("_unavail")).alias("_unavail"),
         *(f"c{i}" for i in range(width)),
     )  # fmt: skip
     known = memory.deletes_above(seen.low, mine, shape.columns, shape.key) if seen.low else None
     if known is not None:
         mine = mine.unionByName(known, allowMissingColumns=True)
-    rows = fold_changes(mine, width, shape.key, shape.gaps, newest or None).withColumn("_whole", f.lit(False))
+    rows = fold_changes(mine, width, shape.key, shape.gaps, newest or None, several=shape.several)
+    rows = rows.withColumn("_whole", f.lit(False))
     return rows if moved is None else rows.unionByName(moved.rows)
 
 
@@ -179,7 +194,7 @@ def remember(
     good: DataFrame,
     shape: Shape,
     seen: Survey,
-    truncate: bytes,
+    truncates: Sequence[RowChange],
     looked: int | None,
     last: int,
 ) -> None:
@@ -188,16 +203,18 @@ def remember(
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
-    newest = max(seen.newest_fact, truncate if plain(truncate) else b"")
+    placed = [one for one in truncates if plain(one.order)]
+    newest = max(seen.newest_fact, newest_of(placed))
     if not newest:
         return
     facts = good.where(_is_fact()).select(
-        "_op", "_ord", "_ts", *(f.col(f"c{i}").alias(shape.columns[i].name) for i in shape.key)
+        "_op", "_ord", "_ts", "_table", *(f.col(f"c{i}").alias(shape.columns[i].name) for i in shape.key)
     )
-    memory.write(plan, facts, looked, truncate if plain(truncate) else b"", newest, seen.creates_unavailable, last)
+    memory.write(plan, facts, looked, placed, newest, seen.creates_unavailable, last)
 
 
-def remember_truncate(memory: Memory, truncate: bytes, last: int) -> None:
-    """The same for a truncate of a table that is not there yet: its older changes may still come."""
-    if plain(truncate):
-        memory.write(ColumnPlan(()), None, None, truncate, truncate, False, last)
+def remember_truncates(memory: Memory, truncates: Sequence[RowChange], last: int) -> None:
+    """The same for truncates of a table that is not there yet: its older changes may still come."""
+    placed = [one for one in truncates if plain(one.order)]
+    if placed:
+        memory.write(ColumnPlan(()), None, None, placed, newest_of(placed), False, last)

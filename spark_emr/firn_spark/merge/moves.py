@@ -15,16 +15,17 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.decide import in_order
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange
-from firn.changes.incremental import linked_keys, refolded
-from firn.changes.placing import plain
+from firn.changes.incremental import Truncates, linked_keys, refolded
+from firn.changes.placing import plain, total
 from firn.changes.positions import WIDTH
 from firn.changes.types import Column as TableColumn
-from firn.jobs.planning import HELD, POSITION, TIME
+from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
 from firn.streams.names import quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.deciding import Shape, folded_schema
-from firn_spark.merge.folding import same_key
+from firn_spark.merge.folding import NOTHING, same_key
 from firn_spark.merge.memory import Memory, spark_type
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table
@@ -42,22 +43,29 @@ class Moved:
     rows: DataFrame
 
 
-def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool, truncate: bytes) -> set[Key]:
+def find(
+    changes: DataFrame,
+    memory: Memory,
+    shape: Shape,
+    creates: bool,
+    truncates: Collection[RowChange],
+    mixed: Collection[Key] = (),
+) -> set[Key]:
     """The keys to fold again (changes.incremental.linked_keys); nothing is read if there never was such a create.
 
-    changes   the range's decoded changes, `_unavail` as decoded
-    creates   whether creates among them leave values out
-    truncate  `_ord` of the newest truncate that is new in this range, b"" if there is none
+    changes    the range's decoded changes, `_unavail` as decoded
+    creates    whether creates among them leave values out
+    truncates  those that are new in this range
     """
     if not (creates or memory.said.creates):
-        return set()
-    small = changes.select("_op", "_ord", "_unavail", *(f"c{i}" for i in shape.key))
+        return set(mixed)
+    small = changes.select("_op", "_ord", "_unavail", "_table", *(f"c{i}" for i in shape.key))
     gaps = small.where((f.col("_op") == "c") & f.col("_unavail").isNotNull())
     new = _changes(gaps, shape) if creates else []
     known = _facts(memory.rows("c", shape.columns, shape.key), shape) if memory.said.creates else []
     positions = sorted({change.position for change in (*new, *known) if change.position})
     if not positions:
-        return set()
+        return set(mixed)
     at = f.substring("_ord", 2, WIDTH).isin(*(f.lit(position) for position in positions))
     new += _changes(small.where((f.col("_op") == "d") & at), shape)
     deletes = memory.rows("d", shape.columns, shape.key)
@@ -70,7 +78,7 @@ def find(changes: DataFrame, memory: Memory, shape: Shape, creates: bool, trunca
         new += [
             replace(c, unavailable=frozenset()) for c in _changes(mine.where("_op = 'c' AND _unavail IS NULL"), shape)
         ]
-    return linked_keys([*new, *_truncate(truncate)], known)
+    return linked_keys([*new, *truncates], known, mixed)
 
 
 def fold_again(
@@ -81,39 +89,25 @@ def fold_again(
     shape: Shape,
     linked: Collection[Key],
     log: Log,
-    truncate: bytes,
-    newest: bytes,
+    truncates: Truncates,
+    unnamed: str | None,
 ) -> Moved:
-    """The rows of the linked keys, from all that is known of them. `truncate`: `_ord` of the newest that is new in this
-    range, `newest`: of the newest that is known; b"" if there is none."""
+    """The rows of the linked keys, from all that is known of them. `truncates`: all that are known; `unnamed`: the
+    source table of rows that name none."""
     keys = _keys(changes, shape, linked)
     mine = changes.join(f.broadcast(keys), same_key(changes, keys, shape.key), "left_semi")
     new = _full(mine, shape)
-    live, times = _rows_of(spark.table(table.sql), keys, shape)
+    live, times = _rows_of(spark.table(table.sql), keys, shape, unnamed)
     times |= {change.order: ts for change, ts in new}
     deletes = _facts(memory.rows("d", shape.columns, shape.key), shape, keys)
     said = [change for change, _ in new]
-    if not in_order([*said, *_truncate(truncate)], [row for _, row in live], deletes):
+    if not in_order([*said, *truncates.new], [row for _, row in live], [*deletes, *truncates.earlier]):
         late = _full(log(keys), shape)
-        said += [change for change, _ in late]
+        said += [*(change for change, _ in late), *truncates.earlier]
         times |= {change.order: ts for change, ts in late}
-        live += _removed(spark, table, memory, keys, shape)
-    said += [*deletes, *_truncate(newest)]
+        live += _removed(spark, table, memory, keys, shape, unnamed)
+    said += [*deletes, *truncates.new]
     return Moved(keys, _as_rows(spark, refolded(live, said), linked, said, times, shape))
-
-
-def _truncate(total: bytes) -> list[RowChange]:
-    """The truncate at this `_ord`; [] for none, and for one without a position, which is older than all others."""
-    order = plain(total)
-    return [] if order is None else [RowChange("t", (), order[:WIDTH], order, None)]
-
-
-def in_order(new: Sequence[RowChange], live: Sequence[Row], deletes: Sequence[RowChange]) -> bool:
-    """Whether all that the table knows of the keys is older than what is new, and no half of a move came before."""
-    first = min((change.order for change in new), default=UNKNOWN)
-    creates = {change.position for change in new if change.op == "c"}
-    before = [*(row.order for row in live), *(change.order for change in deletes)]
-    return all(order < first for order in before) and not any(d.position in creates for d in deletes)
 
 
 def _keys(like: DataFrame, shape: Shape, keys: Collection[Key]) -> DataFrame:
@@ -150,9 +144,9 @@ def _facts(found: DataFrame | None, shape: Shape, keys: DataFrame | None = None)
 
 
 def _fact(row: Mapping[str, Any], shape: Shape) -> RowChange:
-    order = bytes(row["_ord"])[1:]
+    order = bytes(row["_ord"])
     unavailable = frozenset({"?"}) if row["_op"] == "c" else frozenset[str]()
-    return RowChange(row["_op"], _key(row, shape), order[:WIDTH], order, None, unavailable)
+    return RowChange(row["_op"], _key(row, shape), order[1 : 1 + WIDTH], order, None, unavailable, row["_table"])
 
 
 def _full(changes: DataFrame, shape: Shape) -> list[tuple[RowChange, int | None]]:
@@ -162,23 +156,28 @@ def _full(changes: DataFrame, shape: Shape) -> list[tuple[RowChange, int | None]
         position = None if row["_pos"] is None else bytes(row["_pos"])
         values = None if row["_op"] == "d" else {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
         unavailable = frozenset(f"c{i}" for i in row["_unavail"] or ())
-        change = RowChange(row["_op"], _key(row, shape), position, bytes(row["_ord"])[1:], values, unavailable)
+        order = bytes(row["_ord"])
+        change = RowChange(row["_op"], _key(row, shape), position, order, values, unavailable, row["_table"])
         found.append((change, row["_ts"]))
     return found
 
 
-def _rows_of(rows: DataFrame, keys: DataFrame, shape: Shape) -> tuple[list[tuple[Key, Row]], dict[bytes, int | None]]:
+def _rows_of(
+    rows: DataFrame, keys: DataFrame, shape: Shape, unnamed: str | None
+) -> tuple[list[tuple[Key, Row]], dict[bytes, int | None]]:
     """The rows of the keys among those of the table as it is or was, and the time (ms) of the change that each order
     stands for."""
     held = f.col(HELD) if HELD in rows.columns else f.lit(None).cast("map<int,binary>")
+    source = f.col(SOURCE) if SOURCE in rows.columns else f.lit(None).cast("string")
     named = rows.select(
         *(_column(rows, column).alias(f"c{i}") for i, column in enumerate(shape.columns)),
         f.col(POSITION).alias("_pos"),
         held.alias("_held"),
         f.unix_millis(TIME).alias("_ts"),
+        source.alias("_table"),
     )
     found = _rows(named.join(f.broadcast(keys), same_key(named, keys, shape.key), "left_semi"))
-    live = [_row(row, shape) for row in found]
+    live = [_row(row, shape, unnamed) for row in found]
     return live, {row.order: one["_ts"] for (_, row), one in zip(live, found, strict=True)}
 
 
@@ -189,25 +188,28 @@ def _column(rows: DataFrame, column: TableColumn) -> Column:
     return there.cast(spark_type(column))
 
 
-def _removed(spark: SparkSession, table: Table, memory: Memory, keys: DataFrame, shape: Shape) -> list[tuple[Key, Row]]:
+def _removed(
+    spark: SparkSession, table: Table, memory: Memory, keys: DataFrame, shape: Shape, unnamed: str | None
+) -> list[tuple[Key, Row]]:
     """The rows of the keys that deletes removed, out of the snapshots before them. What expired is gone."""
     rows: list[tuple[Key, Row]] = []
     kept = memory.rows("k", shape.columns, range(len(shape.columns)))
     if kept is not None:
         found = _rows(kept.join(f.broadcast(keys), same_key(kept, keys, shape.key), "left_semi"))
-        rows += [_row(row | {"_pos": row["_ord"][1:]}, shape) for row in found]
+        rows += [_row(row | {"_pos": row["_ord"][1:]}, shape, unnamed) for row in found]
     for snapshot in memory.looked(shape.columns, shape.key, keys):
         if table.java.snapshot(snapshot) is not None:
             was = spark.read.option("versionAsOf", snapshot).table(table.files_sql)
-            rows += _rows_of(was, keys, shape)[0]
+            rows += _rows_of(was, keys, shape, unnamed)[0]
     return rows
 
 
-def _row(row: Mapping[str, Any], shape: Shape) -> tuple[Key, Row]:
+def _row(row: Mapping[str, Any], shape: Shape, unnamed: str | None) -> tuple[Key, Row]:
     ordinals = {field: i for i, field in shape.held_ids.items()}
-    held = {f"c{ordinals[field]}": bytes(order) for field, order in row["_held"] or () if field in ordinals}
+    held = {f"c{ordinals[field]}": total(bytes(order)) for field, order in row["_held"] or () if field in ordinals}
     values = {f"c{i}": row[f"c{i}"] for i in range(len(shape.columns))}
-    return _key(row, shape), Row(values, UNKNOWN if row["_pos"] is None else bytes(row["_pos"]), held)
+    position = None if row["_pos"] is None else bytes(row["_pos"])
+    return _key(row, shape), Row(values, total(position), held, row["_table"] or unnamed)
 
 
 def _as_rows(
@@ -224,12 +226,13 @@ def _as_rows(
             deleted[change.key] = max(change.order, deleted.get(change.key, UNKNOWN))
     out: list[tuple[Any, ...]] = []
     for key in linked:
-        row, gone = rows.get(key), deleted.get(key)
+        row, gone = rows.get(key), plain(deleted.get(key))
         if row is not None:
             values = [row.values.get(f"c{i}") for i in range(len(shape.columns))]
-            held = [row.held.get(f"c{i}") for i in shape.gaps]
-            out.append((*values, "u", row.order or None, times.get(row.order), *held, gone, True))
+            orders = (row.held.get(f"c{i}") for i in shape.gaps)
+            held = [None if order is None else plain(order) or NOTHING for order in orders]
+            out.append((*values, "u", plain(row.order), times.get(row.order), row.source, *held, gone, True))
         else:
             values = [key[shape.key.index(i)] if i in shape.key else None for i in range(len(shape.columns))]
-            out.append((*values, "d", gone, None, *(None for _ in shape.gaps), gone, True))
+            out.append((*values, "d", gone, None, None, *(None for _ in shape.gaps), gone, True))
     return spark.createDataFrame(out, folded_schema(shape))

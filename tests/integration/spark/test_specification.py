@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from firn.changes.fold import RowChange, fold
 from firn.changes.positions import order_key, position
+from firn.streams.names import TableName
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.soak import LONG
@@ -28,11 +30,13 @@ def change(one: dict[str, Any]) -> RowChange:
         order=order_key(where, op, repr(image).encode()),
         values=image if op in "cur" else None,
         unavailable=frozenset(name for name, value in (image or {}).items() if value == GONE),
+        source=f"app.{source['table']}",
     )
 
 
-def history(seed: int, events: int, keys: int) -> list[dict[str, Any]]:
-    """Inserts, updates with and without unavailable columns, deletes, moves and, rarely, truncates, in order.
+def history(seed: int, events: int, keys: int, tables: str = "t", truncates: float = 0.02) -> list[dict[str, Any]]:
+    """Inserts, updates with and without unavailable columns, deletes, moves and, rarely, truncates, in order, of some
+    source tables that have their keys in common. `truncates`: how many there are for four inserts.
 
     Not what a database would send: updates of deleted rows and deletes of absent ones are among them, as they are when
     a part of the stream is late.
@@ -43,20 +47,22 @@ def history(seed: int, events: int, keys: int) -> list[dict[str, Any]]:
         key = dice.randrange(keys)
         row = {"id": key, "v": f"v{lsn}", "w": f"w{lsn}", "n": lsn}
         gone = {name: GONE for name in ("v", "w") if dice.random() < 0.5}
-        match dice.choices("cudmt", (4, 8, 3, 2, 0.02))[0]:
+        table = dice.choice(tables) if len(tables) > 1 else tables
+        match dice.choices("cudmt", (4, 8, 3, 2, truncates))[0]:
             case "c":
                 # Now and then a row that really holds the placeholder's text.
-                told.append(event("c", lsn, row | ({"v": GONE} if dice.random() < 0.05 else {})))
+                told.append(event("c", lsn, row | ({"v": GONE} if dice.random() < 0.05 else {}), table=table))
             case "u":
-                told.append(event("u", lsn, row | gone))
+                told.append(event("u", lsn, row | gone, table=table))
             case "d":
-                told.append(event("d", lsn, None, {"id": key, "v": None, "w": None, "n": 0}))
+                told.append(event("d", lsn, None, {"id": key, "v": None, "w": None, "n": 0}, table=table))
             case "m":
                 old = (key + 1 + dice.randrange(keys - 1)) % keys
-                told.append(event("d", lsn, None, {"id": old, "v": None, "w": None, "n": 0}))
-                told.append(event("c", lsn, row | gone))
+                told.append(event("d", lsn, None, {"id": old, "v": None, "w": None, "n": 0}, table=table))
+                told.append(event("c", lsn, row | gone, table=table))
             case _:
-                told.append(event("t", lsn))
+                # TRUNCATE a, b: one position for both.
+                told += [event("t", lsn, table=one) for one in sorted({table, tables[0]})]
     return told
 
 
@@ -121,3 +127,46 @@ def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
         key: {name: row[name] for name in ("id", "v", "w", "n")} for key, row in lake.by_key("lake.t", "id").items()
     }
     assert found == expected
+
+
+PARTITIONS = """warehouse: file:///x
+catalog: {type: sql}
+streams:
+  spec:
+    tables:
+      app.a: {to: lake.t, key: [id]}
+      app.b: {to: lake.t, key: [id]}
+      app.c: {to: lake.t, key: [id]}
+"""
+
+
+@pytest.mark.parametrize("driver_events", ["20000", "0", "in turns"])
+@pytest.mark.parametrize("seed", range(6, 16) if LONG else [6, 7])
+def test_several_source_tables_of_one_table_truncated_in_between_equal_the_specification(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str, seed: int
+) -> None:
+    """A truncate empties its own source table, whatever comes late; each row says of which it is."""
+    told = history(seed, 40, 5, "abc", truncates=2)
+    dice = random.Random(seed)
+    delivered = told + dice.choices(told, k=len(told) // 3)
+    # The second half comes more or less in order: a range of which nothing is late is another way.
+    half = len(delivered) // 2
+    late, rest = delivered[:half], sorted(delivered[half:], key=lambda one: one["source"]["sequence"])
+    dice.shuffle(late)
+    delivered = late + rest
+    lake = Lake(spark, tmp_path, PARTITIONS)
+    come: list[dict[str, Any]] = []
+    for first in range(0, len(delivered), 12):
+        way = dice.choice(["20000", "0"]) if driver_events == "in turns" else driver_events
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", way)
+        come += delivered[first : first + 12]
+        lake.land(delivered[first : first + 12], at_once=4)
+        expected = fold({}, map(change, come)).rows
+        found = lake.by_key("lake.t", "id")
+        assert {key: {name: row[name] for name in ("id", "v", "w", "n")} for key, row in found.items()} == {
+            key[0]: row.values for key, row in expected.items()
+        }
+        table = Tables(lake.spark).load(TableName("lake", "t"))
+        assert table is not None
+        sources = {key: row.get("_firn_source") or table.state.sources[0] for key, row in found.items()}
+        assert sources == {key[0]: row.source for key, row in expected.items()}

@@ -1,6 +1,8 @@
+from dataclasses import replace
 from typing import Any
 
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange, State, fold
+from firn.changes.incremental import Known, apply
 
 RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
 
@@ -17,6 +19,10 @@ def change(op: str, key: int, position: int, unavailable: tuple[str, ...] = (), 
     image = None if op in "dt" else {"id": key, **values}
     where = order(op, position, **values)
     return RowChange(op, () if op == "t" else (key,), at(position), where, image, frozenset(unavailable))
+
+
+def of(source: str, one: RowChange) -> RowChange:
+    return replace(one, source=source)
 
 
 def rows(state: State) -> dict[Key, dict[str, Any]]:
@@ -117,6 +123,39 @@ def test_the_rows_of_one_copy_share_a_position_and_are_no_pairs() -> None:
     assert set(in_both_orders(*copied)) == {(1,), (2,), (3,)}
 
 
+def test_a_copy_and_a_delete_at_one_position_are_no_move() -> None:
+    """Of several creates none can be told to be the deleted row."""
+    copied = [change("d", 3, 5), *(change("c", key, 5, ("v",), v="?", n=key) for key in (1, 2))]
+    found = in_both_orders(change("c", 3, 1, v="big"), *copied)
+    assert found == {(key,): {"id": key, "v": "?", "n": key} for key in (1, 2)}
+
+
+def test_a_delete_and_a_create_of_two_source_tables_are_no_move() -> None:
+    gone, made = change("d", 3, 5), change("c", 30, 5, ("v",), v="?")
+    found = in_both_orders(of("a", change("c", 3, 1, v="big")), of("a", gone), of("b", made))
+    assert found == {(30,): {"id": 30, "v": "?"}}
+    assert in_both_orders(of("a", change("c", 3, 1, v="big")), of("a", gone), of("a", made))[30,]["v"] == "big"
+
+
+def test_a_truncate_empties_the_source_table_whose_rows_they_are_now() -> None:
+    a, b = of("a", change("c", 1, 1, v="a")), of("b", change("c", 2, 2, v="b"))
+    assert set(in_both_orders(a, b, of("a", change("t", 0, 3)))) == {(2,)}
+    taken_over = of("b", change("u", 1, 2, v="b"))
+    assert set(in_both_orders(a, taken_over, of("a", change("t", 0, 3)))) == {(1,)}
+    assert set(in_both_orders(a, taken_over, of("b", change("t", 0, 3)))) == set()
+
+
+def test_one_truncate_of_two_tables_is_two() -> None:
+    rows_of_both = [of("a", change("c", 1, 1, v="a")), of("b", change("c", 2, 1, v="b"))]
+    both = [of("a", change("t", 0, 3)), of("b", change("t", 0, 3))]
+    assert in_both_orders(*rows_of_both, *both) == {}
+
+
+def test_a_row_whose_source_table_is_not_known_goes_with_any_truncate() -> None:
+    old = {(1,): Row({"id": 1, "v": "a"}, order("c", 1, v="a"))}
+    assert rows(fold(old, [of("a", change("t", 0, 3))])) == {}
+
+
 def test_a_snapshot_read_loses_against_a_newer_streamed_change_and_fills_what_it_held_back() -> None:
     assert in_both_orders(change("u", 1, 9, ("v",), v="?", n=9), change("r", 1, 5, v="read", n=5)) == {
         (1,): {"id": 1, "v": "read", "n": 9}
@@ -135,6 +174,14 @@ def test_a_tombstone_keeps_the_deleted_row_and_outlives_a_new_one() -> None:
 
 
 # a table of which only the rows are known
+
+
+def test_an_update_keeps_what_it_leaves_out_of_a_row_that_another_tool_loaded() -> None:
+    loaded = Row({"id": 1, "v": "long", "n": 1}, UNKNOWN)
+    update = change("u", 1, 5, ("v",), v="?", n=2)
+    assert rows(fold({(1,): loaded}, [update])) == {(1,): {"id": 1, "v": "long", "n": 2}}
+    known = apply(Known({(1,): loaded}), [update], lambda _: [update])
+    assert known.rows[1,].values == {"id": 1, "v": "long", "n": 2}
 
 
 def test_a_change_at_or_below_the_order_of_a_known_row_is_in_it_already() -> None:

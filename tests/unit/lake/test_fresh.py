@@ -4,6 +4,7 @@ The committed part is written here by the model of the commit engine (changes.in
 job it is tests/integration/spark/test_fresh.py.
 """
 
+import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,8 +18,8 @@ from pyiceberg.catalog import Catalog
 from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange, fold
 from firn.changes.incremental import Known, apply
-from firn.jobs.planning import HELD, LOOKED, OP, POSITION, TIME
-from firn.jobs.progress import CREATES, EPOCH, NEWEST, TRUNCATED
+from firn.jobs.planning import HELD, LOOKED, OP, POSITION, SOURCE, TIME
+from firn.jobs.progress import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
 from firn.jobs.staged import once
 from firn.staging import configs, cuts, epochs, ingest, quarantine
 from firn.staging.quarantine import Quarantine
@@ -35,24 +36,24 @@ from firn_lake.sql.query import query
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import config, event
-from tests.integration.spark.test_specification import change, history
+from tests.integration.spark.test_specification import PARTITIONS, change, history
 from tests.soak import LONG
 
 NAMES = ("id", "v", "w", "n")
 START = datetime(2026, 11, 21, tzinfo=UTC)
 _COLUMNS = [("id", pa.int64()), ("v", pa.string()), ("w", pa.string()), ("n", pa.int64())]
 _OWN = [(POSITION, pa.binary()), (TIME, pa.timestamp("us", "UTC")), (HELD, pa.map_(pa.int32(), pa.binary()))]
-TABLE = pa.schema([*_COLUMNS, *_OWN])
-FACTS = pa.schema([*_COLUMNS, *_OWN, (OP, pa.string()), (LOOKED, pa.string())])
+TABLE = pa.schema([*_COLUMNS, *_OWN, (SOURCE, pa.string())])
+FACTS = pa.schema([*_COLUMNS, *_OWN, (OP, pa.string()), (LOOKED, pa.string()), (SOURCE, pa.string())])
 
 
 class Ground:
     """A store and a catalog, as a commit left them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, text: str | None = None) -> None:
         self.store: Store = open_store(f"file://{folder}/staging")
         self.catalog: Catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
-        self.config = configs.publish(self.store, config())
+        self.config = configs.publish(self.store, text or config())
         self.now = START
 
     def post(self, events: list[dict[str, Any]]) -> None:
@@ -79,10 +80,12 @@ class Ground:
         """The table and its facts as a commit of these changes would leave them, and the cut."""
         self.catalog.create_namespace_if_not_exists("lake")
         properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": "spec", "firn.held": "2,3"}
+        if known.sources:
+            properties[SOURCES] = json.dumps([None, *sorted(filter(None, known.sources))])
         table = self.catalog.create_table("lake.t", TABLE, properties=properties)
         table.append(_rows(known.rows.items(), TABLE), {f"{EPOCH}spec": str(epoch)})
-        facts = [(one.key, None, one.op, one.order) for one in known.facts]
-        facts += [(key, row, "k", row.order) for key, row in known.removed]
+        facts = [(one.key, None, one.op, one.order, one.source) for one in known.facts]
+        facts += [(key, row, "k", row.order, row.source) for key, row in known.removed]
         if facts:
             orders = [one.order for one in known.facts]
             said = {f"{EPOCH}spec": str(epoch), NEWEST: max(orders, default=b"").hex()}
@@ -116,17 +119,19 @@ def _held(row: Row) -> list[tuple[int, bytes]] | None:
 
 
 def _rows(rows: Any, schema: pa.Schema) -> pa.Table:
-    told = [{**row.values, POSITION: _plain(row.order), TIME: None, HELD: _held(row)} for _, row in rows]
+    told = [
+        {**row.values, POSITION: _plain(row.order), TIME: None, HELD: _held(row), SOURCE: row.source} for _, row in rows
+    ]
     return pa.Table.from_pylist(told, schema)
 
 
-def _facts(facts: Sequence[tuple[Key, Row | None, str, bytes]]) -> pa.Table:
+def _facts(facts: Sequence[tuple[Key, Row | None, str, bytes, str | None]]) -> pa.Table:
     told = []
-    for key, row, op, order in facts:
+    for key, row, op, order, source in facts:
         values: dict[str, Any] = {"id": key[0]} if key else {}
         values |= dict(row.values) if row else {}
         held = _held(row) if row else None
-        told.append({**values, OP: op, POSITION: _plain(order), TIME: None, HELD: held, LOOKED: None})
+        told.append({**values, OP: op, POSITION: _plain(order), TIME: None, HELD: held, LOOKED: None, SOURCE: source})
     return pa.Table.from_pylist(told, FACTS)
 
 
@@ -137,14 +142,16 @@ def ground(tmp_path: Path) -> Iterator[Ground]:
     made.catalog.close()
 
 
+@pytest.mark.parametrize("tables", ["t", "abc"])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(seed, 60, 5) for seed in range(200 if LONG else 8)])
 def test_any_history_cut_anywhere_gives_the_rows_of_the_specification(
-    ground: Ground, seed: int, events: int, keys: int
+    tmp_path: Path, seed: int, events: int, keys: int, tables: str
 ) -> None:
+    ground = Ground(tmp_path, PARTITIONS if len(tables) > 1 else None)
     dice = random.Random(seed)
-    posted = history(seed, events, keys)
+    posted = history(seed, events, keys, tables, truncates=0.02 if len(tables) == 1 else 1)
     if seed % 3 == 0:  # few histories have one otherwise
-        posted.append(event("t", 100 + dice.randrange(events), commit=1_000 if seed % 2 else None))
+        posted.append(event("t", 100 + dice.randrange(events), table=tables[0], commit=1_000 if seed % 2 else None))
     delivered = posted + dice.choices(posted, k=events // 3)
     dice.shuffle(delivered)
     cut = dice.randrange(1, len(delivered))

@@ -10,8 +10,10 @@ Rules of the replay (the source of each is in docs/architecture.md, "Order"):
 * An update says nothing about its unavailable columns: they keep the value that the key's row has at that moment.
   A column that has never been seen is None. A create or read holds no unavailable values: what looks like the
   placeholder was really written.
-* A delete removes the key's row, a truncate all rows. What was before is gone for good: an update that follows finds
-  nothing to keep.
+* A delete removes the key's row. What was before is gone for good: an update that follows finds nothing to keep.
+* Several source tables may feed one table (partitions, shards). A truncate empties its source table: it removes the
+  rows whose newest change is of that source table, and no others. Where it is not known of which source table a row or
+  a truncate is (tables written before that was noted), they meet.
 * A changed primary key is one move: a delete of the old key and a create of the new one at one position. The new row
   takes its unavailable columns from the row that the delete removed.
 """
@@ -23,7 +25,8 @@ from typing import Any, Final
 
 Key = tuple[Any, ...]
 
-UNKNOWN: Final = b""  # below every order: of a column whose value no change has told yet, and of an adopted row
+UNKNOWN: Final = b""  # below every order: of a column whose value no change has told yet
+LOADED: Final = b"\0"  # below every change's order: of a row that another tool loaded, and of its values
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class RowChange:
                  changes of equal op, key and order are the same change.
     values       the row after the change, placeholders taken literally; None for a delete.
     unavailable  the columns that hold the placeholder.
+    source       the source table that changed; None: not known. Changes of two source tables are two changes.
     """
 
     op: str
@@ -44,12 +48,19 @@ class RowChange:
     order: bytes
     values: Mapping[str, Any] | None
     unavailable: frozenset[str] = frozenset()
+    source: str | None = None
+
+    @property
+    def identity(self) -> tuple[bytes, str, Key, str]:
+        """Two changes of equal identity are the same change."""
+        return self.order, self.op, self.key, self.source or ""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A live row. `order` is that of the change that put it there; `held` names the columns that this change left
-    unavailable, each with the order of the change that its value comes from (UNKNOWN: no such change is known).
+    """A live row. `order` is that of the change that put it there (LOADED: none did), `source` its source table; `held`
+    names the columns that this change left unavailable, each with the order of the change that its value comes from
+    (UNKNOWN: no such change is known).
 
     A row that a move brought holds nothing: it is, with all its columns, as the move left it.
     """
@@ -57,6 +68,11 @@ class Row:
     values: Mapping[str, Any]
     order: bytes
     held: Mapping[str, bytes] = field(default_factory=dict)
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.order:  # a row is there, whoever put it there: unlike a value that nobody has told
+            object.__setattr__(self, "order", LOADED)
 
     def column_order(self, column: str) -> bytes:
         """The order of the change that the column's value comes from."""
@@ -73,12 +89,11 @@ class Tombstone:
 
 @dataclass(frozen=True)
 class State:
-    """What is known of a table: the rows, the newest delete of each key (live again or not), the order of the newest
-    truncate, and what made them: the rows that were there before (`base`) and all changes since."""
+    """What is known of a table: the rows, the newest delete of each key (live again or not), and what made them: the
+    rows that were there before (`base`) and all changes since."""
 
     rows: Mapping[Key, Row]
     tombstones: Mapping[Key, Tombstone]
-    truncated: bytes | None
     base: tuple[tuple[Key, Row], ...]
     changes: tuple[RowChange, ...]
 
@@ -91,57 +106,65 @@ def fold(known: State | Mapping[Key, Row] | Iterable[tuple[Key, Row]], changes: 
              held columns. Several rows of one key are what the table held at several times.
     """
     if not isinstance(known, State):
-        known = State({}, {}, None, tuple(known.items() if isinstance(known, Mapping) else known), ())
-    distinct = {(c.order, c.op, c.key): c for c in (*known.changes, *changes)}
+        known = State({}, {}, tuple(known.items() if isinstance(known, Mapping) else known), ())
+    distinct = {change.identity: change for change in (*known.changes, *changes)}
     return _replay(known.base, tuple(sorted(distinct.values(), key=_by_order)))
 
 
-def moves(changes: Iterable[RowChange]) -> dict[bytes, tuple[RowChange, RowChange]]:
-    """The changed keys among `changes`: position -> (delete, create).
+def empties(truncate: RowChange, row: Row) -> bool:
+    """Whether a truncate that comes after the row removes it."""
+    return truncate.source is None or row.source is None or truncate.source == row.source
 
-    Such a pair shares its position, which nothing else in the table does: a position with several deletes or creates
-    (the rows of one COPY) is no pair.
+
+def moves(changes: Iterable[RowChange]) -> list[tuple[RowChange, RowChange]]:
+    """The changed keys among `changes`: (delete, create).
+
+    Such a pair shares its position, which nothing else in its source table does: a position with several deletes or
+    creates (the rows of one COPY) is no pair.
     """
-    at: defaultdict[bytes, dict[tuple[bytes, str, Key], RowChange]] = defaultdict(dict)
+    at: defaultdict[bytes, dict[tuple[bytes, str, Key, str], RowChange]] = defaultdict(dict)
     for change in changes:
         if change.position and change.op in "cd":
-            at[change.position][change.order, change.op, change.key] = change
-    pairs = {}
-    for position, found in at.items():
-        if sorted(change.op for change in found.values()) == ["c", "d"]:
-            delete, create = sorted(found.values(), key=lambda change: change.op, reverse=True)
-            if delete.key != create.key:
-                pairs[position] = (delete, create)
+            at[change.position][change.identity] = change
+    pairs = []
+    for found in at.values():
+        if len(found) == 1:
+            continue
+        # What older versions remembered without its source table may be the other half of any.
+        for source in {change.source for change in found.values()} - {None} or {None}:
+            mine = {one.identity[:3]: one for one in found.values() if one.source in (source, None)}.values()
+            if sorted(change.op for change in mine) == ["c", "d"]:
+                delete, create = sorted(mine, key=lambda change: change.op, reverse=True)
+                if delete.key != create.key:
+                    pairs.append((delete, create))
     return pairs
 
 
-def _by_order(change: RowChange) -> tuple[bytes, str, str]:
-    return change.order, change.op, repr(change.key)
+def _by_order(change: RowChange) -> tuple[bytes, str, str, str]:
+    return change.order, change.op, repr(change.key), change.source or ""
 
 
 def _replay(base: tuple[tuple[Key, Row], ...], changes: tuple[RowChange, ...]) -> State:
     rows: dict[Key, Row] = {}
     tombstones: dict[Key, Tombstone] = {}
-    truncated: bytes | None = None
-    old_keys = {create.order: delete.key for delete, create in moves(changes).values()}
+    old_keys = {create.identity: delete.key for delete, create in moves(changes)}
     # What a row of the base tells stands after the change of the same order, which is in that row already.
     remembered = [(told.order, 1, told) for key, row in base for told in _told_by(key, row)]
     in_order = sorted([*remembered, *((c.order, 0, c) for c in changes)], key=lambda x: (*x[:2], *_by_order(x[2])[1:]))
     for _, _, change in in_order:
         if change.op == "t":
-            truncated = change.order
-            rows.clear()
+            rows = {key: row for key, row in rows.items() if not empties(change, row)}
         elif change.op == "d":
             tombstones[change.key] = Tombstone(change.order, rows.pop(change.key, None))
-        elif change.op == "c" and (old_key := old_keys.get(change.order)) is not None:
+        elif change.op == "c" and (old_key := old_keys.get(change.identity)) is not None:
             # Its delete has just been replayed: at one position the order puts a delete before a create.
             kept = _written(change, tombstones[old_key].row)
-            rows[change.key] = Row(kept.values, kept.order)
+            rows[change.key] = Row(kept.values, kept.order, source=kept.source)
         elif change.op == "u":
             rows[change.key] = _written(change, rows.get(change.key))
         else:
-            rows[change.key] = Row(dict(change.values or {}), change.order)
-    return State(rows, tombstones, truncated, base, changes)
+            rows[change.key] = Row(dict(change.values or {}), change.order, source=change.source)
+    return State(rows, tombstones, base, changes)
 
 
 def _written(change: RowChange, earlier: Row | None) -> Row:
@@ -151,13 +174,13 @@ def _written(change: RowChange, earlier: Row | None) -> Row:
     for column in change.unavailable:
         values[column] = earlier.values.get(column) if earlier else None
         held[column] = earlier.column_order(column) if earlier else UNKNOWN
-    return Row(values, change.order, held)
+    return Row(values, change.order, held, change.source)
 
 
 def _told_by(key: Key, row: Row) -> list[RowChange]:
     """What a row of a table tells of its history: an update for each order that its columns come from."""
     told = []
-    for order in {row.order, *row.held.values()}:
+    for order in {row.order, *row.held.values()} - {UNKNOWN}:
         unavailable = frozenset(c for c in row.values if row.column_order(c) != order)
-        told.append(RowChange("u", key, None, order, row.values, unavailable))
+        told.append(RowChange("u", key, None, order, row.values, unavailable, row.source))
     return told

@@ -9,13 +9,18 @@ A table can't keep every change it has seen. It keeps:
 * of a row that a delete removed, the row itself: it may have been moved away.
 
 With these, columns are merged one by one: of two values the one of the higher order stands, and none from before a
-delete. What rows and facts can't tell is the row that an old key had just before it was moved, once newer changes of
-that key are in: then the keys that the move connects are folded again from the staged log.
+delete. What rows and facts can't tell is folded again from the staged log, key by key:
+
+* the row that an old key had just before it was moved, once newer changes of that key are in;
+* in a table that several source tables feed, whose row a late truncate met, or a truncate that a late change turns out
+  to come before: the row that is there may have taken the place of another source table's.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from firn.changes.fold import UNKNOWN, Key, Row, RowChange, fold, moves
 
@@ -24,11 +29,13 @@ Log = Callable[[Collection[Key]], Iterable[RowChange]]
 
 @dataclass(frozen=True)
 class Known:
-    """What a table and its facts hold. `facts`: RowChanges of op d, t and c; `removed`: rows that a delete took."""
+    """What a table and its facts hold. `facts`: RowChanges of op d, t and c; `removed`: rows that a delete took;
+    `sources`: the source tables whose changes are in it."""
 
     rows: Mapping[Key, Row] = field(default_factory=dict)
     facts: tuple[RowChange, ...] = ()
     removed: tuple[tuple[Key, Row], ...] = ()
+    sources: frozenset[str | None] = frozenset()
 
 
 def is_fact(change: RowChange) -> bool:
@@ -38,11 +45,16 @@ def is_fact(change: RowChange) -> bool:
 
 def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
     """What is known once `changes` are in too. `log(keys)`: all changes of these keys that the staged log holds, these
-    ones included.
+    ones included, truncates left out.
     """
-    new = list({(c.order, c.op, c.key): c for c in changes}.values())
-    facts = tuple({(c.order, c.op, c.key): c for c in (*known.facts, *filter(is_fact, new))}.values())
-    truncated = max((c.order for c in (*facts, *new) if c.op == "t"), default=None)
+    new = list({change.identity: change for change in changes}.values())
+    facts = tuple({change.identity: change for change in (*known.facts, *filter(is_fact, new))}.values())
+    sources = known.sources | {change.source for change in new}
+    truncates = Truncates(
+        [change for change in known.facts if change.op == "t"],
+        [change for change in new if change.op == "t"],
+        several=len(sources - {None}) > 1,
+    )
     deletes: defaultdict[Key, list[bytes]] = defaultdict(list)
     for change in (*facts, *new):
         if change.op == "d":
@@ -54,19 +66,22 @@ def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
         if row is not None and row.order < max(deletes[key]):
             removed.append((key, row))
 
-    writes: defaultdict[Key, list[RowChange]] = defaultdict(list)
+    mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
     for change in new:
-        if change.op not in "dt":
-            writes[change.key].append(change)
-    touched = {c.key for c in new if c.op != "t"}
-    if any(c.op == "t" for c in new):
-        touched |= set(known.rows)
+        if change.op != "t":
+            mine[change.key].append(change)
+    touched = set(mine) | (set(known.rows) if truncates.new else set())
     rows = dict(known.rows)
+    mixed = set()
     for key in touched:
-        gone = max([*deletes[key], *([truncated] if truncated else [])], default=None)
-        _put(rows, key, after(key, rows.get(key), writes[key], gone))
+        row = rows.get(key)
+        if truncates.meet(row, mine[key]):
+            mixed.add(key)
+            continue
+        gone = max([*deletes[key], truncates.gone(row, mine[key])]) or None
+        _put(rows, key, after(key, row, [one for one in mine[key] if one.op != "d"], gone))
 
-    linked = linked_keys(new, facts)
+    linked = linked_keys(new, facts, mixed)
     if linked:
         there = [(key, row) for key in linked if (row := known.rows.get(key))]
         there += [(key, row) for key, row in removed if key in linked]
@@ -75,7 +90,94 @@ def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
         again = refolded(there, [*log(linked), *told])
         for key in linked:
             _put(rows, key, again.get(key))
-    return Known(rows, facts, tuple(removed))
+    return Known(rows, facts, tuple(removed), sources)
+
+
+@dataclass(frozen=True)
+class Truncates:
+    """The truncates that are known when some changes of a table are new.
+
+    earlier  those that are in the table already, as far as they are newer than the oldest of the new changes
+    new      those among the new changes
+    several  whether several source tables feed the table: then a truncate removes the rows of one of them
+    """
+
+    earlier: Collection[RowChange] = ()
+    new: Collection[RowChange] = ()
+    several: bool = False
+
+    @cached_property
+    def newest(self) -> bytes:
+        """The order of the newest; b"" if there is none."""
+        return max((one.order for one in (*self.earlier, *self.new)), default=b"")
+
+    def gone(self, row: Row | None, changes: Collection[RowChange]) -> bytes:
+        """The order up to which they remove what there is of a key: its row, and its new changes; b"" for nothing."""
+        if not (self.several and self.newest):
+            return self.newest
+        last = _last(row, changes)
+        if last is None:
+            return b""
+        emptied = self._of(last.source, (*self._newest_earlier, *self.newest_new))
+        return emptied if emptied > last.order else b""
+
+    def meet(self, row: Row | None, changes: Collection[RowChange]) -> bool:
+        """Whether a key with this row and these new changes must be folded again: whose row the truncates met, only
+        the log can tell."""
+        last = _last(row, changes)
+        if not self.several or last is None:
+            return False
+        if row is None and last.source is not None:
+            others = (t.order for t in self._newest_earlier if t.source not in (last.source, None))
+            if any(order > last.order for order in others):
+                return True  # a newer row of that source table may have been there, and gone with it
+        if not last.held:
+            return False
+        first = min((change.order for change in changes), default=last.order)
+        known = self._earlier_orders
+        late = bisect_right(known, first) < bisect_left(known, last.order)
+        return late or self._first_new < last.order
+
+    @cached_property
+    def _newest_earlier(self) -> Collection[RowChange]:
+        return _newest_by_source(self.earlier)
+
+    @cached_property
+    def newest_new(self) -> Collection[RowChange]:
+        """The newest of the new ones of each source table."""
+        return _newest_by_source(self.new)
+
+    @cached_property
+    def _first_new(self) -> bytes:
+        return min((one.order for one in self.new), default=b"\xff")
+
+    @cached_property
+    def _earlier_orders(self) -> list[bytes]:
+        return sorted(one.order for one in self.earlier)
+
+    def _of(self, source: str | None, truncates: Iterable[RowChange]) -> bytes:
+        return max((t.order for t in truncates if source is None or t.source in (source, None)), default=b"")
+
+
+def _newest_by_source(truncates: Iterable[RowChange]) -> Collection[RowChange]:
+    newest: dict[str | None, RowChange] = {}
+    for one in sorted(truncates, key=lambda one: one.order):
+        newest[one.source] = one
+    return newest.values()
+
+
+def _last(row: Row | None, changes: Iterable[RowChange]) -> Row | None:
+    """The newest of a key's row and its new changes as a row; None if there is none, or it is a delete."""
+    change = max(changes, key=lambda one: (one.order, one.source or ""), default=None)
+    if change is None or (row is not None and rank(row) >= (change.order, change.source or "")):
+        return row
+    held = dict.fromkeys(change.unavailable, UNKNOWN) if change.op in "cu" else {}
+    return None if change.op == "d" else Row(change.values or {}, change.order, held, change.source)
+
+
+def rank(row: Row) -> tuple[bytes, str]:
+    """What decides between two rows of a key."""
+    return row.order, row.source or ""
 
 
 def after(key: Key, row: Row | None, writes: Iterable[RowChange], gone: bytes | None) -> Row | None:
@@ -94,20 +196,20 @@ def since(row: Row | None, gone: bytes | None) -> Row | None:
         return None
     lost = {column for column, order in row.held.items() if order <= gone}
     values = {column: None if column in lost else value for column, value in row.values.items()}
-    return Row(values, row.order, {c: UNKNOWN if c in lost else order for c, order in row.held.items()})
+    return Row(values, row.order, {c: UNKNOWN if c in lost else order for c, order in row.held.items()}, row.source)
 
 
 def join(told: Row | None, there: Row | None) -> Row | None:
     """One row out of two of one key: each column from the one whose change is the newer."""
     if told is None or there is None:
         return told or there
-    newer, older = (told, there) if told.order > there.order else (there, told)
+    newer, older = (told, there) if rank(told) > rank(there) else (there, told)
     values, held = dict(newer.values), dict(newer.held)
     for column, order in newer.held.items():
         if column in older.values and older.column_order(column) > order:
             values[column] = older.values[column]
             held[column] = older.column_order(column)
-    return Row(values, newer.order, held)
+    return Row(values, newer.order, held, newer.source)
 
 
 def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -> Mapping[Key, Row]:
@@ -120,24 +222,25 @@ def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -
     base = []
     for key, row in there:
         orders = {column: row.column_order(column) for column in row.values}
-        older = {column: order for column, order in orders.items() if (key, order) not in known}
+        older = {column: order for column, order in orders.items() if order and (key, order) not in known}
         if older:
             order = max(older.values())
             held = {column: older.get(column, UNKNOWN) for column in orders if older.get(column) != order}
             values = {column: value if column in older else None for column, value in row.values.items()}
-            base.append((key, Row(values, order, held)))
+            base.append((key, Row(values, order, held, row.source)))
     return fold(base, changes).rows
 
 
-def linked_keys(new: Collection[RowChange], facts: Collection[RowChange]) -> set[Key]:
+def linked_keys(new: Collection[RowChange], facts: Collection[RowChange], mixed: Collection[Key] = ()) -> set[Key]:
     """The keys to fold again: those of moves with unavailable values of which a half is new, or whose old key has a new
-    change (or the table a new truncate) from before the move, and all that further moves connect with them."""
-    pairs = [pair for pair in moves((*facts, *new)).values() if pair[1].unavailable]
-    fresh = {(change.order, change.op, change.key) for change in new}
-    linked: set[Key] = set()
+    change (or the table a new truncate) from before the move, those in `mixed` (Truncates.meet), and all that further
+    moves connect with them."""
+    pairs = [pair for pair in moves((*facts, *new)) if pair[1].unavailable]
+    fresh = {change.identity for change in new}
+    linked = set(mixed)
     for delete, create in pairs:
         late = any(change.order < delete.order and (change.op == "t" or change.key == delete.key) for change in new)
-        if late or any((half.order, half.op, half.key) in fresh for half in (delete, create)):
+        if late or any(half.identity in fresh for half in (delete, create)):
             linked |= {delete.key, create.key}
     grown = True
     while linked and grown:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from firn.changes.fold import UNKNOWN
+from firn.changes.fold import LOADED
 from firn.changes.positions import field_position, order_key, position
 from firn.errors import EventError
 
@@ -83,13 +83,22 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
 
 
 def total(stored: bytes | None) -> bytes:
-    """The order in `_firn_pos` of a table's row among those of changes; an adopted row is older than all."""
-    return b"\1" + stored if stored else UNKNOWN
+    """The order in `_firn_pos` of a table's row, or in `_firn_held` of a value, among those of changes. Without one it
+    is older than all: another tool loaded it."""
+    return b"\1" + stored if stored else LOADED
 
 
-def plain(order: bytes) -> bytes | None:
-    """The inverse: a change's order as `_firn_pos` has it; None for one of arrival, and for UNKNOWN."""
-    return order[1:] if order[:1] == b"\1" else None
+def plain(order: bytes | None) -> bytes | None:
+    """The inverse: a change's order as `_firn_pos` has it; None for one of arrival, for LOADED, UNKNOWN and None."""
+    return order[1:] if order is not None and order[:1] == b"\1" else None
+
+
+def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, bytes]] | None:
+    """`_firn_held` of a row at `order` (plain): field ids, and the orders of their values as `plain` gives
+    them, b"" for none. `held`: orders by field id."""
+    entries = {number: plain(one) or b"" for number, one in held.items()}
+    kept = [(number, one) for number, one in entries.items() if one < order]
+    return kept or None
 
 
 def _occurrences(

@@ -30,7 +30,8 @@ READ: Final = (
 class Decoding:
     """How to decode the changes of one table. `key`: ordinals of the key's columns in `columns`; `schemas`: columns of
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
-    `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule."""
+    `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
+    than one source table feeds the table."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -39,6 +40,7 @@ class Decoding:
     bad_schemas: Mapping[str, str] = field(default_factory=dict)
     snapshot_reads: bool = True
     no_key: str | None = None
+    several: bool = False
 
 
 class Decoder:

@@ -52,13 +52,14 @@ def row_change(row: Sequence[Any], decoding: Decoding) -> RowChange:
     gaps = (i for i in row[UNAVAILABLE] or () if op in "cu" and i not in decoding.key)
     unavailable = frozenset(decoding.columns[i].name for i in gaps)
     values = None if op == "d" else values_of(row, decoding)
-    return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable)
+    return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE])
 
 
 def truncates(changes: Iterable[Mapping[str, Any]]) -> list[RowChange]:
-    """The truncates among raw changes."""
+    """The truncates among raw changes, each once."""
     there = (one for one in changes if one["op"] == "t" and one["fault"] is None)
-    return [RowChange("t", (), one["pos"], one["ord"], None) for one in there]
+    found = (RowChange("t", (), one["pos"], one["ord"], None, source=one["table"]) for one in there)
+    return list({one.identity: one for one in found}.values())
 
 
 def identity(row: Sequence[Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from firn.changes.rows import Decoding
 from firn.jobs.planning import ColumnPlan, lacking_key, plan_columns, plan_key
-from firn.jobs.progress import TableState
+from firn.jobs.progress import TableState, are_several, fed_by
 from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.streams.config import StreamConfig
@@ -48,5 +48,6 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
         no_key=lacking_key(plan, required, made=state is not None),
+        several=mode == "mirror" and are_several(fed_by(state, target.sources)),
     )
     return Planned(key, mode, plan, decoding, renames, due)

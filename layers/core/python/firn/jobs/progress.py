@@ -1,7 +1,7 @@
 """What a table's metadata says: columns, key, and how far each stream has come in main's ancestry."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
 FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+SOURCES = "firn.sources"  # table property: TableState.sources as JSON
+_MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,15 @@ class TableState:
         as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
         stored = zip(columns, as_seen, strict=True)
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
+
+    @property
+    def sources(self) -> tuple[str | None, ...]:
+        """The source tables whose changes a mirror table has had. The first is that of rows without `_firn_source`;
+        None: it isn't known, the table was made before that was noted, or not by Firn."""
+        if SOURCES in self.properties:
+            return tuple(json.loads(self.properties[SOURCES]))
+        made_by = self.properties.get(_MADE_BY, "")
+        return (None, *(name for name in made_by.split(", ") if name))
 
     @property
     def inferred(self) -> Mapping[str, str]:
@@ -93,6 +104,21 @@ class TableState:
     def rebuilt(self) -> int:
         """The number of the rebuild in place that this table is; 0 if it is as it always was."""
         return rebuilt_in(self.ancestry)
+
+
+def fed_by(state: TableState | None, sources: Iterable[str]) -> tuple[str | None, ...]:
+    """`TableState.sources` of a mirror table once it has changes of these source tables too; None: it isn't made."""
+    return tuple(dict.fromkeys((*(state.sources if state else ()), *sources)))
+
+
+def are_several(sources: Iterable[str | None]) -> bool:
+    """Whether more than one source table is among them: then each row says of which one it is."""
+    return len(set(sources) - {None}) > 1
+
+
+def of_unnamed(sources: Sequence[str | None]) -> str | None:
+    """The source table of rows without `_firn_source`; None: it isn't known. `sources`: as TableState has them."""
+    return sources[0] if are_several(sources) else next((one for one in sources if one is not None), None)
 
 
 def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:

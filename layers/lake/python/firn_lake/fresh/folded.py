@@ -1,7 +1,8 @@
 """What the waiting changes make of a table: its new rows, and which of the committed ones they replace or remove."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,11 +12,11 @@ from pyiceberg.io.pyarrow import expression_to_pyarrow
 
 from firn.changes import told
 from firn.changes.fold import Key, Row, RowChange
-from firn.changes.incremental import Known, apply, linked_keys
+from firn.changes.incremental import Known, Truncates, apply, linked_keys, rank
 from firn.changes.placing import plain
 from firn.changes.types import STRING, Column
-from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, TIME
-from firn.jobs.progress import HELD_IDS, TableState
+from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, TIME
+from firn.jobs.progress import HELD_IDS, TableState, are_several, fed_by, of_unnamed
 from firn_lake.fresh.keyed import RowsByKey, values_in
 from firn_lake.fresh.plain_values import typed
 from firn_lake.fresh.remembered import Facts, rows_of
@@ -32,13 +33,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Result:
     """New rows by column, each with the type it has; which keys of the table they replace or remove (`key` are its
-    columns); `truncated`: the position up to which the table's rows are gone. `committed`: the table has rows."""
+    columns); `truncates`: by source table the position up to which its rows are gone (of None: all rows);
+    `unnamed`: the source table of rows that name none. `committed`: the table has rows."""
 
     rows: Mapping[str, Sequence[Any]]
     columns: Mapping[str, Column]
     key: Sequence[Column] = ()
     replaced: Collection[Key] = ()
-    truncated: bytes | None = None
+    truncates: Mapping[str | None, bytes] = field(default_factory=dict)
+    unnamed: str | None = None
     committed: bool = True
 
 
@@ -59,6 +62,8 @@ class Mirror:
         self._facts = Facts(catalog, table, state) if table is not None and state is not None else None
         self._holds = state is not None and bool(state.properties.get(HELD_IDS))
         self._there = state is not None and state.snapshot_id is not None
+        self._sources = fed_by(state, waiting.target.sources)
+        self._unnamed = of_unnamed(self._sources)
 
     def result(self) -> Result:
         """Folds them. Raises UnreadableFile, StorageUnavailable."""
@@ -76,18 +81,27 @@ class Mirror:
         if not creates:
             changes = self._asked_for(changes)
         touched = {change.key for change in changes}
-        wide = self._holds or creates or any(change.unavailable for change in changes)
+        several = are_several(self._sources)
+        wide = self._holds or creates or several or any(change.unavailable for change in changes)
         rows = dict(self._rows(touched, wide=wide))
         if truncates and self._holds and self._there:
             rows |= {one: row for one, row in self._rows(None, wide=True) if row.held}
         low = min((change.order for change in (*changes, *truncates)), default=b"")
         facts = self._remembered(None if creates else touched, low)
-        linked = linked_keys([*changes, *truncates], facts) if creates else set()
+        earlier = [one for one in facts if one.op == "t"]
+        known = Truncates(earlier, truncates, are_several((*self._sources, *(one.source for one in earlier))))
+        mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
+        for change in changes:
+            mine[change.key].append(change)
+        mixed = {one for one in {*mine, *rows} if known.meet(rows.get(one), mine.get(one, ()))} if known.newest else ()
+        linked = linked_keys([*changes, *truncates], facts, mixed) if creates or mixed else set()
         rows |= dict(self._rows(linked - rows.keys(), wide=True))
-        removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked) if self._facts else ()
+        removed: Iterable[tuple[Key, Row]] = ()
+        if self._facts and linked:
+            removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked, self._unnamed)
         log = waiting.pending.log(waiting.target.sources, waiting.decoder)
-        after = apply(Known(rows, tuple(facts), tuple(removed)), [*changes, *truncates], log).rows
-        return self._told(rows, after, linked, times, max((one.order for one in truncates), default=b""))
+        before = Known(rows, tuple(facts), tuple(removed), frozenset(self._sources))
+        return self._told(rows, apply(before, [*changes, *truncates], log).rows, linked, times, known)
 
     def _told(
         self,
@@ -95,7 +109,7 @@ class Mirror:
         after: Mapping[Key, Row],
         linked: Collection[Key],
         times: Mapping[bytes, int | None],
-        truncate: bytes,
+        truncates: Truncates,
     ) -> Result:
         floor = self._facts.floor if self._facts else b""
         changed: list[Row] = []
@@ -103,7 +117,7 @@ class Mirror:
         for one in {*before, *after}:
             old, new = before.get(one), after.get(one)
             # A row that a move turns out to have brought is another one, of the same order.
-            if one not in linked and old and new and (old.order, old.held) == (new.order, new.held):
+            if one not in linked and old and new and (rank(old), old.held) == (rank(new), new.held):
                 continue
             if old is not None:
                 replaced.add(one)
@@ -116,7 +130,13 @@ class Mirror:
         }
         rows[POSITION] = [plain(row.order) for row in changed]
         rows[TIME] = [None if (at := times.get(row.order)) is None else at * 1000 for row in changed]
-        return Result(rows, columns, self._key, replaced, plain(truncate), self._there)
+        rows[SOURCE] = [None if row.source == self._unnamed else row.source for row in changed]
+        newest = [(one.source if truncates.several else None, plain(one.order)) for one in truncates.newest_new]
+        gone: dict[str | None, bytes] = {}
+        for source, position in newest:
+            if position is not None:
+                gone[source] = max(position, gone.get(source, b""))
+        return Result(rows, columns, self._key, replaced, gone, self._unnamed, self._there)
 
     def _asked_for(self, changes: list[RowChange]) -> list[RowChange]:
         """Those whose keys the filter wants, where it is about the key alone: no other row can fit it."""
@@ -141,14 +161,16 @@ class Mirror:
     def _rows(self, keys: Collection[Key] | None, *, wide: bool) -> Iterable[tuple[Key, Row]]:
         if not self._there:
             return ()
-        return rows_of(self._version, self._waiting.plan.columns if wide else (), self._key, keys)
+        columns = self._waiting.plan.columns if wide else ()
+        return rows_of(self._version, columns, self._key, keys, self._unnamed)
 
     def _remembered(self, keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
         if self._facts is None:
             return []
         found = self._facts.changes(self._key, keys, low)
-        truncated = self._facts.truncated
-        return [*found, RowChange("t", (), truncated[1:46], truncated, None)] if truncated > low else found
+        # Keys that are folded again want all of them.
+        again = keys is None or are_several(self._sources)
+        return [*found, *self._facts.truncates()] if self._facts.truncated > (b"" if again else low) else found
 
 
 def appended(state: TableState | None, waiting: Sequence[Waiting], version: Version) -> Result:

@@ -11,7 +11,7 @@ from firn.changes.fields import HELD_TYPE
 from firn.changes.fold import Key, Row
 from firn.changes.placing import total
 from firn.changes.types import BINARY, Column
-from firn.jobs.planning import HELD, POSITION
+from firn.jobs.planning import HELD, POSITION, SOURCE, SOURCE_METADATA
 from firn_lake.fresh.plain_values import plain, typed
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.versions import Version
@@ -79,7 +79,7 @@ class RowsByKey:
     def __init__(self, version: Version, key: Sequence[Column], columns: Sequence[str], *, rows: bool = False) -> None:
         """`rows`: with what `rows` needs. Columns that the table lacks are null."""
         self._version, self._key, self._columns = version, key, columns
-        more = [POSITION, HELD] if rows else []
+        more = [POSITION, HELD, SOURCE] if rows else []
         there = set(version.columns)
         self._read = [name for name in dict.fromkeys([*(c.name for c in key), *columns, *more]) if name in there]
         self._whole = all(column.name in there for column in key)
@@ -104,24 +104,28 @@ class RowsByKey:
             values = [batch.column(name).to_pylist() if name in there else nothing for name in self._columns]
             yield from zip(keys_in(batch, self._key), zip(*values, strict=True), strict=True)
 
-    def rows(self, columns: Sequence[Column], keys: Collection[Key] | None) -> Iterator[tuple[Key, Row]]:
-        """The same as rows of changes.incremental."""
+    def rows(
+        self, columns: Sequence[Column], keys: Collection[Key] | None, unnamed: str | None
+    ) -> Iterator[tuple[Key, Row]]:
+        """The same as rows of changes.incremental. `unnamed`: the source table of rows that name none."""
         for batch in self.batches(keys):
-            yield from rows_in(batch, self._version, columns, self._key)
+            yield from rows_in(batch, self._version, columns, self._key, unnamed)
 
 
 def rows_in(
-    batch: pa.RecordBatch, version: Version, columns: Sequence[Column], key: Sequence[Column]
+    batch: pa.RecordBatch, version: Version, columns: Sequence[Column], key: Sequence[Column], unnamed: str | None
 ) -> Iterator[tuple[Key, Row]]:
-    """The rows of a batch of `version` as changes.incremental knows them. `columns`: whose values they have."""
+    """The rows of a batch of `version` as changes.incremental knows them. `columns`: whose values they have;
+    `unnamed`: the source table of rows that name none."""
     names = {field.field_id: field.name for field in version.schema.fields}
     found = values_in(batch, columns)
     orders = _column(batch, POSITION, Column(POSITION, BINARY))
     held = _column(batch, HELD, Column(HELD, HELD_TYPE))
+    sources = _column(batch, SOURCE, SOURCE_METADATA)
     for i, one in enumerate(keys_in(batch, key)):
         values = {name: column[i] for name, column in found.items()}
         gaps = {names[number]: total(order) for number, order in held[i] or () if number in names}
-        yield one, Row(values, total(orders[i]), gaps)
+        yield one, Row(values, total(orders[i]), gaps, sources[i] or unnamed)
 
 
 def keys_in(batch: pa.RecordBatch, key: Sequence[Column]) -> list[Key]:

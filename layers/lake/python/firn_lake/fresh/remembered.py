@@ -11,8 +11,8 @@ from pyiceberg.exceptions import NoSuchTableError
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.placing import total
 from firn.changes.positions import WIDTH
-from firn.changes.types import Column
-from firn.jobs.planning import LOOKED, OP, POSITION
+from firn.changes.types import STRING, Column
+from firn.jobs.planning import LOOKED, OP, POSITION, SOURCE
 from firn.jobs.progress import CREATES, FACTS, FLOOR, NEWEST, TRUNCATED, TableState
 from firn.streams import names
 from firn.streams.names import TableName
@@ -50,17 +50,34 @@ class Facts:
         them. Creates name no values, and "?" as what they left out."""
         if self._table is None or (keys is not None and self._newest <= low):
             return []
-        found = RowsByKey(version_of(self._table, self._table.current_snapshot()), key, [OP, POSITION])
+        found = RowsByKey(version_of(self._table, self._table.current_snapshot()), key, [OP, POSITION, SOURCE])
         return [
-            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""))
-            for one, (op, position) in found.read(keys)
+            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
+            for one, (op, position, source) in found.read(keys)
             if op in "dc" and (keys is None or total(position) > low)
         ]
 
+    def truncates(self) -> list[RowChange]:
+        """All truncates."""
+        if self._table is None:
+            return []
+        op = Column(OP, STRING)
+        found = RowsByKey(version_of(self._table, self._table.current_snapshot()), [op], [POSITION, SOURCE])
+        return [
+            RowChange("t", (), position[:WIDTH], total(position), None, source=source)
+            for _, (position, source) in found.read({("t",)})
+        ]
+
     def removed(
-        self, version: Version, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
+        self,
+        version: Version,
+        columns: Sequence[Column],
+        key: Sequence[Column],
+        keys: Collection[Key],
+        unnamed: str | None,
     ) -> list[tuple[Key, Row]]:
-        """The rows of these keys that deletes removed, as far as the table still has the snapshots before them."""
+        """The rows of these keys that deletes removed, as far as the table still has the snapshots before them.
+        `unnamed`: the source table of rows that name none."""
         if self._table is None or not keys:
             return []
         facts = version_of(self._table, self._table.current_snapshot())
@@ -71,19 +88,24 @@ class Facts:
             if LOOKED in batch.schema.names:
                 looked |= {int(one) for one in batch.column(LOOKED).to_pylist() if one is not None}
             kept = batch.filter(pc.equal(batch.column(OP), "k"))  # older versions of Firn kept the row itself
-            found += rows_in(kept, version, columns, key)
+            found += rows_in(kept, version, columns, key, unnamed)
         for snapshot in sorted(looked):
             at = self._of.snapshot_by_id(snapshot)
             if at is not None:
-                found += rows_of(version_of(self._of, at, version.schema), columns, key, keys)
+                found += rows_of(version_of(self._of, at, version.schema), columns, key, keys, unnamed)
         return found
 
 
 def rows_of(
-    version: Version, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key] | None
+    version: Version,
+    columns: Sequence[Column],
+    key: Sequence[Column],
+    keys: Collection[Key] | None,
+    unnamed: str | None,
 ) -> Iterable[tuple[Key, Row]]:
-    """Rows as changes.incremental knows them, of these keys (None: of all). `columns`: whose values they have."""
-    return RowsByKey(version, key, [column.name for column in columns], rows=True).rows(columns, keys)
+    """Rows as changes.incremental knows them, of these keys (None: of all). `columns`: whose values they have;
+    `unnamed`: the source table of rows that name none."""
+    return RowsByKey(version, key, [column.name for column in columns], rows=True).rows(columns, keys, unnamed)
 
 
 def _highest(told: Iterable[dict[str, str]], name: str) -> bytes:

@@ -17,7 +17,7 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
-from firn.jobs.planning import POSITION
+from firn.jobs.planning import POSITION, SOURCE
 from firn.streams.names import TableName
 from firn_lake.fresh.folded import Mirror, Result, appended
 from firn_lake.fresh.keyed import KeyColumns
@@ -148,19 +148,19 @@ class FreshRows(Batches):
 
     def _committed(self) -> Iterator[pa.RecordBatch]:
         made = self._made
-        if not made.replaced and made.truncated is None:
+        if not made.replaced and not made.truncates:
             yield from Rows(self._version, self._selected, self._where, self._size)
             return
         names = [*self.schema.names, *(column.name for column in made.key)]
-        schema = self._version.select(names if made.truncated is None else [*names, POSITION], metadata=True)
+        there = set(self._version.columns)
+        own = [name for name in (POSITION, SOURCE) if made.truncates and name in there]
+        schema = self._version.select([*names, *own], metadata=True)
         replaced = KeyColumns(made.key, made.replaced, arrow_schema(schema)) if made.replaced else None
         for found in Rows(self._version, schema, self._where, self._size):
             gone = replaced.mask(found) if replaced else None
             batch = found if gone is None else found.filter(pc.invert(gone))
-            if made.truncated is not None:
-                # An adopted row, without a position, is older than any change.
-                after = pc.greater(batch.column(POSITION), pa.scalar(made.truncated, pa.binary()))
-                batch = batch.filter(pc.fill_null(after, False))
+            if made.truncates:
+                batch = batch.filter(pc.invert(_emptied(batch, made)))
             if batch.num_rows:
                 yield batch.select(self.schema.names)
 
@@ -183,3 +183,19 @@ class FreshRows(Batches):
             batch = batch.filter(expression_to_pyarrow(self._bound, schema))
         if batch.num_rows:
             yield batch.select(self.schema.names).cast(self.schema)
+
+
+def _emptied(batch: pa.RecordBatch, made: Result) -> pa.Array:
+    """Which rows the truncates remove: those of their source tables that are older. A row without a position is older
+    than any change; one of which it isn't known of which source table it is, is of each."""
+    gone = pa.repeat(pa.scalar(False), batch.num_rows)
+    sources = pa.nulls(batch.num_rows, pa.string())
+    if SOURCE in batch.schema.names:
+        sources = batch.column(SOURCE)
+    if made.unnamed is not None:
+        sources = pc.fill_null(sources, made.unnamed)
+    for source, position in made.truncates.items():
+        after = pc.fill_null(pc.greater(batch.column(POSITION), pa.scalar(position, pa.binary())), False)
+        its = pc.fill_null(pc.equal(sources, source), True) if source is not None else pc.is_valid(after)
+        gone = pc.or_(gone, pc.and_(its, pc.invert(after)))
+    return gone

@@ -14,7 +14,7 @@ from firn.changes.fold import RowChange
 from firn.changes.rows import Decoder, Decoding
 from firn.changes.types import Column
 from firn.jobs.decoding import planned
-from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, ColumnPlan, KeyChanged
+from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
 from firn.staging.remembered import Remembered
@@ -26,7 +26,7 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, *APPEND_METADATA)}
+OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA, *APPEND_METADATA)}
 """Firn's own columns."""
 
 

@@ -1,4 +1,4 @@
-"""What the driver makes of each key: against the specification, and what that does not count. No JVM."""
+"""What becomes of each key: against the specification, and what that does not count."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.fold import Row, RowChange, fold
+from firn.changes.decide import Before, decide
+from firn.changes.fold import LOADED, Row, RowChange, fold
+from firn.changes.incremental import Truncates
+from firn.changes.placing import stored_held
 from firn.changes.placing import total as total_of
-from firn_spark.driver.deciding import Before, decide
-from firn_spark.driver.orders import stored_held
 
 
 def order(n: int) -> bytes:
@@ -40,9 +41,9 @@ def histories(draw: st.DrawFn) -> list[RowChange]:
 def test_two_ranges_in_any_order_give_what_all_changes_at_once_give(told: list[RowChange], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(told))
     cut = data.draw(st.integers(0, len(told)))
-    first = decide(Before(), shuffled[:cut], b"", b"")
+    first = decide(Before(), shuffled[:cut], b"")
     deletes = [one for one in shuffled[:cut] if one.op == "d"]
-    second = decide(Before(first.writes, facts=deletes), shuffled[cut:], b"", b"")
+    second = decide(Before(first.writes, facts=deletes), shuffled[cut:], b"")
     rows = dict(first.writes)
     for key in second.removes:
         del rows[key]
@@ -51,39 +52,40 @@ def test_two_ranges_in_any_order_give_what_all_changes_at_once_give(told: list[R
 
 
 def test_a_stale_change_decides_nothing() -> None:
-    decided = decide(Before({(1,): row(1, 9)}), [change("u", 1, 5, "new")], b"", b"")
+    decided = decide(Before({(1,): row(1, 9)}), [change("u", 1, 5, "new")], b"")
     assert (decided.writes, decided.removes, decided.told) == ({}, [], 0)
 
 
 def test_a_newer_change_replaces_the_row_and_a_delete_buries_it() -> None:
     before = Before({(1,): row(1, 1), (2,): row(2, 1)})
-    decided = decide(before, [change("u", 1, 5, "new"), change("d", 2, 6)], b"", b"")
+    decided = decide(before, [change("u", 1, 5, "new"), change("d", 2, 6)], b"")
     assert {key: found.values["v"] for key, found in decided.writes.items()} == {(1,): "new"}
     assert (sorted(decided.removes), decided.told) == ([(1,), (2,)], 2)
 
 
 def test_a_truncate_removes_older_rows_without_counting_them() -> None:
-    before = Before({(1,): row(1, 1), (2,): row(2, 9)})
-    decided = decide(before, [change("c", 3, 4, "too old"), change("c", 4, 8, "kept")], order(6), b"")
+    truncate = RowChange("t", (), order(6)[1:46], order(6), None)
+    before = Before({(1,): row(1, 1), (2,): row(2, 9)}, truncates=Truncates(new=[truncate]))
+    decided = decide(before, [change("c", 3, 4, "too old"), change("c", 4, 8, "kept")], b"")
     assert (decided.removes, list(decided.writes), decided.told) == ([(1,)], [(4,)], 1)
 
 
 def test_a_row_below_the_floor_that_is_not_there_is_too_old() -> None:
     changes = [change("u", 1, 5, "new"), change("u", 2, 5, "new"), change("u", 3, 7, "new")]
-    decided = decide(Before({(1,): row(1, 1)}), changes, b"", order(6)[1:])
+    decided = decide(Before({(1,): row(1, 1)}), changes, order(6)[1:])
     assert (decided.too_old, sorted(decided.writes), decided.told) == ({(2,)}, [(1,), (3,)], 2)
 
 
 def test_linked_keys_are_written_anew_from_all_that_is_known() -> None:
     there = ((1,), row(1, 1, "long"))
     moved = [change("d", 1, 5), change("c", 2, 5, "?", ["v"])]
-    decided = decide(Before(dict([there]), linked={(1,), (2,)}, there=[there]), moved, b"", b"")
+    decided = decide(Before(dict([there]), linked={(1,), (2,)}, there=[there]), moved, b"")
     assert {key: found.values["v"] for key, found in decided.writes.items()} == {(2,): "long"}
     assert (decided.removes, decided.told) == ([(1,)], 2)
 
 
 def test_orders_as_columns_hold_them() -> None:
-    assert (total_of(b"x"), total_of(None)) == (b"\1x", b"")
-    held = {1: b"\1a", 2: b"", 3: b"\0arrival", 4: b"\1z"}
-    assert stored_held(b"m", held) == [(1, b"a"), (2, b"")]
+    assert (total_of(b"x"), total_of(None), total_of(b"")) == (b"\1x", LOADED, LOADED)
+    held = {1: b"\1a", 2: b"", 3: b"\0arrival", 4: b"\1z", 5: LOADED}
+    assert stored_held(b"m", held) == [(1, b"a"), (2, b""), (3, b""), (5, b"")]
     assert stored_held(b"m", {}) is None
