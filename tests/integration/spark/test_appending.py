@@ -5,6 +5,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ from firn.changes import told
 from firn.jobs.progress import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
 from firn_spark import append, table_job
+from firn_spark.tables import fence
 from tests.appending import CONFIG, STREAMS, Sent, requests, rows_of, source, specified, ticking
+from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.soak import seeds
@@ -46,24 +49,44 @@ def fresh(streams: Streams) -> list[dict[str, Any]]:
     return where.read(fresh=True, metadata=True).pylist()
 
 
-@pytest.mark.parametrize("seed", seeds(2, 60))
-def test_two_streams_into_one_append_table_shuffled_doubled_split_and_truncated_equal_the_specification(
-    streams: Streams, seed: int
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_two_streams_into_one_append_table_shuffled_doubled_split_truncated_and_killed_equal_the_specification(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     dice, clock = random.Random(seed), ticking()
     sources = [
         source(stream, dice, clock, numbered=dice.random() < 0.5, restarts=dice.random() < 0.5) for stream in STREAMS
     ]
     sent = requests(sources, dice, most=8)
+    streams = {stream: Lake(spark, tmp_path, WHOLE, stream) for stream in STREAMS}
     for part in parts(sent, 4):
         for stream, some in part:
             streams[stream].post([one.event for one in some])
-        waiting = [stream for stream in STREAMS if any(stream == each for each, _ in part)]
-        for stream in waiting:
-            assert streams[stream].commit(streams[stream].seal()) == 0, streams[stream].lines
+        for stream in {stream for stream, _ in part}:
+            monkeypatch.setenv("FIRN_DRIVER_EVENTS", dice.choice(["", "0"]))
+            sealed = streams[stream].seal()
+            if dice.random() < 0.3:
+                with dying(monkeypatch, before=dice.random() < 0.5), pytest.raises(Died):
+                    streams[stream].commit(sealed)
+            assert streams[stream].commit(sealed) == 0, streams[stream].lines
     found = streams["a"].rows("lake.log")
     assert rows_of(found) == specified(sent)
     assert len({row["_firn_id"] for row in found}) == len(found)
+
+
+@contextmanager
+def dying(monkeypatch: pytest.MonkeyPatch, *, before: bool) -> Iterator[None]:
+    """The job is killed at its commit: before it, or when it has landed."""
+    real = fence.commit
+
+    def commit(*given: Any) -> None:
+        if not before:
+            real(*given)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(fence, "commit", commit)
+        yield
 
 
 def parts(sent: list[tuple[str, list[Sent]]], most: int) -> Iterator[list[tuple[str, list[Sent]]]]:
