@@ -324,7 +324,8 @@ class TableJob:
             if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
                 table = self._tables.repartition(table, target.rule.partition_by)
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
-            wanted |= table.state.identities if outcome.mode == "append" else {}
+            # A branch is not the table's main, whose rows the property is about.
+            wanted |= table.state.identities if outcome.mode == "append" and table.branch is None else {}
             return self._tables.set_properties(
                 table, wanted | (seen_as if plan.inferred != table.state.inferred else {})
             )

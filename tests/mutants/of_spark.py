@@ -10,6 +10,7 @@ _OLDER: Final = (
     f"{_TESTS}/test_appending.py"
     "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
 )
+_REBUILD: Final = f"{_TESTS}/test_appending.py::test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by"
 _WHO: Final = f"{_TESTS}/test_appending.py::test_spark_and_the_specification_in_python_give_one_identity"
 
 MUTANTS: Final = (
@@ -124,6 +125,13 @@ MUTANTS: Final = (
         'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table")',
         'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which)',
         (_WHO,),
+    ),
+    Mutant(
+        "a rebuild that was begun tells an older table that it holds no first identities",
+        f"{_SPARK}/table_job.py",
+        'if outcome.mode == "append" and table.branch is None else {}',
+        'if outcome.mode == "append" else {}',
+        (f"{_REBUILD}[spark]",),
     ),
     Mutant(
         "Spark does not look for the first identities of an older table",

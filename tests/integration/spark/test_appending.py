@@ -16,11 +16,13 @@ from firn.changes import told
 from firn.jobs.progress import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
 from firn_spark import append, table_job
+from firn_spark.branch import InPlace
 from firn_spark.tables import fence
 from tests.appending import CONFIG, STREAMS, Sent, requests, rows_of, source, specified, ticking
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.integration.spark.test_rebuild import rebuilt
 from tests.soak import seeds
 
 pytestmark = pytest.mark.spark
@@ -194,3 +196,28 @@ def test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two
     expected = [("c", "x"), ("c", "y"), ("t", None)] * 2 + [("c", "z"), ("c", "w"), ("t", None), ("t", None)]
     assert rows_of(streams["a"].rows("lake.log")) == rows_of(before) == Counter(expected)
     assert json.loads(properties()[FIRST_IDENTITY]) == ["a"]
+
+
+def test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by(
+    lake: Make, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = lake(config("mode: append"))
+    old = [event("c", 10, {"v": "x"}), event("c", 11, {"v": "y"})]
+    with monkeypatch.context() as then:
+        then.setattr(told, "identity", lambda row, _: told.first_identity(row))
+        then.setattr(table_job, "NO_FIRST_IDENTITY", {})
+        then.setenv("FIRN_DRIVER_EVENTS", "")
+        one.land(old)
+    with monkeypatch.context() as killed:
+        killed.setattr(InPlace, "publish", died)
+        with pytest.raises(Died):
+            rebuilt(one, in_place=True)
+    one.land(old)
+    assert len(one.rows("lake.t")) == 2
+    assert rebuilt(one, run="r2", in_place=True)[0] == 0
+    one.land(old)
+    assert len(one.rows("lake.t")) == 2
+
+
+def died(*_: Any) -> None:
+    raise Died
