@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from pyspark.sql import Column as SqlColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -15,24 +16,34 @@ from firn_spark.tables.evolve import Table
 from firn_spark.tables.writing import write_rows
 
 
-def identified(changes: DataFrame) -> DataFrame:
+def identified(changes: DataFrame, stream: str) -> DataFrame:
     """`changes` with their identity `_id`, one row for each: what was delivered twice is one change.
 
-    The identity is a 128-bit hash of position, op and place in the transaction; where the source does not tell that
-    place, of position, op, content and how many equal changes came before in the same request (the rows of one COPY
-    share a position); without a position, of the batch and the place in it (a replayed dead letter keeps its first).
+    The identity is changes.told.identity, of which this is the expression for Spark.
     """
-    placed = f.concat_ws(":", f.hex("_pos"), "_op", f.coalesce(
-        f.concat(f.lit("t"), f.col("_tx_order").cast("string")),
-        f.concat(f.lit("o"), f.hex("_ord"), f.lit(":"), f.col("_occurrence").cast("string")),
-    ))  # fmt: skip
-    first = f.coalesce("_origin", f.concat_ws(":", "_batch", f.col("_index").cast("string")))
-    arrived = f.concat_ws(":", f.lit("b"), first)
-    identity = f.md5(f.when(f.col("_pos").isNotNull(), placed).otherwise(arrived))
+    number = f.concat(f.lit("t"), f.col("_tx_order").cast("string"))
+    which = f.coalesce(number, f.concat(f.lit("o"), f.col("_occurrence").cast("string")))
+    identity = _hashed(f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table"))
     return changes.withColumn("_id", identity).dropDuplicates(["_id"])
 
 
-def new_rows(spark: SparkSession, table: Table, changes: DataFrame, columns: Sequence[Column]) -> DataFrame:
+def first_identity() -> SqlColumn:
+    """changes.told.first_identity."""
+    return _hashed(f.concat_ws(":", f.hex("_pos"), "_op", f.coalesce(
+        f.concat(f.lit("t"), f.col("_tx_order").cast("string")),
+        f.concat(f.lit("o"), f.hex("_ord"), f.lit(":"), f.col("_occurrence").cast("string")),
+    )))  # fmt: skip
+
+
+def _hashed(placed: SqlColumn) -> SqlColumn:
+    """Of what has no position the batch and the place in it count; a replayed dead letter keeps its first."""
+    first = f.coalesce("_origin", f.concat_ws(":", "_batch", f.col("_index").cast("string")))
+    return f.md5(f.when(f.col("_pos").isNotNull(), placed).otherwise(f.concat_ws(":", f.lit("b"), first)))
+
+
+def new_rows(
+    spark: SparkSession, table: Table, changes: DataFrame, columns: Sequence[Column], stream: str
+) -> DataFrame:
     """The rows that `changes` (as `identified` gives them) add to the table: those whose identity is not in it yet.
 
     The columns carry the table's own names. Looks only at rows of the positions that the changes span.
@@ -42,6 +53,8 @@ def new_rows(spark: SparkSession, table: Table, changes: DataFrame, columns: Seq
     near = f.lit(False) if low is None else f.col("at").between(f.lit(low), f.lit(high))
     there = there.where(near | f.col("at").isNull()).select("there")
     new = changes.join(there, f.col("_id") == f.col("there"), "left_anti")
+    if stream in table.state.first_identity:
+        new = new.join(there, first_identity() == f.col("there"), "left_anti")
     return new.select(
         *(f.col(f"c{i}").alias(column.name) for i, column in enumerate(columns)),
         f.col("_op").alias(OP),

@@ -21,7 +21,7 @@ from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
-from firn.jobs.progress import INFERRED_AS, SOURCES, are_several, fed_by
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, SOURCES, are_several, fed_by
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -302,8 +302,9 @@ class TableJob:
                 outcome.ignored = outcome.events - outcome.dead
                 return
             table = self._ready(target, table, plan, APPEND_METADATA, outcome, seen.nulls, key)
-            good = append.identified(decoded.where(f.col("_code").isNull()))
-            rows = append.new_rows(self._spark, table, good, plan.columns).persist(StorageLevel.MEMORY_AND_DISK)
+            good = append.identified(decoded.where(f.col("_code").isNull()), self._stream)
+            rows = append.new_rows(self._spark, table, good, plan.columns, self._stream)
+            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
             try:
                 with outcome.stage("lookup"):
                     outcome.merged = rows.count()
@@ -355,6 +356,8 @@ class TableJob:
             if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
                 table = self._tables.repartition(table, target.rule.partition_by)
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            # A branch is not the table's main, whose rows the property is about.
+            wanted |= table.state.identities if outcome.mode == "append" and table.branch is None else {}
             return self._tables.set_properties(
                 table, wanted | fed | (seen_as if plan.inferred != table.state.inferred else {})
             )
@@ -366,6 +369,7 @@ class TableJob:
             "firn.source": ", ".join(target.sources),
             **fed,
             **(seen_as if plan.inferred else {}),
+            **(NO_FIRST_IDENTITY if outcome.mode == "append" else {}),
             **blooms.properties(target.rule.bloom, key, columns, {}),
             **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),
             **renames_of(target.rule.renames, {}).properties(),

@@ -35,7 +35,7 @@ from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import KeyChanged
-from firn.jobs.progress import INFERRED_AS, TableState, progress_in
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in
 from firn.jobs.quarantine import IN_TIME, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
@@ -554,9 +554,13 @@ class MemoryRange:
         columns, inferred = plan.columns.columns, {INFERRED_AS: json.dumps(plan.columns.inferred)}
         if table is None:
             properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
+            properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
             self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties())
-        elif _types(table.columns) != _types(columns) or table.state().inferred != plan.columns.inferred:
-            self._catalog.evolve(table, columns, inferred)
+            return self._loaded(target.name)
+        told_of = table.state().identities if plan.mode == "append" else {}
+        same = _types(table.columns) == _types(columns) and table.state().inferred == plan.columns.inferred
+        if not (same and told_of.items() <= table.properties.items()):
+            self._catalog.evolve(table, columns, inferred | told_of)
         else:
             return table
         return self._loaded(target.name)
@@ -596,12 +600,9 @@ class MemoryRange:
         """The changes whose identity the table does not hold yet."""
         there = table.snapshots[table.current].rows if table.current is not None else {}
         first = {name: first for first, name in table.called.items()}
-        found: dict[Key, Row | None] = {}
-        for row in good:
-            name = (told.identity(row),)
-            if name not in there:
-                found.setdefault(name, _row(Row(told.values_of(row, decoding), row[ORD]), first))
-        return found
+        mine = told.Appendable(good, self._stream, first=self._stream in table.state().first_identity)
+        new = mine.without({name for (name,) in there})
+        return {(name,): _row(Row(told.values_of(row, decoding), row[ORD]), first) for name, row in new.items()}
 
     def _letter(self, change: Change, code: str, message: str) -> Change:
         return change | {"_code": code, "_message": message}

@@ -19,6 +19,9 @@ _AT_EACH_STEP: Final = (
     "tests/property/test_incremental.py::test_after_each_batch_it_equals_the_specification_of_what_has_come"
 )
 _BACKWARDS: Final = "tests/property/test_incremental.py::test_one_change_at_a_time_backwards"
+_TOLD: Final = f"{_CHANGES}/told.py"
+_IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
+_WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
 
 MUTANTS: Final = (
     Mutant(
@@ -143,6 +146,48 @@ MUTANTS: Final = (
         "found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))",
         "found.append(alike.setdefault(-index - 1, len(alike)))",
         ("tests/unit/changes/test_placing.py::test_an_event_that_one_request_brings_twice_is_one_change",),
+    ),
+    Mutant(
+        "an append table's identity without the stream",
+        _TOLD,
+        _IDENTITY,
+        'f"{row[ORD].hex().upper()}:{which}:{row[TABLE]}"',
+        (_WHO, "tests/unit/changes/test_told.py::test_equal_changes_of_two_streams_are_two"),
+    ),
+    Mutant(
+        "an append table's identity without the source table",
+        _TOLD,
+        _IDENTITY,
+        'f"{stream}:{row[ORD].hex().upper()}:{which}"',
+        (_WHO,),
+    ),
+    Mutant(
+        "an append table's identity without the op",
+        _TOLD,
+        _IDENTITY,
+        'f"{stream}:{(row[ORD][:46] + row[ORD][47:]).hex().upper()}:{which}:{row[TABLE]}"',
+        (_WHO,),
+    ),
+    Mutant(
+        "an append table's identity without the content",
+        _TOLD,
+        _IDENTITY,
+        'f"{stream}:{row[ORD][:47].hex().upper()}:{which}:{row[TABLE]}"',
+        (_WHO,),
+    ),
+    Mutant(
+        "an append table's identity without the number in the transaction",
+        _TOLD,
+        'f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"',
+        'f"o{row[OCCURRENCE]}"',
+        (_WHO,),
+    ),
+    Mutant(
+        "an older append table is not asked for the identities of its time",
+        "layers/core/python/firn/jobs/progress.py",
+        "return tuple(sorted(set(fed)))",
+        "return tuple(sorted(set(fed)))[:0]",
+        ("tests/model/test_appending.py::test_an_older_table_takes_nothing_twice_and_no_two_changes_for_one",),
     ),
     Mutant(
         "the old name of a renamed column counts where a row has both",

@@ -7,6 +7,10 @@ from tests.mutants.copy import Mutant
 _DRIVER: Final = "spark_emr/firn_spark/driver"
 _CARE: Final = "spark_emr/firn_spark/care"
 _TESTS: Final = "tests/integration/spark"
+_OLDER: Final = (
+    f"{_TESTS}/test_appending.py"
+    "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
+)
 _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
 MUTANTS: Final = (
@@ -90,8 +94,15 @@ MUTANTS: Final = (
     Mutant(
         "the driver appends again what the table has",
         f"{_DRIVER}/append.py",
-        "mine.pop(one, None)",
-        "mine.get(one)",
+        "return mine.without({one for (one,) in there.keys([identity])})",
+        "return mine.rows",
         (f"{_TESTS}/test_lake_contract.py::test_contract[an_append_table_takes_each_event_once-driver]",),
+    ),
+    Mutant(
+        "the driver does not look for the first identities of an older table",
+        f"{_DRIVER}/append.py",
+        "first=table is not None and stream in table.state.first_identity",
+        "first=False",
+        (f"{_OLDER}[driver]",),
     ),
 )

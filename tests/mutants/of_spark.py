@@ -6,6 +6,12 @@ from tests.mutants.copy import Mutant
 
 _SPARK: Final = "spark_emr/firn_spark"
 _TESTS: Final = "tests/integration/spark"
+_OLDER: Final = (
+    f"{_TESTS}/test_appending.py"
+    "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
+)
+_REBUILD: Final = f"{_TESTS}/test_appending.py::test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by"
+_WHO: Final = f"{_TESTS}/test_appending.py::test_spark_and_the_specification_in_python_give_one_identity"
 
 MUTANTS: Final = (
     Mutant(
@@ -105,6 +111,34 @@ MUTANTS: Final = (
         'return changes.withColumn("_id", identity).dropDuplicates(["_id"])',
         'return changes.withColumn("_id", identity)',
         (f"{_TESTS}/test_commit.py::test_a_request_delivered_twice_in_one_epoch_is_appended_once",),
+    ),
+    Mutant(
+        "an append table's identity in Spark without the stream",
+        f"{_SPARK}/append.py",
+        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table")',
+        'f.concat_ws(":", f.hex("_ord"), which, "_table")',
+        (_WHO,),
+    ),
+    Mutant(
+        "an append table's identity in Spark without the source table",
+        f"{_SPARK}/append.py",
+        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table")',
+        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which)',
+        (_WHO,),
+    ),
+    Mutant(
+        "a rebuild that was begun tells an older table that it holds no first identities",
+        f"{_SPARK}/table_job.py",
+        'if outcome.mode == "append" and table.branch is None else {}',
+        'if outcome.mode == "append" else {}',
+        (f"{_REBUILD}[spark]",),
+    ),
+    Mutant(
+        "Spark does not look for the first identities of an older table",
+        f"{_SPARK}/append.py",
+        "if stream in table.state.first_identity:",
+        "if not table.state:",
+        (f"{_OLDER}[spark]",),
     ),
     Mutant(
         "decoding by columns misses that a key changed",

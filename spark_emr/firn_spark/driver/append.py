@@ -20,21 +20,17 @@ _META = (
 Row = Sequence[Any]
 
 
-def new_rows(spark: SparkSession, table: Table | None, good: Sequence[Row]) -> dict[str, Row]:
+def new_rows(spark: SparkSession, table: Table | None, good: Sequence[Row], stream: str) -> dict[str, Row]:
     """The decoded rows that the table does not have yet, by identity, each once. Raises Unfit."""
-    mine: dict[str, Row] = {}
-    for row in good:
-        mine.setdefault(told.identity(row), row)
-    if table is None or not mine:
-        return mine
+    mine = told.Appendable(good, stream, first=table is not None and stream in table.state.first_identity)
+    if table is None or not mine.rows:
+        return mine.rows
     identity = Column(IDENTITY, STRING)
-    orders = [row[told.POS] for row in mine.values()]
+    orders = [row[told.POS] for row in mine.rows.values()]
     low, high = (None, None) if None in orders else (min(orders), max(orders))
-    files = lookup.plan(spark, table, lookup.Wanted([identity], {(one,) for one in mine}, low, high))
+    files = lookup.plan(spark, table, lookup.Wanted([identity], {(one,) for one in mine.names}, low, high))
     there = lookup.read(table, files, ())
-    for (one,) in there.keys([identity]):
-        mine.pop(one, None)
-    return mine
+    return mine.without({one for (one,) in there.keys([identity])})
 
 
 def apply(

@@ -185,7 +185,7 @@ class DriverJob(TableJob):
             raise Unfit(f"more than {MOST_ROWS} changes to append")
         good, bad = told.decoded(mine.rows, decoding, mirror=False)
         seen = small.survey(good, bad, decoding, mirror=False)
-        new = append.new_rows(self._spark, table, good)
+        new = append.new_rows(self._spark, table, good, self._stream)
 
         outcome.way["lookup"] = "driver"
         self._bury_rows(target, mine, _why(bad), outcome)

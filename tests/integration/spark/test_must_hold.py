@@ -194,7 +194,7 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
 
 # What Debezium 3.6 did: killed within a transaction, it leaves out what it had handed over and numbers the rest from 1.
 NUMBERED = pytest.param(
-    True, marks=pytest.mark.xfail(strict=True, reason="docs/adr/0019-numbers-in-a-transaction.md: rows twice")
+    True, marks=pytest.mark.xfail(strict=True, reason="docs/adr/0030-append-identity.md: rows twice")
 )
 
 

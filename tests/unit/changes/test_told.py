@@ -49,8 +49,13 @@ def test_truncates_that_can_be_placed_are_changes_too() -> None:
     [
         ({}, {"batch": "later", "index": 7}, True),  # delivered again
         ({}, {"occurrence": 1}, False),
-        ({}, {"pos": b"q" * 45}, False),
-        ({"tx_order": 3}, {"tx_order": 3, "ord": b"\1other"}, True),
+        ({}, {"pos": b"q" * 45, "ord": b"\1" + b"q" * 45 + b"o" * 9}, False),
+        ({}, {"table": "app.u"}, False),
+        ({}, {"ord": b"\1" + b"p" * 45 + b"Oooooooooo"}, False),  # another op
+        ({}, {"ord": b"\1" + b"p" * 45 + b"oooooooooO"}, False),  # other content
+        ({"tx_order": 3}, {"tx_order": 4}, False),
+        ({"tx_order": 3}, {"tx_order": 3, "occurrence": 1}, True),
+        ({"tx_order": 3}, {"tx_order": 3, "ord": b"\1" + b"p" * 45 + b"oooooooooO"}, False),
         ({"pos": None}, {"pos": None, "batch": "later"}, False),
         ({"pos": None, "origin": "b:0"}, {"pos": None, "batch": "later", "origin": "b:0"}, True),
         ({"pos": None}, {"pos": None, "batch": "later", "origin": "b:0"}, True),  # a replayed dead letter
@@ -58,4 +63,37 @@ def test_truncates_that_can_be_placed_are_changes_too() -> None:
 )
 def test_the_identity_in_an_append_table(one: dict[str, Any], other: dict[str, Any], same: bool) -> None:
     rows, _ = told.decoded([raw("c", '{"id": 1}') | one, raw("c", '{"id": 1}') | other], DECODING, mirror=False)
-    assert (told.identity(rows[0]) == told.identity(rows[1])) is same
+    assert (told.identity(rows[0], "s") == told.identity(rows[1], "s")) is same
+
+
+def appended(*changes: dict[str, Any]) -> list[list[Any]]:
+    return told.decoded(changes, DECODING, mirror=False)[0]
+
+
+def test_equal_changes_of_two_streams_are_two() -> None:
+    (row,) = appended(raw("c", '{"id": 1}'))
+    assert told.identity(row, "a") != told.identity(row, "b")
+
+
+def test_a_table_that_holds_a_change_by_its_first_identity_has_it() -> None:
+    """The first identity of each is what tables from then hold."""
+    placed, numbered, arrived = rows = appended(
+        raw("c", '{"id": 1}'), raw("c", '{"id": 1}', tx_order=3), raw("c", '{"id": 1}', pos=None)
+    )
+    there = [told.first_identity(row) for row in rows]
+    assert there == [
+        "5539ec2c7266b35ba19ed38578dc92ef", "05a30449ea78c03da8fc8aab8b56664e", "bd1f7fd1d0f63344aff4de89588bc2db"
+    ]  # fmt: skip
+    assert told.Appendable(rows, "s", first=True).without(there) == {}
+    assert set(there) <= told.Appendable(rows, "s", first=True).names
+    arrival = told.identity(arrived, "s")
+    assert arrival == there[2]
+    assert told.Appendable(rows, "s", first=False).without(there).keys() == {
+        told.identity(placed, "s"), told.identity(numbered, "s")
+    }  # fmt: skip
+
+
+def test_two_changes_of_one_first_identity_are_both_new_to_a_table_without_it() -> None:
+    rows = appended(raw("t", table="app.t"), raw("t", table="app.u"))
+    assert len({told.first_identity(row) for row in rows}) == 1
+    assert [*told.Appendable(rows, "s", first=True).without(()).values()] == rows

@@ -2,7 +2,7 @@
 is in an append table. Pure."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from firn.changes.fold import Key, RowChange
@@ -62,12 +62,50 @@ def truncates(changes: Iterable[Mapping[str, Any]]) -> list[RowChange]:
     return list({one.identity: one for one in found}.values())
 
 
-def identity(row: Sequence[Any]) -> str:
-    """Who a change of an append table is: firn_spark.append.identified says by what."""
+def identity(row: Sequence[Any], stream: str) -> str:
+    """Who a change of an append table is, as `_firn_id` has it: a 128-bit hash of what changes.append tells changes
+    apart by. The order holds position, op and content. Spark's expression of it is firn_spark.append.identified."""
     if row[POS] is None:
-        told = f"b:{row[BATCH]}:{row[INDEX]}" if row[ORIGIN] is None else f"b:{row[ORIGIN]}"
-    else:
-        in_order = f"o{row[ORD].hex().upper()}:{row[OCCURRENCE]}"
-        place = in_order if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
-        told = f"{row[POS].hex().upper()}:{row[OP]}:{place}"
+        return _hashed(_arrived(row))
+    which = f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
+    # The table's name comes last: it may hold any character, and nothing before it a colon.
+    return _hashed(f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}")
+
+
+def first_identity(row: Sequence[Any]) -> str:
+    """What `identity` was at first, without stream, source table and, by a number, content: the rows of tables from
+    then have it (TableState.first_identity)."""
+    if row[POS] is None:
+        return _hashed(_arrived(row))
+    in_order = f"o{row[ORD].hex().upper()}:{row[OCCURRENCE]}"
+    place = in_order if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
+    return _hashed(f"{row[POS].hex().upper()}:{row[OP]}:{place}")
+
+
+class Appendable:
+    """The changes of a stream for an append table, each once. `rows`: by identity; `names`: all that the table may know
+    them by."""
+
+    def __init__(self, rows: Iterable[Sequence[Any]], stream: str, *, first: bool) -> None:
+        """`rows`: decoded, any of them several times; `first`: the table may hold them by their first identity."""
+        self.rows: dict[str, Sequence[Any]] = {}
+        for row in rows:
+            self.rows.setdefault(identity(row, stream), row)
+        self._first = {one: first_identity(row) for one, row in self.rows.items()} if first else {}
+
+    @property
+    def names(self) -> set[str]:
+        """What to look for in the table."""
+        return {*self.rows, *self._first.values()}
+
+    def without(self, there: Collection[str]) -> dict[str, Sequence[Any]]:
+        """The rows that are new to a table that holds these of the names."""
+        return {one: row for one, row in self.rows.items() if one not in there and self._first.get(one) not in there}
+
+
+def _arrived(row: Sequence[Any]) -> str:
+    return f"b:{row[BATCH]}:{row[INDEX]}" if row[ORIGIN] is None else f"b:{row[ORIGIN]}"
+
+
+def _hashed(told: str) -> str:
     return hashlib.md5(told.encode(), usedforsecurity=False).hexdigest()

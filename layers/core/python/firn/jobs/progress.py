@@ -13,6 +13,8 @@ EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
+FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
+NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]"}  # of one that is made now
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
@@ -67,6 +69,21 @@ class TableState:
         """Columns of which inference has seen only what is double once a fraction is among it, with what that was
         (changes.types.INFERRED)."""
         return dict(json.loads(self.properties.get(INFERRED_AS, "{}")))
+
+    @property
+    def first_identity(self) -> tuple[str, ...]:
+        """Streams of which an append table may hold rows by their first identity (changes.told.first_identity): none
+        of a table made since; of one from before those that it had rows of when the present identity met it first."""
+        told = self.properties.get(FIRST_IDENTITY)
+        if told is not None:
+            return tuple(json.loads(told))
+        fed = (name.removeprefix(EPOCH) for summary in self.ancestry for name in summary if name.startswith(EPOCH))
+        return tuple(sorted(set(fed)))
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """The property that says so from now on."""
+        return {FIRST_IDENTITY: json.dumps(self.first_identity)}
 
     def fixed(self) -> frozenset[str]:
         """Columns whose values are never written anew for another type: all of a table that Firn did not create, and

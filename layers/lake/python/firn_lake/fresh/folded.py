@@ -178,17 +178,18 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
 
     Raises UnreadableFile, StorageUnavailable.
     """
-    rows: dict[str, tuple[Waiting, Sequence[Any]]] = {}
-    for one in waiting:
-        for row, _ in one.decoded():
-            rows.setdefault(told.identity(row), (one, row))
+    old = state.first_identity if state is not None else ()
+    mine = [told.Appendable((row for row, _ in one.decoded()), one.stream, first=one.stream in old) for one in waiting]
+    names = {name for some in mine for name in some.names}
     there = state is not None and state.snapshot_id is not None
-    if there and rows:
+    known: set[str] = set()
+    if there and names:
         identity = Column(IDENTITY, STRING)
-        known = RowsByKey(version, [identity], []).batches({(one,) for one in rows})
-        for batch in known:
-            for one in values_in(batch, [identity])[IDENTITY]:
-                rows.pop(one, None)
+        for batch in RowsByKey(version, [identity], []).batches({(one,) for one in names}):
+            known.update(values_in(batch, [identity])[IDENTITY])
+    rows = {
+        name: (one, row) for one, some in zip(waiting, mine, strict=True) for name, row in some.without(known).items()
+    }
     found: dict[str, list[Any]] = {}
     columns = {column.name: column for one in waiting for column in one.plan.columns} | OWN
     for name in columns:

@@ -44,6 +44,11 @@ class Waiting:
     due: Mapping[str, str]
 
     @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.pending.settings.name
+
+    @property
     def key(self) -> list[Column]:
         """The columns of the table's key."""
         return [self.plan.columns[i] for i in self.decoding.key]
