@@ -19,7 +19,7 @@ from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan, KeyChanged
-from firn.jobs.progress import INFERRED_AS
+from firn.jobs.progress import INFERRED_AS, by_number
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -159,7 +159,10 @@ class TableJob:
         truncate = mirror.newest_truncate(mine) if truncates else b""
         outcome.ignored = truncates + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
         facts = name_in(table.state.properties) if table else None
-        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory = Memory(
+            self._spark, self._tables, target.name, self._stream, self._warehouse, facts,
+            numbers=by_number(self._config.order_by, plan.columns),
+        )  # fmt: skip
         memory.look(planned.renames)
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
