@@ -242,9 +242,9 @@ def by_field(value: Any, op: str = "u", accepted: int = ACCEPTED, **images: Any)
 
 
 def test_a_change_beats_a_read_of_the_same_order_by_value() -> None:
-    read, change = (by_field(5, op)["ord"] for op in "ru")
-    assert read < change
-    assert by_field(5, "u")["ord"] < by_field(6, "r")["ord"]
+    read = by_field(5, "r")["ord"]
+    for change in (by_field(5, "c"), by_field(5, "u"), by_field(5, "d", after=None, before={"id": 1, "v": 5})):
+        assert read < change["ord"] < by_field(6, "r")["ord"]
 
 
 def test_a_delete_without_the_order_by_field_and_a_truncate_are_refused_by_name() -> None:
