@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firn.changes.envelopes import parse
 from firn.changes.placing import PLACED_BY, Order, placed
-from firn.changes.positions import position
+from firn.changes.positions import by_arrival, position
 from firn.errors import EventError
 
 ACCEPTED = 1_763_800_000_000
@@ -158,6 +158,21 @@ def test_a_stream_that_names_order_by_for_db2_or_informix_still_goes_by_it(conne
     assert {len(one) for one in ordered([newer, older])} == {55}
 
 
+OLD = {
+    "sqlserver": (f'["{LSN(9)}","{LSN(5)}",7]', 0x27000007580009, 0x27000007580005 << 64 | 7),
+    "oracle": ('["100","97","0x00000a.00000001.0010",1]', 100, 97 << 112 | 0xA000000010010 << 32 | 1),
+    "mongodb": ("[1700000000000,3]", 1_700_000_000_000, 3),
+    "mysql": ('["b.000002",5,1]', 2 << 64 | 5, 1),
+    "postgresql": ("2000", 0, 2_000),
+}
+
+
+@pytest.mark.parametrize("connector", OLD)
+def test_orders_that_older_versions_staged_keep_their_positions(connector: str) -> None:
+    order, commit, change = OLD[connector]
+    assert position(connector, "u", order, 3) == (3).to_bytes(4) + commit.to_bytes(16) + b"\1" + change.to_bytes(24)
+
+
 # --- an LSN alone
 
 
@@ -280,3 +295,13 @@ def test_an_order_by_position_is_told_from_a_sources() -> None:
     for connector in ("postgresql", "mysql", "sqlserver", "oracle", "mongodb", "db2", "informix", "firn"):
         events = log(connector, random.Random(1))
         assert not any(map(is_by_field, placed_of(events)["pos"])), connector
+
+
+def test_what_the_source_does_not_order_is_told_apart() -> None:
+    txn = mongodb(1_700_000_000_000, 1, txnNumber=1)
+    wall = mongodb(1_700_000_000_500, 1)
+    ordered_by = [event(txn, number=1), event(txn, ts_ns=5), event(wall, ts_ns=5), event(mongodb(1_700_000_000_000, 1))]
+    for told, expected in ((ordered_by, False), ([event(txn), event(wall), event({"connector": "own"})], True)):
+        parsed = parse("\n".join(map(json.dumps, told)).encode(), "auto")
+        assert {by_arrival(*one) for one in zip(parsed.connector, parsed.order, strict=True)} == {expected}
+    assert not by_arrival("sqlserver", '["00000027:00000758:0005",null,null]')

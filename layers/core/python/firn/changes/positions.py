@@ -101,6 +101,14 @@ def arrived(connector: str, order: str | None, accepted: int, index: int) -> str
     return order
 
 
+def by_arrival(connector: str | None, order: str | None) -> bool:
+    """Whether a change with this order text counts, alone or within its transaction, by nothing that its source says:
+    it has no order, or is MongoDB's with a wall clock or in a transaction and does not say when it was made."""
+    if order is None or connector != "mongodb":
+        return order is None
+    return order.endswith(",null]") and (order.count(",") == 2 or order.endswith(",null,null]"))
+
+
 def field_position(
     images: Sequence[str],
     field: str,
