@@ -127,12 +127,16 @@ def test_a_sql_server_command_comes_before_the_change_lsn_where_it_is_told() -> 
 
 def test_changes_of_one_scn_that_xstream_sends_are_ordered_by_the_lcr_position() -> None:
     def source(last: str) -> dict[str, Any]:
-        lcr = f"0000000000213A5E000000010000000100000000002139F800000001000000{last}"
+        lcr = f"0000000000213A5E000000010000000100000000002139F8000000010000{last}01"
         return {"connector": "oracle", "schema": "S", "commit_scn": "2177630", "scn": "2177528", "ssn": 0} | {
             "lcr_position": lcr
         }
 
-    assert rises([event(source(last)) for last in ("0101", "0201", "0a01", "1001")])
+    told = [event(source(last)) for last in ("0101", "0201", "0a01", "1001")]
+    assert rises(told)
+    # Debezium before 3.3 does not tell the commit's SCN: it is in the position.
+    alone = [event(source(last) | {"commit_scn": None}) for last in ("0101", "0201", "0a01", "1001")]
+    assert [one[:46] for one in ordered(alone)] == [one[:46] for one in ordered(told)]
     read = event({"connector": "oracle", "schema": "S", "scn": "2177630", "commit_scn": None}, "r")
     assert rises([read, event(source("0101"))])
 

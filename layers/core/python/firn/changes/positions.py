@@ -248,9 +248,11 @@ def _sql_server(order: str, op: str) -> tuple[int, int]:
 def _oracle_scn(order: str, op: str) -> tuple[int, int]:
     told = _oracle(order)
     commit = told.commit
+    if commit is None and told.lcr is not None and len(told.lcr) == _LCR_DIGITS:
+        commit = _hexadecimal(told.lcr[:16], "lcr_position")
     if commit is None:
         if op != "r":
-            raise ValueError("commit_scn is missing (Debezium tells it of XStream from 3.3.1 on)")
+            raise ValueError("commit_scn is missing")
         commit = told.scn
     commit = _unsigned(commit or 0, "commit_scn")
     if told.lcr is not None:
@@ -295,6 +297,7 @@ def _two_numbers(order: str, _: str) -> tuple[int, int]:
     return _unsigned(first, "first number"), _unsigned(second, "second number")
 
 
+_LCR_DIGITS = 66  # of positions of Oracle 12.2 and later, whose first 64 bits are the commit's SCN
 _LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})", re.IGNORECASE)
 _RS_ID = re.compile(r"\s*0x([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
 

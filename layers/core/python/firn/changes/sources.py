@@ -107,7 +107,7 @@ class SqlServer(Source, frozen=True, gc=False):
     """LSNs are text such as 00000027:00000758:0005; a snapshot read has no change LSN and no serial number.
 
     Microsoft orders the changes of a transaction by `__$command_id` before `__$seqval`, which is the change LSN.
-    Debezium reads them in that order and does not tell the command.
+    Debezium does not tell the command.
     """
 
     commit_lsn: Text = None
@@ -141,7 +141,7 @@ class Oracle(Source, frozen=True, gc=False):
         """`[commit_scn, scn, rs_id, ssn]`, and `lcr_position` if there is one."""
         return [
             _array(s.commit_scn, s.scn, s.rs_id, s.ssn, *([s.lcr_position] if s.lcr_position else []))
-            if s.commit_scn or s.scn
+            if s.commit_scn or s.scn or s.lcr_position
             else None
             for s in sources
         ]
