@@ -11,6 +11,7 @@ the default prefix `__` these are read:
 | `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
 | `__source_ts_ms`, else `__ts_ms` | the time |
 | `__transaction_total_order` | the place in the transaction |
+| `__ts_ns` | when the connector made the event: MongoDB's order, with `__ord`, `__version` and `__wallTime` |
 
 The table is `__schema`.`__table`; without `__schema` the schema comes from the record's destination
 `prefix.schema.table` (if it ends in this very table); without a record it is just `__table`. For MySQL `__db` counts as
