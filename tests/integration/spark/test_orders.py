@@ -8,6 +8,7 @@ import pytest
 
 from firn.jobs.progress import BY_NUMBER, FLOOR
 from firn.streams.names import TableName
+from firn_lake.lake import Lake as Reader
 from firn_spark.care.forgetting import GRACE, forget
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables.evolve import Table, Tables
@@ -77,7 +78,10 @@ def test_a_failover_to_a_slower_clock_loses_no_mongodb_change(either: Make) -> N
 def test_a_change_with_an_lsn_alone_counts_after_those_that_told_their_commit(either: Make) -> None:
     one = either(config(stream="    envelope: auto\n"))
     one.land([event("c", 1_000, {"id": n, "v": "full"}) for n in (1, 2, 3)])
-    one.land([flat(2_000, id=1, v="flat"), flat(900, id=2, v="late"), flat(2_001, "d", id=3)])
+    one.post([flat(2_000, id=1, v="flat"), flat(900, id=2, v="late"), flat(2_001, "d", id=3)])
+    fresh = Reader(one.catalog, lambda: one.store).table("lake.t").read(["id", "v"], fresh=True).pylist()
+    assert one.commit(one.seal()) == 0
+    assert {row["id"]: row["v"] for row in fresh} == {1: "flat", 2: "full"}, "a fresh read has it before the commit"
     one.land([event("u", 3_000, {"id": 1, "v": "full again"}, commit=2_500), flat(1_500, id=3, v="late")])
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {1: "full again", 2: "full"}
     assert not letters(one)
