@@ -101,8 +101,15 @@ def test_what_order_by_can_not_place_is_a_dead_letter(either: Make) -> None:
     one.land([record, own("t"), own("d", None, {"id": 2, "version": 2})])
     one.land([{"destination": "p.t", "key": {"id": 3, "version": 2}, "value": own("d")}])
     assert [row["id"] for row in one.rows("lake.t")] == [1]
-    assert [letter.reason for letter in letters(one)] == ["bad_position"] * 2
+    assert [letter.reason for letter in letters(one)] == ["no_order"] * 2
     assert one.line("lake.t")["status"] == "committed"
+
+
+def test_an_append_table_takes_what_order_by_can_not_place(either: Make) -> None:
+    one = either(COUNTED.replace("key: [id]", "mode: append"))
+    one.land([own("c", {"id": 1, "version": 10}), own("t"), own("d")])
+    assert sorted(row["_firn_op"] for row in one.rows("lake.t")) == ["c", "d", "t"]
+    assert not letters(one)
 
 
 def test_a_time_far_ahead_never_freezes_its_row(either: Make) -> None:
