@@ -84,7 +84,7 @@ class SparkLake:
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""
         if small(epochs, self._driver_events) and _for_readers(epochs):
-            self._reading(epochs, Order(settings.generation, settings.order_by))
+            self._reading(epochs, _order(settings))
 
     def state(self, table: TableName) -> TableState | None:
         """The table as the catalog has it now; None if there is none."""
@@ -95,7 +95,7 @@ class SparkLake:
         """Read these epochs. Raises what Spark raises if a staged object is missing or broken."""
         if not small(epochs, self._driver_events):
             return self._by_spark(stream, settings, epochs, last)
-        staged = self._read(epochs, Order(settings.generation, settings.order_by))
+        staged = self._read(epochs, _order(settings))
         if staged is None:
             return self._by_spark(stream, settings, epochs, last)
         opened: list[SparkRange] = []
@@ -146,7 +146,7 @@ class SparkLake:
         return reading
 
     def _by_spark(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
-        order = Order(settings.generation, settings.order_by)
+        order = _order(settings)
         raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
@@ -170,7 +170,7 @@ class SparkLake:
         return [
             (
                 batches_of({n: epoch for n, epoch in touched.items() if known[n] == generation}),
-                Order(generation, settings.order_by),
+                Order(generation, settings.order_by, settings.commits and generation == settings.generation),
             )
             for generation in sorted({known[n] for n in touched})
         ]
@@ -267,6 +267,10 @@ class SparkRange:
     def close(self) -> None:
         """Let go of the persisted rows."""
         self._raw.unpersist()
+
+
+def _order(settings: StreamConfig) -> Order:
+    return Order(settings.generation, settings.order_by, settings.commits)
 
 
 def _for_readers(epochs: Mapping[int, Epoch]) -> bool:

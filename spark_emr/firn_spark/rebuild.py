@@ -20,6 +20,7 @@ from firn.errors import TransientError
 from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION
 from firn.jobs.progress import INFERRED_AS
+from firn.jobs.quarantine import tells_commits
 from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
 from firn.jobs.renaming import RENAMES, renames_of
 from firn.jobs.targets import Target, route
@@ -317,7 +318,8 @@ class _Rebuild:
             raw.unpersist()
 
     def _raw(self, part: Part, epochs: Mapping[int, Any], generation: int) -> DataFrame:
-        order = Order(generation, part.settings.order_by)
+        cut = cuts.read(self._store, part.stream, cuts.newest(self._store, part.stream))
+        order = Order(generation, part.settings.order_by, tells_commits(cut.high if cut else None, generation))
         whole = not self._request.partial
         raw = raw_changes(self._spark, self._staging, batches_of(epochs), order, whole=whole)
         return raw.where(f.col("table").isin(*part.sources))

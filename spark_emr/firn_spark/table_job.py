@@ -21,7 +21,7 @@ from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, SOURCES, are_several, fed_by
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, SOURCES, are_several, by_number, fed_by
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -161,7 +161,10 @@ class TableJob:
         truncates = mirror.truncates_in(mine) if ignored else []
         outcome.ignored = ignored + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
         facts = name_in(table.state.properties) if table else None
-        memory = Memory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory = Memory(
+            self._spark, self._tables, target.name, self._stream, self._warehouse, facts,
+            numbers=by_number(self._config.order_by, plan.columns),
+        )  # fmt: skip
         memory.look(planned.renames)
         decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:

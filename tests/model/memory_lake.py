@@ -36,7 +36,7 @@ from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import KeyChanged
 from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in
-from firn.jobs.quarantine import IN_TIME, High, Span, span_of
+from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
 from firn.jobs.targets import Target
@@ -473,7 +473,10 @@ class MemoryRange:
             for one in self._changes
             if one["op"] != "r" and one["order"] is not None and one["connector"] in IN_TIME
         ]
-        return span_of(((one["pos"], one["ts"]) for one in told if None not in (one["pos"], one["ts"])), high)
+        told = [one for one in told if None not in (one["pos"], one["ts"])]
+        by_commit = [one for one in told if one["order"].startswith(TELLS_COMMIT)]
+        found = span_of(((one["pos"], one["ts"]) for one in by_commit), high)
+        return replace(found, bare=len(by_commit) < len(told))
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         for target, above in targets:
@@ -608,7 +611,8 @@ class MemoryRange:
         return change | {"_code": code, "_message": message}
 
     def _read(self, epochs: Iterable[Epoch]) -> list[Change]:
-        order = Order(self._settings.generation, self._settings.order_by)
+        settings = self._settings
+        order = Order(settings.generation, settings.order_by, settings.commits)
         return [change for epoch in epochs for change in staged_changes(self._lake.store, epoch, order)]
 
 

@@ -8,6 +8,7 @@ _CHANGES: Final = "layers/core/python/firn/changes"
 _POSITIONS: Final = f"{_CHANGES}/positions.py"
 _INCREMENTAL: Final = f"{_CHANGES}/incremental.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
+_ORDER_TESTS: Final = "tests/unit/changes/test_source_orders.py"
 _ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
 _DECIDE: Final = f"{_CHANGES}/decide.py"
 _FOLD: Final = f"{_CHANGES}/fold.py"
@@ -272,5 +273,54 @@ MUTANTS: Final = (
         "if one.source in (source, None)",
         "if True",
         ("tests/unit/changes/test_fold.py::test_a_delete_and_a_create_of_two_source_tables_are_no_move",),
+    ),
+    Mutant(
+        "an `order_by` read ties with a change",
+        _POSITIONS,
+        "return generation.to_bytes(4) + (_HALF + number).to_bytes(16) + kind + bytes(24)",
+        "return generation.to_bytes(4) + (_HALF + number).to_bytes(16) + kind[:0] + bytes(25)",
+        (f"{_ORDER_TESTS}::test_a_change_beats_a_read_of_the_same_order_by_value",),
+    ),
+    Mutant(
+        "an `order_by` time far ahead freezes its row",
+        _POSITIONS,
+        "if is_time and accepted and number > (accepted + _DAY) * 1000:",
+        "if is_time and accepted and number > (accepted + _DAY) * 10**6:",
+        (f"{_ORDER_TESTS}::test_an_order_by_time_more_than_a_day_ahead_is_refused_and_a_number_never_is",),
+    ),
+    Mutant(
+        "a delete that `order_by` can't place is left out without a word",
+        f"{_CHANGES}/placing.py",
+        "    if not there and not lacking:",
+        "    if not there:",
+        (f"{_ORDER_TESTS}::test_a_delete_without_the_order_by_field_and_a_truncate_are_refused_by_name",),
+    ),
+    Mutant(
+        "the events of a MongoDB transaction are ordered by their content",
+        f"{_CHANGES}/placing.py",
+        "        if inside is not None:",
+        "        if inside is not None and not mongodb:",
+        (f"{_ORDER_TESTS}::test_the_events_of_a_mongodb_transaction_are_ordered_by_when_they_were_made_or_numbered",),
+    ),
+    Mutant(
+        "a transaction's events go by their numbers, which begin anew after a restart",
+        _POSITIONS,
+        "first = number if made is None else made",
+        "first = made if number is None else number",
+        (f"{_ORDER_TESTS}::test_a_mongodb_transaction_that_is_sent_on_after_a_restart_goes_on",),
+    ),
+    Mutant(
+        "a MongoDB server's wall clock counts as the cluster time",
+        f"{_CHANGES}/sources.py",
+        "return time % 1000 != 0 or (said and source.wallTime == time)",
+        "return time % 1000 != 0 and source.wallTime is None",
+        (f"{_ORDER_TESTS}::test_with_a_wall_clock_mongodb_is_ordered_by_when_the_connector_made_the_event[version0]",),
+    ),
+    Mutant(
+        "an LSN alone lies below all commits",
+        _POSITIONS,
+        "            commit = change\n",
+        "            commit = 0\n",
+        (f"{_ORDER_TESTS}::test_of_one_row_changes_with_and_without_a_commit_are_in_commit_order",),
     ),
 )  # fmt: skip

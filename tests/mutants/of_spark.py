@@ -161,4 +161,11 @@ MUTANTS: Final = (
         "return numbers.cast(target) if low <= high else None",
         ("tests/property/test_columnar.py::test_a_column_of_one_class_is_what_its_cells_are",),
     ),
+    Mutant(
+        "a floor is raised among the versions of rows",
+        f"{_SPARK}/care/forgetting.py",
+        'if facts.state.properties.get(BY_NUMBER) == "true":',
+        'if facts.state.properties.get(BY_NUMBER) == "never":',
+        (f"{_TESTS}/test_orders.py::test_a_new_row_is_never_too_old_by_a_counter_of_another[spark]",),
+    ),
 )

@@ -4,6 +4,8 @@ The first turn raises the floor: from then on a change at or below it whose key 
 delete is forgotten, and becomes a dead letter `too_old`. A job that had looked at the floor before that still relies on
 the facts, so they go a turn later, when no such job can be at work any more. A crash between the turns, or before the
 second, leaves facts that nobody asks for.
+
+Facts ordered by a number (`order_by`) stay: a floor among the versions of one row would refuse new rows of others.
 """
 
 from dataclasses import asdict, dataclass
@@ -13,8 +15,9 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.changes.positions import by_field
 from firn.jobs.planning import AT, POSITION
-from firn.jobs.progress import FLOOR
+from firn.jobs.progress import BY_NUMBER, FLOOR
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.deletes import tasks_of
@@ -67,6 +70,8 @@ def forget(
     """
     name = str(facts.name)
     old = _old(spark, facts, now - keep)
+    if facts.state.properties.get(BY_NUMBER) == "true":
+        old = [one for one in old if not by_field(one.newest)]
     if not old:
         return Forgotten(name)
     floor = bytes.fromhex(facts.state.properties.get(FLOOR, ""))

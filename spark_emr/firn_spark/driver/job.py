@@ -15,7 +15,7 @@ from firn.changes.rows import Decoding
 from firn.jobs.decoding import Planned
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
-from firn.jobs.progress import fed_by
+from firn.jobs.progress import by_number, fed_by
 from firn.jobs.rejects import by_table, reasons
 from firn.jobs.staged import rejected
 from firn.jobs.targets import Target
@@ -93,7 +93,10 @@ class DriverJob(TableJob):
         if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
         facts = name_in(table.state.properties) if table else None
-        memory = DriverMemory(self._spark, self._tables, target.name, self._stream, self._warehouse, facts)
+        memory = DriverMemory(
+            self._spark, self._tables, target.name, self._stream, self._warehouse, facts,
+            numbers=by_number(self._config.order_by, plan.columns),
+        )  # fmt: skip
         memory.look(planned.renames)
         if self._by_columns(target, table, plan, decoding, memory, mine, outcome):
             return

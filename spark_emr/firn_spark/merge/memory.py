@@ -21,7 +21,7 @@ from firn.changes.placing import plain
 from firn.changes.positions import WIDTH
 from firn.changes.types import Column
 from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
-from firn.jobs.progress import CREATES, EPOCH, FACTS, FLOOR, NEWEST, TRUNCATED
+from firn.jobs.progress import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn.jobs.renaming import Renames
 from firn.streams import names
 from firn.streams.names import TableName, quoted
@@ -73,14 +73,17 @@ class Memory:
         stream: str,
         warehouse: str,
         name: TableName | None = None,
+        *,
+        numbers: bool = False,
     ) -> None:
-        """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`)."""
+        """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`); `numbers`: progress.by_number."""
         self._spark = spark
         self._tables = tables
         self._stream = stream
         self._warehouse = warehouse
         self.name = name or TableName(of.namespace, of.table + names.FACTS)
         self._of = of
+        self._numbers = numbers
         self._table: Table | None = None
         self.said = Remembered()
 
@@ -104,7 +107,7 @@ class Memory:
             newest=max((bytes.fromhex(s[NEWEST]) for s in told), default=b""),
             truncated=max((bytes.fromhex(s[TRUNCATED]) for s in told if TRUNCATED in s), default=b""),
             creates=any(CREATES in s for s in told),
-            floor=bytes.fromhex(state.properties.get(FLOOR, "")),
+            floor=floor_of(state.properties, numbers=self._numbers),
         )
 
     def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
@@ -231,9 +234,12 @@ class Memory:
             added = ColumnPlan(plan.columns, missing, wider)
             self._table = retype(self._spark, self._tables, self._table, plan.retyped)
             self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
+            if self._numbers != (self._table.state.properties.get(BY_NUMBER) == "true"):
+                self._table = self._tables.set_properties(self._table, {BY_NUMBER: str(self._numbers).lower()})
             return self._table
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}
+        properties |= {BY_NUMBER: "true"} if self._numbers else {}
         self._table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
         return self._table
 

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from firn.changes.placing import PLACED_BY, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
+from firn.staging import layout
 from firn.staging.store import Store, get
 from firn_spark.staged.packed import CHANGES, STAGED
 
@@ -59,7 +60,7 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, li
         name: nothing if columns[name].null_count == rows else columns[name].to_pylist()
         for name in {*PLACED_BY, *SAID_BY}
     }
-    where = placed({name: lists[name] for name in PLACED_BY}, batch.place, order)
+    where = placed({name: lists[name] for name in PLACED_BY}, batch.place, order, layout.accepted(batch.batch))
     changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
     changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
     changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)

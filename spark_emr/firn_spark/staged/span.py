@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.jobs.quarantine import COMMIT, IN_TIME, High, Span, limit, span_of
+from firn.jobs.quarantine import COMMIT, IN_TIME, TELLS_COMMIT, High, Span, limit, span_of
 
 
 def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
@@ -19,6 +19,7 @@ def together(spans: Sequence[Span]) -> Span:
         top=max((span.top for span in spans if span.top is not None), default=None),
         newest=max((span.newest for span in spans if span.newest is not None), default=None),
         low=min((span.low for span in spans if span.low is not None), default=None),
+        bare=any(span.bare for span in spans),
     )
 
 
@@ -28,6 +29,9 @@ def span_of_batch(changes: pa.RecordBatch, high: High | None) -> Span:
     told = pc.and_(pc.is_valid(pos), pc.and_(pc.is_valid(ts), pc.is_valid(changes["order"])))
     told = pc.and_(told, pc.is_in(changes["connector"], value_set=pa.array(IN_TIME)))
     told = pc.and_(told, pc.not_equal(changes["op"], "r"))
+    by_commit = pc.starts_with(changes["order"], TELLS_COMMIT)
+    bare = bool(pc.any(pc.and_(told, pc.invert(by_commit))).as_py())
+    told = pc.and_(told, by_commit)
     told = pc.and_(
         told, pc.not_equal(pc.binary_slice(pos, COMMIT.start, COMMIT.stop), bytes(COMMIT.stop - COMMIT.start))
     )
@@ -38,4 +42,4 @@ def span_of_batch(changes: pa.RecordBatch, high: High | None) -> Span:
         above = there.filter(pc.greater(there["pos"], top))
         late = there.filter(pc.greater(there["ts"], limit(high)))
         low = span_of(zip(late["pos"].to_pylist(), late["ts"].to_pylist(), strict=True), high).low  # few, if any
-    return Span(pc.max(there["pos"]).as_py(), pc.max(above["ts"]).as_py(), low)
+    return Span(pc.max(there["pos"]).as_py(), pc.max(above["ts"]).as_py(), low, bare)

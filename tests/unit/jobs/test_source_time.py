@@ -1,7 +1,7 @@
 """When positions say that a source went back: pure."""
 
 from firn.changes.positions import position
-from firn.jobs.quarantine import High, next_high, span_of, went_back
+from firn.jobs.quarantine import High, next_high, span_of, tells_commits, went_back
 
 MINUTE = 60_000
 
@@ -41,6 +41,12 @@ def test_a_position_that_tells_no_commit_says_nothing_about_time() -> None:
     flat = position("postgresql", "u", "50", 0)
     assert flat is not None
     assert not fell([(flat, 60 * MINUTE)], high(100, 0))
+
+
+def test_only_a_high_of_the_same_generation_says_that_commits_are_told() -> None:
+    assert tells_commits(high(100, 0), 0)
+    assert not tells_commits(high(100, 0), 1)
+    assert not tells_commits(None, 0)
 
 
 def test_a_long_transaction_does_not_set_the_time_back() -> None:

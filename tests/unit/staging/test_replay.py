@@ -406,3 +406,15 @@ def test_events_without_a_position_are_counted_and_keep_who_they_were(
     again = configs.publish(store, RIGHT.replace("envelope", "order_by: id, envelope"))
     accept(store, configs.publish(store, FLAT), "shop", lines(loose), now=now + timedelta(seconds=1))
     assert [one.unplaced for one in run(store, again, clock) if one.letters] == [0]
+
+
+def test_a_letter_that_counts_by_its_arrival_counts_from_when_it_came(
+    now: datetime, clock: Callable[[], datetime]
+) -> None:
+    store = FaultyStore()
+    source = {"connector": "mongodb", "db": "app", "collection": "o", "ts_ms": 1_700_000_000_500, "ord": 1}
+    told = {"op": "u", "before": None, "after": {"id": 1}, "source": source}
+    first = accept(store, configs.publish(store, FLAT), "shop", lines("{}", told), now=now)
+    (done,) = run(store, configs.publish(store, MYSQL_ON), clock)
+    made = layout.accepted(first.batch_id) * 10**6 + 1
+    assert [change.order for change in staged(store, done.batch)] == [f"[1700000000500,1,{made}]"]

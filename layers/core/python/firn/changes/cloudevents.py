@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from firn.changes.change import Change, Ignored, Int64
 from firn.changes.columns import Columns, images, irregular, single
 from firn.changes.reading import Value, decode, required_op
-from firn.changes.sources import Source, source_type
+from firn.changes.sources import Source, orders_of, source_type
 from firn.errors import EventError
 
 _PREFIX = "iodebezium"
@@ -91,6 +91,8 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     before, before_plain = images([row.before for row in rows])
     after, after_plain = images([row.after for row in rows])
     schema, _ = images([data.schema for data in datas])
+    nothing: list[int | None] = [None] * len(events)
+    numbers = [event.tx_total_order for event in events]
     others = [
         i
         for i, (event, text) in enumerate(zip(events, schema, strict=True))
@@ -101,9 +103,9 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         table=table,
         ts=[event.ts_ms for event in events],
         connector=connectors,
-        order=kind.orders(events),
-        tx_order=[event.tx_total_order for event in events],
-        emitted=[None] * len(events),  # the format leaves it out
+        order=orders_of(kind, events, lambda: nothing, lambda: numbers),
+        tx_order=numbers,
+        emitted=nothing,  # the format leaves it out
         before=before,
         after=after,
         irregular=irregular(

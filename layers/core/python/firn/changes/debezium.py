@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from firn.changes.change import Change, Ignored, Int64
 from firn.changes.columns import Columns, images, irregular, single
 from firn.changes.reading import Value, decode, required_op
-from firn.changes.sources import Postgres, Sequenced, Source, frequent_type, source_type
+from firn.changes.sources import Postgres, Sequenced, Source, frequent_type, orders_of, source_type
 from firn.errors import EventError
 
 # Members that a flattened row has and no envelope: their presence fails the decode, so that a flattened row with
@@ -81,7 +81,8 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     connectors = [source.connector for source in sources]
     op = [event.op for event in events]
     table = kind.tables(sources)
-    order = kind.orders(sources)
+    numbers = [event.transaction.total_order if event.transaction else None for event in events]
+    order = orders_of(kind, sources, lambda: [event.ts_ns for event in events], lambda: numbers)
     before, before_plain = images([event.before for event in events])
     after, after_plain = images([event.after for event in events])
     plain = before_plain and after_plain
@@ -94,7 +95,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         ts=[source.ts_ms for source in sources],
         connector=connectors,
         order=order,
-        tx_order=[event.transaction.total_order if event.transaction else None for event in events],
+        tx_order=numbers,
         # With transaction metadata nobody asks for it.
         emitted=[None if event.transaction else event.ts_ns for event in events],
         before=before,

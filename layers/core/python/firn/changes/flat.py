@@ -11,6 +11,7 @@ the default prefix `__` these are read:
 | `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
 | `__source_ts_ms`, else `__ts_ms` | the time |
 | `__transaction_total_order` | the place in the transaction |
+| `__ts_ns` | when the connector made the event: MongoDB's order, with `__ord`, `__version` and `__wallTime` |
 
 The table is `__schema`.`__table`; without `__schema` the schema comes from the record's destination
 `prefix.schema.table` (if it ends in this very table); without a record it is just `__table`. For MySQL `__db` counts as
@@ -28,7 +29,7 @@ from msgspec import Raw
 from firn.changes.change import Change, Ignored, Int64
 from firn.changes.columns import Columns, irregular, single
 from firn.changes.reading import Value, decode, required_op
-from firn.changes.sources import MongoDb, MySql, Source, source_type
+from firn.changes.sources import MongoDb, MySql, Source, orders_of, source_type
 from firn.errors import EventError
 
 # Which connector a row comes from when it does not say: by the order field that only this one has.
@@ -93,6 +94,8 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
     op = ["d" if row.deleted in ("true", True) else row.op or "" for row in rows]
     connectors = [row.connector or connector for row in rows]
     table = _tables(rows, destinations, connector)
+    numbers = [row.tx_total_order for row in rows]
+    emitted = [row.event_ts_ns for row in rows]
     texts: list[bytes | None] = list(map(bytes, raws))
     before = [text if o == "d" else None for text, o in zip(texts, op, strict=True)]
     after = [None if o in "dt" else text for text, o in zip(texts, op, strict=True)]
@@ -101,9 +104,9 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
         table=table,
         ts=[row.event_ts_ms if row.ts_ms is None else row.ts_ms for row in rows],
         connector=connectors,
-        order=kind.orders(rows),
-        tx_order=[row.tx_total_order for row in rows],
-        emitted=[row.event_ts_ns for row in rows],
+        order=orders_of(kind, rows, lambda: emitted, lambda: numbers),
+        tx_order=numbers,
+        emitted=emitted,
         before=before,
         after=after,
         irregular=irregular(op, table, before, after, objects=True, connectors=connectors, connector=connector),

@@ -4,20 +4,22 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any, Final
 
 from firn.changes.fold import LOADED
-from firn.changes.positions import field_position, order_key, position
+from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
 from firn.errors import EventError
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a stream's configuration says about order: its generation, and the field that orders a source without
-    positions (None: arrival order)."""
+    """What is known of a stream's order: its generation, the field that orders a source without positions (None:
+    arrival order), and whether its changes told their commits before (quarantine.tells_commits)."""
 
     generation: int = 0
     field: str | None = None
+    commits: bool = False
 
 
 PLACED_BY: Final = (
@@ -30,17 +32,22 @@ PLACED_BY: Final = (
 _SENT: Final = re.compile(r',\s*"__ts_[mun]s":\s*-?[0-9]+')
 
 
-def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[str, list[Any]]:
+def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted: int = 0) -> dict[str, list[Any]]:
     """Position, total order, occurrence and place in its transaction of each change of one staged object, and why one
     can't be placed.
 
     columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
              which keep theirs
     place    the object's number in the range, which orders what has no position
-    by       what the stream says about order
+    by       what is known of the stream's order
+    accepted when the object's events were accepted, ms; 0: not known
     """
     named = [columns[name] for name in PLACED_BY]
     ops, indexes, tables, connectors, orders, befores, afters, keys, given, generations, in_transaction, emitted = named
+    field, commits = by.field, by.commits
+    mongodb = "mongodb" in connectors
+    if mongodb:
+        orders = list(map(arrived, connectors, orders, repeat(accepted), indexes))
     eras = [by.generation if generation is None else generation for generation in generations]
     pos: list[bytes | None] = []
     totals: list[bytes] = []
@@ -50,17 +57,23 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
         zip(ops, connectors, orders, befores, afters, eras, strict=True)
     ):
         where: bytes | None = None
+        inside: bytes | None = None
         try:
-            where = position(connector or "", op, order, era)
-            image = after if after is not None else before
-            if where is None and by.field is not None and image is not None:
-                where = field_position(image.encode(), by.field, op, era)
+            if field is None or connector not in NAMED_LATER:
+                where = position(connector or "", op, order, era, commits)
+            if where is None and field is not None:
+                where = _by_field(field, op, era, (after, before, keys[row]), accepted)
+            if mongodb and order is not None:
+                inside = within(connector or "", order)
         except EventError as error:
             fault[row], fault_text[row] = error.code, str(error)
         pos.append(where)
         if where is None:
             # No position: arrival order, as the epochs list the batches; older than anything that has a position.
             totals.append(b"\0" + place.to_bytes(8, "big") + indexes[row].to_bytes(4, "big") + b"\1")
+            continue
+        if inside is not None:
+            totals.append(b"\1" + where + inside)
             continue
         content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
         if '"__ts_' in content and op != "r":
@@ -80,6 +93,34 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
             for op, number, at in zip(ops, in_transaction, emitted, strict=True)
         ],
     }
+
+
+# Why a change without a row has no place in a stream with `order_by`, and what to do.
+_NO_ROW: Final = {
+    "d": (
+        "no_order",
+        "the delete holds it neither in a row nor in its key; have the source send the row before, or the field in the "
+        "key",
+    ),
+    "t": (
+        "no_order",
+        "a truncate holds no row, so nothing says after which changes it came; delete the rows at the source, or take "
+        "a new snapshot under a raised generation",
+    ),
+}
+
+
+def _by_field(
+    field: str, op: str, generation: int, images: tuple[str | None, str | None, str | None], accepted: int
+) -> bytes | None:
+    """The position by `order_by`. `images`: the row after, the row before, the key: of a change without a row after it
+    the first that holds the field counts. None for one that lacks a row which it must have: it is refused as what it
+    is. Raises EventError."""
+    lacking = _NO_ROW.get(op)
+    there = [image for image in (images if lacking else images[:1]) if image is not None]
+    if not there and not lacking:
+        return None
+    return field_position(there, field, op, generation, accepted, *([lacking] if lacking else []))
 
 
 def total(stored: bytes | None) -> bytes:

@@ -12,16 +12,19 @@ text.
 |---|---|---|
 | postgresql | end LSN of the previous commit; null is 0 | LSN of the change |
 | mysql, mariadb | number in the binlog file's name, 64 bits; offset in it, 64 | row in the event |
-| sqlserver | commit LSN, 80 bits | change LSN, 80 bits; event serial number, 64 |
-| oracle | commit SCN (a read's: its SCN) | SCN, 64 bits; rs_id, 80; ssn, 32 |
-| mongodb | time, ms | place in its second |
+| sqlserver | commit LSN, 80 bits | command, 32 bits (0: not told); change LSN, 80 bits; event serial number, 64 |
+| oracle | commit SCN (a read's: its SCN) | SCN, 64 bits; rs_id, 80; ssn, 32. XStream: the LCR position's last 192 |
+| mongodb, a cluster time | its second, ms | place in its second; in a transaction see `within` |
+| mongodb, a wall clock | when the event was made, ms | nanoseconds of that millisecond, 64 bits; place, 64 |
+| db2, informix | commit LSN | change LSN |
 | firn | start of the producer, ms | its counter |
 | none, with `order_by` | the field's value, half of the range added | 0 |
 
 PostgreSQL's `source.sequence` is [previous commit LSN, change LSN]: the change's LSN alone is not in commit order.
 Snapshot reads have null for the first, and so has the first streamed transaction, which may hold lower LSNs than the
 snapshot: the kind decides before the LSN does. A source that gives only an LSN (flattened rows) has commit 0, which is
-enough between the streamed changes of one key.
+enough between the streamed changes of one key. In a stream that told commits before, such a change counts as committed
+at its own LSN: of one row's changes, each one's LSN lies above the commit before it (docs/adr/0033-orders.md).
 
 The fields of each connector are described in Debezium's documentation under "Data change events"; LSN and record set
 formats by SQL Server ("nchar(22) log sequence number": VLF, block, slot in hex) and Oracle (V$LOGMNR_CONTENTS.RS_ID).
@@ -29,13 +32,14 @@ formats by SQL Server ("nchar(22) log sequence number": VLF, block, slot in hex)
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from firn.errors import EventError
 
@@ -44,14 +48,19 @@ _OLDEST = bytes(WIDTH)  # of a row without a position: older than everything
 # Of two changes at one position the higher rank wins. A PK change is a delete and a create at one position.
 _RANK = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
 
+_MADE_RANK = b"\5"  # above all of _RANK
+# Streams of these were ordered by `order_by` before Firn read their LSNs, and those that name it still are.
+NAMED_LATER: Final = frozenset({"db2", "informix"})
+
 _Text = str | None
 _Number = int | None
 
 
-def position(connector: str, op: str, order: str | None, generation: int) -> bytes | None:
+def position(connector: str, op: str, order: str | None, generation: int, commits: bool = False) -> bytes | None:
     """The position of a change from its order text (see sources.py); None if it has none.
 
-    `generation`: 0 to 2^32 - 1. Raises EventError bad_position if the order can't be read or is out of range.
+    `generation`: 0 to 2^32 - 1; `commits`: whether changes of this stream told their commit before. Raises EventError
+    bad_position if the order can't be read or is out of range.
     """
     if order is None:
         return None
@@ -66,52 +75,105 @@ def position(connector: str, op: str, order: str | None, generation: int) -> byt
         raise EventError("bad_position", f"connector {connector!r} gives no order that Firn knows: {order[:80]}")
     try:
         commit, change = parts(order, op)
+        if commits and not commit and connector == "postgresql" and not _tells_commit(order):
+            commit = change
         kind = b"\0" if op == "r" else b"\1"
         return generation.to_bytes(4) + commit.to_bytes(16) + kind + change.to_bytes(24)
     except (ValueError, OverflowError, RecursionError) as error:  # msgspec's errors are ValueErrors
         raise EventError("bad_position", f"{connector} order {order[:80]}: {error}") from None
 
 
-def field_position(image: bytes, field: str, op: str, generation: int) -> bytes:
+def within(connector: str, order: str) -> bytes | None:
+    """What orders the changes of one position among each other, before op and content do: for those of one MongoDB
+    transaction when the connector made them, or else their number in it. None where nothing does."""
+    if connector != "mongodb" or order.count(",") != 3:
+        return None
+    _, _, made, number = _mongodb(order)
+    first = number if made is None else made
+    return None if first is None else _MADE_RANK + min(max(first, 0), 2**64 - 1).to_bytes(8)
+
+
+def arrived(connector: str, order: str | None, accepted: int, index: int) -> str | None:
+    """The order text of a MongoDB event with a wall clock that does not say when it was made: it counts as made when
+    it was accepted (ms), at its `index` in the request. Any other text stays as it is."""
+    if connector == "mongodb" and accepted and order and order.endswith(",null]") and order.count(",") == 2:
+        return f"{order[:-5]}{accepted * 10**6 + index}]"
+    return order
+
+
+def by_arrival(connector: str | None, order: str | None) -> bool:
+    """Whether a change with this order text counts, alone or within its transaction, by nothing that its source says:
+    it has no order, or is MongoDB's with a wall clock or in a transaction and does not say when it was made."""
+    if order is None or connector != "mongodb":
+        return order is None
+    return order.endswith(",null]") and (order.count(",") == 2 or order.endswith(",null,null]"))
+
+
+def field_position(
+    images: Sequence[str],
+    field: str,
+    op: str,
+    generation: int,
+    accepted: int = 0,
+    lacking: tuple[str, str] = ("bad_position", "the row does not hold it"),
+) -> bytes:
     """The position of a change of a source without any, from a field of its row: the stream's `order_by`.
 
-    `image`: the row as JSON. A number counts with nine decimals, a time in ISO 8601 in microseconds (without a zone it
-    is UTC). The kind stays as it is elsewhere, so of equal values a streamed change beats a read. Raises EventError
-    bad_position if the field is missing, null, or of another kind.
+    images      the rows as JSON, of which the first that holds the field counts; `lacking`: code and text if none does
+    accepted    when the change was accepted, ms: a time that lies more than a day after it would keep its key from ever
+                changing again; 0: not known
+    A number counts with nine decimals, a time in ISO 8601 in microseconds (without a zone it is UTC). The kind stays as
+    it is elsewhere, so of equal values a streamed change beats a read. Raises EventError bad_position if the field is
+    missing, null, or of another kind; future_order; the code of `lacking`.
     """
     try:
-        value = msgspec.json.decode(image, type=dict[str, msgspec.Raw]).get(field)
+        rows = (msgspec.json.decode(image, type=dict[str, msgspec.Raw]).get(field) for image in images)
+        value = next((found for found in rows if found is not None), None)
         if value is None:
-            raise ValueError("the row does not hold it")
-        commit = _HALF + _sortable(msgspec.json.decode(value, type=int | float | str | None))
+            raise EventError(lacking[0], f"order_by field {field!r}: {lacking[1]}")
+        number, is_time = _sortable(msgspec.json.decode(value, type=int | float | str | None))
+        if is_time and accepted and number > (accepted + _DAY) * 1000:
+            raise EventError(
+                "future_order",
+                f"order_by field {field!r}: {bytes(value).decode()[:40]} is more than a day after the change came: no "
+                "change of the row before then would count any more",
+            )
         kind = b"\0" if op == "r" else b"\1"
-        return generation.to_bytes(4) + commit.to_bytes(16) + kind + bytes(24)
+        return generation.to_bytes(4) + (_HALF + number).to_bytes(16) + kind + bytes(24)
     except (ValueError, OverflowError, ArithmeticError, RecursionError) as error:
         raise EventError("bad_position", f"order_by field {field!r}: {error}") from None
 
 
+def by_field(position: bytes) -> bool:
+    """Whether a position is one of `order_by`. No source counts as far as the half of the range."""
+    return position[4:5] in (b"\x7f", b"\x80")
+
+
 _HALF = 1 << 127  # makes negative values sort as unsigned bytes
+_DAY = 86_400_000
 
 
-def _sortable(value: float | str | None) -> int:
+def _sortable(value: float | str | None) -> tuple[int, bool]:
+    """A value as a number, and whether it is a time."""
     if value is None:
         raise ValueError("it is null")
     if isinstance(value, int):
-        return value * 10**9
+        return value * 10**9, False
     if isinstance(value, float):
         value = repr(value)
     try:
-        return int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)
+        return (int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)), False
     except ArithmeticError:
         time = datetime.fromisoformat(value)
-        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+        return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1), True
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def order_key(position: bytes | None, op: str, content: bytes) -> bytes:
-    """What sorts the changes of one key: position, rank of the op, then 8 bytes of a hash of the content.
+    """What sorts the changes of one key: position, rank of the op, then 8 bytes of a hash of the content; or position
+    and what `within` says.
 
     Total, and the same for any order of arrival. `content`: the change's own bytes, such as its row images. A change
     without a position is older than all others.
@@ -128,13 +190,40 @@ def _decoder(*types: Any) -> Callable[[str], tuple[Any, ...]]:
 _lsns = _decoder(_Number, int)
 _of_lsns = struct.Struct(">I 8xQ B 16xQ").pack  # generation, commit, kind, change
 _binlog = _decoder(str, int, _Number)
-_sqlserver = _decoder(_Text, _Text, _Number)
-_oracle = _decoder(_Number, _Number, _Text, _Number)
 _pair = _decoder(int, int)
+_texts = _decoder(_Text, _Text)
+
+
+class _Array(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
+    """An order whose last members may be missing."""
+
+
+class _SqlServer(_Array, frozen=True, gc=False):
+    commit: _Text
+    change: _Text
+    serial: _Number
+    command: _Number = None
+
+
+class _Oracle(_Array, frozen=True, gc=False):
+    commit: _Number
+    scn: _Number
+    record_set: _Text
+    part: _Number
+    lcr: _Text = None
+
+
+_sqlserver = msgspec.json.Decoder(_SqlServer, strict=False).decode
+_oracle = msgspec.json.Decoder(_Oracle, strict=False).decode
+_mongodb = msgspec.json.Decoder(list[_Number], strict=False).decode
+
+
+def _tells_commit(order: str) -> bool:
+    return order.lstrip().startswith("[")
 
 
 def _postgres(order: str, _: str) -> tuple[int, int]:
-    if not order.lstrip().startswith("["):
+    if not _tells_commit(order):
         return 0, _unsigned(msgspec.json.decode(order, type=int, strict=False), "lsn")
     commit, change = _lsns(order)
     return _unsigned(commit or 0, "commit lsn"), _unsigned(change, "lsn")
@@ -149,20 +238,58 @@ def _mysql(order: str, _: str) -> tuple[int, int]:
 
 
 def _sql_server(order: str, op: str) -> tuple[int, int]:
-    commit, change, serial = _sqlserver(order)
-    if change is None and op != "r":
+    told = _sqlserver(order)
+    if told.change is None and op != "r":
         raise ValueError("change_lsn is missing")
-    return _hex(commit, _LSN), _hex(change, _LSN) << 64 | _unsigned(serial or 0, "event_serial_no")
+    change = _hex(told.change, _LSN) << 64 | _unsigned(told.serial or 0, "event_serial_no")
+    return _hex(told.commit, _LSN), _unsigned(told.command or 0, "command_id", 32) << 144 | change
 
 
 def _oracle_scn(order: str, op: str) -> tuple[int, int]:
-    commit, scn, record_set, part = _oracle(order)
+    told = _oracle(order)
+    commit = told.commit
+    if commit is None and told.lcr is not None and len(told.lcr) == _LCR_DIGITS:
+        commit = _hexadecimal(told.lcr[:16], "lcr_position")
     if commit is None:
         if op != "r":
             raise ValueError("commit_scn is missing")
-        commit = scn
-    change = _unsigned(scn or 0, "scn") << 112 | _hex(record_set, _RS_ID) << 32 | _unsigned(part or 0, "ssn", 32)
-    return _unsigned(commit, "commit_scn"), change
+        commit = told.scn
+    commit = _unsigned(commit or 0, "commit_scn")
+    if told.lcr is not None:
+        # Positions of one length compare as bytes and begin with the commit's SCN: what follows is told apart here.
+        return commit, _hexadecimal(told.lcr, "lcr_position") & (1 << 192) - 1
+    scn, record_set = _unsigned(told.scn or 0, "scn"), _hex(told.record_set, _RS_ID)
+    return commit, scn << 112 | record_set << 32 | _unsigned(told.part or 0, "ssn", 32)
+
+
+def _mongodb_time(order: str, op: str) -> tuple[int, int]:
+    time, place, *more = _mongodb(order)
+    if time is None or place is None or len(more) > 2:
+        raise ValueError("it is not [ts_ms, ord]")
+    if place < 0 and op == "r":
+        return 0, 0  # a snapshot read that knows no cluster time: every change beats it
+    inside = _unsigned(place, "ord")
+    if len(more) != 1:
+        return _unsigned(time, "ts_ms"), inside
+    milliseconds, rest = divmod(time * 10**6 if more[0] is None else more[0], 10**6)
+    return _unsigned(milliseconds, "time"), rest << 64 | inside
+
+
+def _db2(order: str, op: str) -> tuple[int, int]:
+    commit, change = _lsn_pair(order, op)
+    return _hexadecimal(commit, "commit_lsn", 128), _hexadecimal(change, "change_lsn", 128)
+
+
+def _informix(order: str, op: str) -> tuple[int, int]:
+    commit, change = _lsn_pair(order, op)
+    return _unsigned(int(commit[:40]), "commit_lsn"), _unsigned(int(change[:40]), "change_lsn")
+
+
+def _lsn_pair(order: str, op: str) -> tuple[str, str]:
+    commit, change = _texts(order)
+    if commit is None or (change is None and op != "r"):
+        raise ValueError("an LSN is missing")
+    return commit, change or "0"
 
 
 def _two_numbers(order: str, _: str) -> tuple[int, int]:
@@ -170,6 +297,7 @@ def _two_numbers(order: str, _: str) -> tuple[int, int]:
     return _unsigned(first, "first number"), _unsigned(second, "second number")
 
 
+_LCR_DIGITS = 66  # of positions of Oracle 12.2 and later, whose first 64 bits are the commit's SCN
 _LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})", re.IGNORECASE)
 _RS_ID = re.compile(r"\s*0x([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
 
@@ -185,6 +313,13 @@ def _hex(text: str | None, form: re.Pattern[str]) -> int:
     return high << 48 | middle << 16 | low
 
 
+def _hexadecimal(text: str, name: str, bits: int = 1024) -> int:
+    """Hexadecimal digits, perhaps with colons."""
+    if re.fullmatch("[0-9a-fA-F:]{1,256}", text) is None:
+        raise ValueError(f"the {name} is not hexadecimal")
+    return _unsigned(int(text.replace(":", ""), 16), name, bits)
+
+
 def _unsigned(number: int, name: str, bits: int = 64) -> int:
     if not 0 <= number < 1 << bits:
         raise ValueError(f"the {name} is not between 0 and 2^{bits}")
@@ -197,6 +332,8 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "mariadb": _mysql,
     "sqlserver": _sql_server,
     "oracle": _oracle_scn,
-    "mongodb": _two_numbers,
+    "mongodb": _mongodb_time,
+    "db2": _db2,
+    "informix": _informix,
     "firn": _two_numbers,
 }

@@ -6,16 +6,19 @@ An `order` is text in the source's own words; positions.py turns it into a posit
 |---|---|
 | postgresql | `source.sequence` as it is, else `source.lsn` |
 | mysql, mariadb | `[file, pos, row]` |
-| sqlserver | `[commit_lsn, change_lsn, event_serial_no]` |
-| oracle | `[commit_scn, scn, rs_id, ssn]` |
-| mongodb | `[ts_ms, ord]` |
+| sqlserver | `[commit_lsn, change_lsn, event_serial_no]`, and `command_id` where a source tells it |
+| oracle | `[commit_scn, scn, rs_id, ssn]`, and `lcr_position` of XStream |
+| mongodb | `[ts_ms, ord]` of a cluster time; more in a transaction, or for a wall clock: see `MongoDb` |
+| db2, informix | `[commit_lsn, change_lsn]` |
 | firn (firn.Producer) | `source.sequence`: `[epoch ms, counter]` |
 | any other | none: the stream falls back to arrival order |
 
-Field names from Debezium's documentation of each connector ("Data change events").
+Field names from Debezium's documentation of each connector ("Data change events") and its SourceInfo. What each
+connector leaves open stands in docs/guarantees.md.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -101,38 +104,84 @@ class MySql(Source, frozen=True, gc=False):
 
 
 class SqlServer(Source, frozen=True, gc=False):
-    """LSNs are text such as 00000027:00000758:0005; a snapshot read has no change LSN and no serial number."""
+    """LSNs are text such as 00000027:00000758:0005; a snapshot read has no change LSN and no serial number.
+
+    Microsoft orders the changes of a transaction by `__$command_id` before `__$seqval`, which is the change LSN.
+    Debezium does not tell the command.
+    """
 
     commit_lsn: Text = None
     change_lsn: Text = None
     event_serial_no: Int = None
+    command_id: Int = None
 
     @staticmethod
     def orders(sources: Sequence[Any]) -> list[str | None]:
-        """`[commit_lsn, change_lsn, event_serial_no]`."""
-        return [_array(s.commit_lsn, s.change_lsn, s.event_serial_no) if s.commit_lsn else None for s in sources]
+        """`[commit_lsn, change_lsn, event_serial_no]`, and `command_id` if it is told."""
+        return [
+            _array(s.commit_lsn, s.change_lsn, s.event_serial_no, *([] if s.command_id is None else [s.command_id]))
+            if s.commit_lsn
+            else None
+            for s in sources
+        ]
 
 
 class Oracle(Source, frozen=True, gc=False):
-    """SCNs are decimal text; `rs_id` (record set) and `ssn` (its part) tell apart the changes of one SCN."""
+    """SCNs are decimal text; `rs_id` (record set) and `ssn` (its part) tell apart the changes of one SCN that LogMiner
+    read, `lcr_position` (hexadecimal) those of XStream."""
 
     commit_scn: Text = None
     scn: Text = None
     rs_id: Text = None
     ssn: Int = None
+    lcr_position: Text = None
 
     @staticmethod
     def orders(sources: Sequence[Any]) -> list[str | None]:
-        """`[commit_scn, scn, rs_id, ssn]`."""
-        return [_array(s.commit_scn, s.scn, s.rs_id, s.ssn) if s.commit_scn or s.scn else None for s in sources]
+        """`[commit_scn, scn, rs_id, ssn]`, and `lcr_position` if there is one."""
+        return [
+            _array(s.commit_scn, s.scn, s.rs_id, s.ssn, *([s.lcr_position] if s.lcr_position else []))
+            if s.commit_scn or s.scn or s.lcr_position
+            else None
+            for s in sources
+        ]
+
+
+class CommitLsn(Source, frozen=True, gc=False):
+    """Db2 and Informix: the log position of the commit, and of the change. A snapshot read has no change LSN."""
+
+    commit_lsn: Text = None
+    change_lsn: Text = None
+
+    @staticmethod
+    def orders(sources: Sequence[Any]) -> list[str | None]:
+        """`[commit_lsn, change_lsn]`."""
+        return [_array(s.commit_lsn, s.change_lsn) if s.commit_lsn else None for s in sources]
+
+
+Told = Callable[[], Sequence[int | None]]
+
+
+def _nothing() -> Sequence[int | None]:
+    return ()
 
 
 class MongoDb(Source, frozen=True, gc=False):
-    """A BSON timestamp: its second (as ms) and the place in that second."""
+    """A cluster time (a BSON timestamp): its second (as ms) and the place in that second, `ord`. Cluster times rise
+    through failovers, whatever the servers' clocks say.
+
+    All events of a transaction have one cluster time: `[ts_ms, ord, made, number]` says when the connector made the
+    event (ns) and its number in the transaction. From 3.4 on Debezium gives the server's wall clock as `ts_ms` where
+    the server tells it, and the cluster time's second nowhere: `[ts_ms, ord, made]`. The connector makes events in the
+    order of the change stream.
+    """
 
     db: Text = None
     collection: Text = None
     ord: Int = None
+    wallTime: Int = None
+    txnNumber: Int = None
+    version: Text = None
 
     @staticmethod
     def tables(sources: Sequence[Any]) -> list[str]:
@@ -140,10 +189,32 @@ class MongoDb(Source, frozen=True, gc=False):
         return _names([s.db for s in sources], [s.collection for s in sources])
 
     @staticmethod
-    def orders(sources: Sequence[Any]) -> list[str | None]:
-        """`[ts_ms, ord]`."""
-        return [_array(s.ts_ms, s.ord) if s.ts_ms is not None and s.ord is not None else None for s in sources]
+    def orders(sources: Sequence[Any], made: Told = _nothing, numbers: Told = _nothing) -> list[str | None]:
+        """As the class says. `made`: when the connector made each event, ns; `numbers`: `transaction.total_order`."""
+        nothing = [None] * len(sources)
+        each = zip(sources, made() or nothing, numbers() or nothing, strict=True)
+        return [_mongodb_order(source, at, number) for source, at, number in each]
 
+
+def _mongodb_order(source: MongoDb, made: int | None, number: int | None) -> str | None:
+    if source.ts_ms is None or source.ord is None:
+        return None
+    if _by_wall_clock(source, source.ts_ms):
+        return _array(source.ts_ms, source.ord, made)
+    in_transaction = source.txnNumber is not None or number is not None
+    return _array(source.ts_ms, source.ord, *([made, number] if in_transaction else []))
+
+
+def _by_wall_clock(source: MongoDb, time: int) -> bool:
+    """Whether `ts_ms` is not the cluster time's. `ord` is negative in snapshots that know no cluster time."""
+    if source.ord is None or source.ord < 0:
+        return False
+    found = re.match(r"([0-9]{1,9})\.([0-9]{1,9})\.", source.version or "")
+    said = found is None or (int(found[1]), int(found[2])) >= _WALL_CLOCK_SINCE
+    return time % 1000 != 0 or (said and source.wallTime == time)
+
+
+_WALL_CLOCK_SINCE = (3, 4)
 
 SOURCES: dict[str, type[Source]] = {
     "postgresql": Postgres,
@@ -152,8 +223,15 @@ SOURCES: dict[str, type[Source]] = {
     "sqlserver": SqlServer,
     "oracle": Oracle,
     "mongodb": MongoDb,
+    "db2": CommitLsn,
+    "informix": CommitLsn,
     "firn": Sequenced,
 }
+
+
+def orders_of(kind: type[Source], sources: Sequence[Any], made: Told, numbers: Told) -> list[str | None]:
+    """`kind.orders`, with what only some connectors' orders are made of: asked for only if it is needed."""
+    return MongoDb.orders(sources, made, numbers) if issubclass(kind, MongoDb) else kind.orders(sources)
 
 
 def frequent_type(connector: str) -> type[Source]:

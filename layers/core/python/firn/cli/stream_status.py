@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.changes.positions import by_arrival
 from firn.cli.waiting import age, ages
 from firn.errors import ConfigError
 from firn.jobs.caring import feeding
@@ -115,7 +116,8 @@ def _status(
     if positionless:
         notes.append(
             "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
-            "make older values win (give the stream order_by, if the rows hold a version)"
+            "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
+            "events tell ts_ns in add.fields)"
         )
     if keyless:
         notes.append(
@@ -164,7 +166,7 @@ def _dead_letters(store: Store, stream: str) -> tuple[int, int]:
 
 
 def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:
-    """Whether the newest staged batch holds changes without order fields."""
+    """Whether the newest staged batch holds changes whose order fields say too little."""
     from arro3.io import read_parquet
 
     path = staged[-1] if staged else _newest_sealed(store, stream)
@@ -174,7 +176,9 @@ def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:
     rows = read_parquet(data).read_all()
     if "order" not in rows.column_names:  # null throughout
         return bool(rows.num_rows)
-    return bool(rows.column("order").null_count)
+    nothing = [None] * rows.num_rows
+    connectors = rows.column("connector").to_pylist() if "connector" in rows.column_names else nothing
+    return any(map(by_arrival, connectors, rows.column("order").to_pylist()))
 
 
 def _newest_sealed(store: Store, stream: str) -> str | None:

@@ -147,6 +147,10 @@ class _Job:
         opened = work.lake.open(work.stream, work.settings, sealed, work.last)
         try:
             span = opened.span(self._high)
+            if span.bare and span.top is not None and not work.settings.commits:
+                # The first changes that tell their commits, beside some that do not.
+                opened.close()
+                opened = work.lake.open(work.stream, replace(work.settings, commits=True), sealed, work.last)
             if rules.went_back(span, self._high) and self._high and not rules.accepted(work.known, self._high):
                 generation = work.settings.generation
                 found = rules.restored_source(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from firn.changes.fields import column_of
+from firn.changes.positions import by_field
 from firn.changes.types import INFERRED, Column, storable
 from firn.jobs.planning import METADATA
 
@@ -19,9 +20,25 @@ NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]"}  # of one that is made now
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
 FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
+# Property of that table, "true" where `order_by` may name numbers, such as a counter of each row's versions: these say
+# nothing of time, so no delete is ever forgotten and the floor counts for nothing.
+BY_NUMBER = "firn.order_by.numbers"
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
+
+
+def by_number(field: str | None, columns: Iterable[Column]) -> bool:
+    """Whether changes of a stream with this `order_by` may be ordered by numbers: only a column of times says no."""
+    times = {column.name for column in columns if column.type.name in ("date", "timestamp", "timestamptz")}
+    return field is not None and field not in times
+
+
+def floor_of(properties: Mapping[str, str], *, numbers: bool = False) -> bytes:
+    """The order (plain) in a facts table's properties up to which facts were dropped; b"" if none were. `numbers`: as
+    by_number says, before the table does."""
+    floor = bytes.fromhex(properties.get(FLOOR, ""))
+    return b"" if (numbers or properties.get(BY_NUMBER) == "true") and by_field(floor) else floor
 
 
 @dataclass(frozen=True)

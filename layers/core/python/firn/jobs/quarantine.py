@@ -16,8 +16,9 @@ MAX_ATTEMPTS: Final = 3
 # event has an older time than that; clocks and transactions of a source are off by less.
 MARGIN: Final = timedelta(minutes=5)
 # Whose positions rise with the source's time. A producer's start with it, and order_by fields belong to single rows.
-IN_TIME: Final = ("postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb")
-COMMIT: Final = slice(4, 20)  # of a position; zero where the source tells none: LSNs alone do not rise in time
+IN_TIME: Final = ("postgresql", "mysql", "mariadb", "sqlserver", "oracle", "mongodb", "db2", "informix")
+TELLS_COMMIT: Final = "["  # how the orders of these connectors begin; not an LSN alone, which does not rise in time
+COMMIT: Final = slice(4, 20)  # of a position; zero where the source tells none
 _GENERATION: Final = slice(0, 4)
 
 High = tuple[str, int]
@@ -30,21 +31,29 @@ class Span:
     top     the highest position
     newest  the newest source time (ms) of a change above the `high` that was asked about
     low     the lowest position, of that high's generation, among changes newer than it by more than MARGIN; its time
+    bare    whether some tell no commit, but an LSN alone
     """
 
     top: bytes | None = None
     newest: int | None = None
     low: tuple[bytes, int] | None = None
+    bare: bool = False
 
 
 def span_of(changes: Iterable[tuple[bytes, int]], high: High | None) -> Span:
-    """The span of (position, source time in ms) of streamed changes that have both, of connectors IN_TIME, with a
-    commit in the position."""
+    """The span of (position, source time in ms) of streamed changes that have both, of connectors IN_TIME, whose orders
+    begin with TELLS_COMMIT, with a commit in the position."""
     there = [(position, ts) for position, ts in changes if any(position[COMMIT])]
     above = [ts for position, ts in there if high is None or position > bytes.fromhex(high[0])]
     late = [found for found in there if high is not None and found[1] > limit(high)]
     late = [found for found in late if high and found[0][_GENERATION] == bytes.fromhex(high[0])[_GENERATION]]
     return Span(max((p for p, _ in there), default=None), max(above, default=None), min(late, default=None))
+
+
+def tells_commits(high: High | None, generation: int) -> bool:
+    """Whether changes of this generation of a stream told their commits before: only those raise its high. One that
+    tells its LSN alone is then placed by that among them, and not below them all."""
+    return high is not None and bytes.fromhex(high[0])[_GENERATION] == generation.to_bytes(4)
 
 
 def limit(high: High) -> int:

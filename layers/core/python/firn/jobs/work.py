@@ -101,6 +101,8 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     settings = config.streams.get(stream)
     if settings is None:
         raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
+    high = before.high if before else None
+    settings = replace(settings, commits=rules.tells_commits(high, settings.generation))
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
     lake.expect(settings, mine)
     touched = _touched(settings, mine)

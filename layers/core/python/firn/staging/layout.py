@@ -59,6 +59,11 @@ def time_of(batch: str) -> datetime:
     return _parts(batch)[1]
 
 
+def accepted(batch: str) -> int:
+    """When the batch was received, ms; 0 if `batch` is no batch id."""
+    return int(time_of(batch).timestamp() * 1000) if is_batch_id(batch) else 0
+
+
 def staged_prefix(stream: str) -> str:
     """Below which all batches of `stream` lie."""
     return f"staged/{stream}"

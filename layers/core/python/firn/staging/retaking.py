@@ -2,13 +2,16 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import msgspec
 
 from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes import parse
+from firn.changes.positions import arrived
 from firn.errors import EventError, RequestError
+from firn.staging import layout
 from firn.staging.dead import DeadLetter, StagedChange, staged_change
 from firn.staging.ingest import routed
 from firn.streams.config import StreamConfig
@@ -83,6 +86,9 @@ def put_together(
     start = 0
     for row in rows:
         letter, (parsed, kept) = letters[row], retaken[row]
+        # What counts by its arrival came when the letter did.
+        came = repeat(layout.accepted(letter.batch)), repeat(letter.index)
+        parsed = msgspec.structs.replace(parsed, order=list(map(arrived, parsed.connector, parsed.order, *came)))
         for name in _ROWS:
             columns[name] += getattr(parsed, name)
         columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]

@@ -145,6 +145,7 @@ class StreamConfig:
     out_of_range: "OutOfRange" = "null"
     generation: int = 0
     order_by: str | None = None
+    commits: bool = False  # known of the stream, not of the file: firn.jobs.quarantine.tells_commits
     job: str = "shared"
     auth: Auth | None = None
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from firn.errors import TerminalError
 from firn.jobs.caring import feeding
 from firn.jobs.facts import SAID_BY, TableFacts, facts_in
 from firn.jobs.lake import place_of
+from firn.jobs.quarantine import tells_commits
 from firn.jobs.staged import facts_of, raw_changes
 from firn.jobs.targets import Target, route
 from firn.staging import cuts, epochs, quarantine
@@ -141,6 +142,9 @@ class Look:
 
     def _look(self, settings: StreamConfig) -> Pending:
         store, stream, committed = self.store, settings.name, self._committed[settings.name]
+        cut = cuts.read(store, stream, committed) if committed else None
+        commits = tells_commits(cut.high if cut else None, settings.generation)
+        settings = replace(settings, commits=commits)
         # What is free first, then what is sealed: a batch that is sealed in between is in both.
         free = epochs.candidates(store, stream, datetime.now(UTC), above=committed)
         known = quarantine.read_all(store, stream)
@@ -184,7 +188,7 @@ _batches: Final = Remembered[tuple[str, int, int, Order], Batch]()
 
 
 def _order(settings: StreamConfig) -> Order:
-    return Order(settings.generation, settings.order_by)
+    return Order(settings.generation, settings.order_by, settings.commits)
 
 
 def _read(

@@ -13,7 +13,7 @@ from firn.changes.placing import total
 from firn.changes.positions import WIDTH
 from firn.changes.types import STRING, Column
 from firn.jobs.planning import LOOKED, OP, POSITION, SOURCE
-from firn.jobs.progress import CREATES, FACTS, FLOOR, NEWEST, TRUNCATED, TableState
+from firn.jobs.progress import CREATES, FACTS, NEWEST, TRUNCATED, TableState, floor_of
 from firn.streams import names
 from firn.streams.names import TableName
 from firn_lake.fresh.keyed import RowsByKey, rows_in
@@ -43,7 +43,7 @@ class Facts:
         self._newest = _highest(told, NEWEST)
         self.truncated = _highest(told, TRUNCATED)
         self.creates = any(CREATES in one for one in told)
-        self.floor = bytes.fromhex(self._table.properties.get(FLOOR, "")) if self._table else b""
+        self.floor = floor_of(self._table.properties) if self._table else b""
 
     def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
         """The deletes and the creates with unavailable values of these keys that are newer than `low`; None: all of
