@@ -41,11 +41,11 @@ MUTANTS: Final = (
     Mutant(
         "the job reads what is staged instead of what the epoch lists",
         f"{_SPARK}/lake.py",
-        "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist",
+        "raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)",
         "from firn.staging import layout, store\n"
         "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
         "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
-        "        raw = raw_changes(self._spark, self._staging, every, order).persist",
+        "        raw = raw_in_place(self._spark, self._staging, known, every, by)",
         (f"{_TESTS}/test_commit.py::test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new",),
     ),
     Mutant(

@@ -1,5 +1,6 @@
 """Where each staged change stands: its position, its place in the total order, and which of several equals it is."""
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -8,16 +9,18 @@ from typing import Any, Final
 
 from firn.changes.fold import UNKNOWN
 from firn.changes.positions import field_position, order_key, position
+from firn.changes.redelivered import kept
 from firn.errors import EventError
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a stream's configuration says about order: its generation, and the field that orders a source without
-    positions (None: arrival order)."""
+    """What is known about the order of a batch: its generation, the field that orders a source without positions (None:
+    arrival order), and of changes that came before under a lower generation that one, by redelivered.name_of."""
 
     generation: int = 0
     field: str | None = None
+    kept: Mapping[bytes, int] = dataclasses.field(default_factory=dict, hash=False)
 
 
 PLACED_BY: Final = (
@@ -35,7 +38,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
     can't be placed.
 
     columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
-             which keep theirs
+             which keep theirs. And `ts`, if changes may keep an earlier generation
     place    the object's number in the range, which orders what has no position
     by       what the stream says about order
     """
@@ -68,6 +71,8 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order) -> dict[
             # a snapshot are told apart by it.
             content = _SENT.sub("", content)
         totals.append(b"\1" + order_key(where, op, content.encode()))
+    if by.kept:
+        pos, totals = kept(pos, totals, tables, columns["ts"], generations, by.kept)
     return {
         "pos": pos,
         "ord": totals,
