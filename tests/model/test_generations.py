@@ -1,21 +1,25 @@
 """Histories with raised generations: whatever comes again, in whatever order and company, the tables are those of the
 source's own history (docs/adr/0034-generations.md)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
 import pytest
 
+from firn.errors import UnknownOutcome
 from firn.jobs.dispatch import dispatch
 from firn.staging import cuts, epochs, layout, quarantine
 from firn.staging.batch import FORMAT
 from firn.staging.quarantine import Quarantine
 from tests.model.lake_contract import CONFIG, EVENTS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
+from tests.model.memory_lake import Call, MemoryLake
 from tests.soak import seeds
+from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
 
 MINUTE = 60_000
+BEGUN = 1_700_000_000_000
 IDS = range(1, 5)
 
 
@@ -155,3 +159,75 @@ def test_whatever_comes_again_around_raised_generations_the_tables_are_the_sourc
     appended = [one["after"]["a"] for told in history for one in told if one["source"]["table"] == "events"]
     there = telling.stream.ground.rows(EVENTS) if appended else []
     assert sorted(found["a"] for found in there) == sorted(appended)
+
+
+def restored() -> Stream:
+    """A source that was restored, and a generation that was raised before anybody noticed; some comes again."""
+    stream = Stream(MemoryGround())
+    old = at(event("u", 200, {"id": 1, "v": "old"}), BEGUN)
+    stream.land(old, at(event("c", 150, {"a": "x"}, table="events"), BEGUN))
+    stream.post(old, at(event("u", 90, {"id": 1, "v": "restored"}), BEGUN + 30 * MINUTE))
+    dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+    stream.publish(raised(1))
+    stream.post(old, at(event("c", 150, {"a": "x"}, table="events"), BEGUN))
+    return stream
+
+
+def brought_up(stream: Stream, store: Any) -> None:
+    for _ in range(5):
+        done = dispatch(store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True, generation=1)
+        if done.pending is None:
+            return
+        lake = MemoryLake(store, stream.ground.catalog)  # type: ignore[attr-defined]
+        assert stream.commit(*done.pending, lake=lake, store=store) == 0, stream.lines
+    pytest.fail("it never ends")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_crash_at_any_storage_call_around_a_raised_generation_changes_nothing(when: When) -> None:
+    for call in range(1, 300):
+        stream = restored()
+        try:
+            brought_up(stream, InterruptedStore(stream.store, at=call, when=when))
+            died = False
+        except Died:
+            died = True
+            brought_up(stream, stream.store)
+        assert stream.values() == [(1, "restored")]
+        assert [found["a"] for found in stream.ground.rows(EVENTS)] == ["x"]
+        if not died:
+            assert call > 30
+            return
+    pytest.fail("the calls have no end")
+
+
+@pytest.mark.parametrize("kind", ["load", "remember", "write", "commit"])
+@pytest.mark.parametrize("when", ["before", "lost"])
+def test_a_call_of_the_catalog_that_fails_or_whose_answer_is_lost_around_a_raised_generation_changes_nothing(
+    kind: str, when: str
+) -> None:
+    for number in range(1, 30):
+        stream = restored()
+        calls: list[Call] = []
+
+        def around(call: Call, effect: Callable[[], Any], calls: list[Call] = calls, number: int = number) -> Any:
+            calls += [call] if call.kind == kind else []
+            if call.kind == kind and len(calls) == number:
+                if when == "lost":
+                    effect()
+                raise UnknownOutcome("no answer")
+            return effect()
+
+        stream.ground.catalog.around = around  # type: ignore[attr-defined]
+        for _ in range(4):
+            done = dispatch(
+                stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True, generation=1
+            )
+            if done.pending is not None:
+                stream.commit(*done.pending)
+        assert done.pending is None
+        assert stream.values() == [(1, "restored")]
+        assert [found["a"] for found in stream.ground.rows(EVENTS)] == ["x"]
+        if len(calls) < number:
+            return
+    pytest.fail("the calls have no end")
