@@ -127,4 +127,14 @@ MUTANTS: Final = (
         "return numbers.cast(target) if low <= high else None",
         ("tests/property/test_columnar.py::test_a_column_of_one_class_is_what_its_cells_are",),
     ),
+    Mutant(
+        "a change that comes again is taken for one of the raised generation",
+        f"{_SPARK}/staged/kept.py",
+        "replace(order, kept=kept), whole=whole) if kept else raw",
+        "replace(order, kept={}), whole=whole) if kept else raw",
+        (
+            f"{_TESTS}/test_lake_contract.py::test_contract"
+            "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-spark]",
+        ),
+    ),
 )

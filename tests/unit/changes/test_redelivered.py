@@ -52,7 +52,10 @@ def test_only_what_is_of_a_raised_generation_and_old_enough_is_looked_up() -> No
 
 def test_the_lowest_generation_that_the_log_has_of_a_change_is_its_own() -> None:
     [name] = names(0, row())
-    held = [(one["table"], of(Order(n), one)["ord"][0], one["ts"]) for n, one in ((3, row()), (1, row()), (0, row(11)))]
+    held = [
+        (one["table"], of(Order(n), one)["ord"][0], one["ts"])
+        for n, one in ((3, row()), (1, row()), (2, row()), (0, row(11)))
+    ]
     assert lowest(frozenset({name}), held) == {name: 1}
 
 
@@ -68,3 +71,9 @@ def test_equal_changes_of_two_generations_in_one_request_are_no_pair() -> None:
     [name] = names(0, row())
     both = of(Order(1, kept={name: 0}), row(emitted=1, ts=6), row(emitted=2))
     assert both["occurrence"] == [0, 0]
+
+
+def test_a_replayed_dead_letter_keeps_the_generation_that_it_died_under() -> None:
+    [name] = names(0, row())
+    found = of(Order(3, kept={name: 0}), row(generation=1))
+    assert [generation_of(order) for order in found["ord"]] == [1]
