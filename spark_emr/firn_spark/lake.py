@@ -2,9 +2,10 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, reduce
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -13,17 +14,18 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early
 from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure
-from firn.jobs.lake import Range, place_of
+from firn.jobs.lake import Range
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
 from firn.jobs.quarantine import High, Span
-from firn.jobs.rebuilding import generations
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.targets import Target
 from firn.staging import health
 from firn.staging.epochs import Epoch, read_back
+from firn.staging.generations import Generations
 from firn.staging.store import Store
 from firn.streams.care import Care
 from firn.streams.config import StreamConfig
@@ -42,7 +44,8 @@ from firn_spark.driver.unfit import Unfit
 from firn_spark.failures import failure_of
 from firn_spark.merge.memory import KEEP, facts_beside
 from firn_spark.staged.facts import facts_of
-from firn_spark.staged.frames import raw_changes, span_in
+from firn_spark.staged.frames import span_in
+from firn_spark.staged.kept import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.rejects import refused
 from firn_spark.table_job import TableJob
@@ -84,7 +87,8 @@ class SparkLake:
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""
         if small(epochs, self._driver_events) and _for_readers(epochs):
-            self._reading(epochs, _order(settings))
+            log = Generations(self._store, settings, max(epochs))
+            self._reading(batches_of(epochs, log), settings.order)
 
     def state(self, table: TableName) -> TableState | None:
         """The table as the catalog has it now; None if there is none."""
@@ -95,17 +99,17 @@ class SparkLake:
         """Read these epochs. Raises what Spark raises if a staged object is missing or broken."""
         if not small(epochs, self._driver_events):
             return self._by_spark(stream, settings, epochs, last)
-        staged = self._read(epochs, _order(settings))
+        staged = self._read(settings, epochs, last)
         if staged is None:
             return self._by_spark(stream, settings, epochs, last)
         opened: list[SparkRange] = []
         lock = Lock()
 
         def back(sources: Sequence[str]) -> Staged:
-            parts = self._back(stream, settings, epochs, last, sources)
-            if sum(batch.bytes for batches, _ in parts for batch in batches) > MOST_BYTES:
+            log, batches = self._back(stream, settings, last, sources)
+            if sum(batch.bytes for batch in batches) > MOST_BYTES:
                 raise Unfit("much of the staged log to read again")
-            return Held(self._store, self._staging, parts, whole=False)
+            return self._in_place(log, batches, settings, lambda by: self._held(batches, by, whole=False))
 
         def other(target: Target, above: int) -> Outcome:
             with lock:
@@ -122,20 +126,44 @@ class SparkLake:
         job = DriverJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, staged, back, other)
         return DriverRange(self._store, stream, epochs, staged, job, close)
 
-    def _read(self, epochs: Mapping[int, Epoch], order: Order) -> Staged | None:
+    def _read(self, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Staged | None:
         """The changes of a range that is for the driver, by the readers if they are many; None if it is not for it."""
-        if not _for_readers(epochs):
-            return Held(self._store, self._staging, [(batches_of(epochs), order)], whole=True)
+        log = Generations(self._store, settings, last)
+        batches = batches_of(epochs, log)
+
+        def read(by: Order) -> Staged:
+            spread = _for_readers(epochs)
+            return self._reading(batches, by).held() if spread else self._held(batches, by, whole=True)
+
         try:
-            return self._reading(epochs, order).held()
+            return self._in_place(log, batches, settings, read)
         except Unfit:
             return None
         finally:
             self._early = None
 
-    def _reading(self, epochs: Mapping[int, Epoch], order: Order) -> Reading:
-        """What reads these epochs: begun before, if they are those that were expected."""
-        batches = batches_of(epochs)
+    def _held(self, batches: Sequence[SealedBatch], by: Order, *, whole: bool) -> Staged:
+        return Held(self._store, self._staging, [(batches, by)], whole=whole)
+
+    def _in_place(
+        self, log: Generations, batches: Sequence[SealedBatch], settings: StreamConfig, read: Callable[[Order], Staged]
+    ) -> Staged:
+        """What `read` gives, each change in the generation that it came under first. Raises Unfit too."""
+        order = settings.order
+        staged = read(order)
+        until = log.until({batch.generation for batch in batches})
+        found = Early() if until is None else staged.early(until)
+        kept = kept_here(self._store, self._staging, log, batches, found, order, MOST_BYTES)
+        if not kept and kept is not None:
+            return staged
+        if isinstance(staged, Spread):
+            staged.close()
+        if kept is None:
+            raise Unfit("much of the staged log to look changes up in")
+        return read(replace(order, kept=kept))
+
+    def _reading(self, batches: list[SealedBatch], order: Order) -> Reading:
+        """What reads these batches: begun before, if they are those that were expected."""
         if self._early is not None:
             expected, by, reading = self._early
             if expected == batches and by == order:
@@ -146,34 +174,27 @@ class SparkLake:
         return reading
 
     def _by_spark(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "SparkRange":
-        order = _order(settings)
-        raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist(StorageLevel.MEMORY_AND_DISK)
+        by, known = settings.order, Generations(self._store, settings, last)
+        raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)
+        raw = raw.persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
-            parts = self._back(stream, settings, epochs, last, sources)
-            frames = [raw_changes(self._spark, self._staging, batches, by, whole=False) for batches, by in parts]
-            return reduce(DataFrame.unionByName, frames)
+            known, batches = self._back(stream, settings, last, sources)
+            return raw_in_place(self._spark, self._staging, known, batches, by, whole=False)
 
         job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
         return SparkRange(self._store, stream, epochs, raw, job)
 
     def _back(
-        self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int, sources: Sequence[str]
-    ) -> list[tuple[list[SealedBatch], Order]]:
-        """What the staged log still holds of source tables, up to `last`: batches, and how they are ordered."""
+        self, stream: str, settings: StreamConfig, last: int, sources: Sequence[str]
+    ) -> tuple[Generations, list[SealedBatch]]:
+        """What the staged log still holds of source tables, up to `last`."""
         # Beyond the memory of deletes the table's own rows tell what was.
         sealed = read_back(self._store, stream, last, KEEP)
         touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
         # Each change in the generation that the tables have it in: else a move would meet its older half too late.
-        older = {n: epoch for n, epoch in touched.items() if n not in epochs}
-        known = generations(self._store, stream, older, settings) | dict.fromkeys(epochs, settings.generation)
-        return [
-            (
-                batches_of({n: epoch for n, epoch in touched.items() if known[n] == generation}),
-                Order(generation, settings.order_by, settings.commits and generation == settings.generation),
-            )
-            for generation in sorted({known[n] for n in touched})
-        ]
+        log = Generations(self._store, settings, last)
+        return log, batches_of(touched, log)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Merges the small files of a table and of its facts, and gives them a turn (care.turn)."""
@@ -269,15 +290,5 @@ class SparkRange:
         self._raw.unpersist()
 
 
-def _order(settings: StreamConfig) -> Order:
-    return Order(settings.generation, settings.order_by, settings.commits)
-
-
 def _for_readers(epochs: Mapping[int, Epoch]) -> bool:
     return cores() > 1 and sum(epoch.events for epoch in epochs.values()) > ALONE
-
-
-def batches_of(sealed: Mapping[int, Epoch]) -> list[SealedBatch]:
-    """The batches of the epochs, in the order that they were sealed in."""
-    in_order = [(n, number, batch) for n in sorted(sealed) for number, batch in enumerate(sealed[n].batches)]
-    return [SealedBatch(n, place_of(n, number), batch.id, batch.path, batch.bytes) for n, number, batch in in_order]

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from firn.changes.placing import Order
 from firn.changes.positions import WIDTH
 from firn.changes.types import storable
 from firn.errors import TransientError
@@ -26,6 +25,7 @@ from firn.jobs.renaming import RENAMES, renames_of
 from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, layout
 from firn.staging.dead import Counts
+from firn.staging.generations import Generations
 from firn.staging.store import Store, open_store, put
 from firn.streams import names
 from firn.streams.config import Config, TableRule
@@ -34,10 +34,9 @@ from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
-from firn_spark.lake import batches_of
 from firn_spark.merge.memory import spark_type
 from firn_spark.staged.facts import facts_of
-from firn_spark.staged.frames import raw_changes
+from firn_spark.staged.kept import batches_of, raw_in_place
 from firn_spark.table_job import TableJob
 from firn_spark.tables.evolve import Table
 
@@ -284,26 +283,18 @@ class _Rebuild:
         self._result.epochs[part.stream] = max(part.last, done)
 
     def _range(self, part: Part, one: Range, name: TableName, letters: bool) -> None:
-        settings = replace(part.settings, generation=one.generation)
-        raw = self._raw(part, one.epochs, one.generation).persist(StorageLevel.MEMORY_AND_DISK)
+        raw = self._raw(part, one.epochs).persist(StorageLevel.MEMORY_AND_DISK)
 
         def log(sources: Sequence[str]) -> DataFrame:
-            older = [n for n in part.epochs if n <= one.last]
-            found = [
-                self._raw(part, {n: part.epochs[n] for n in older if part.generations[n] == generation}, generation)
-                for generation in sorted({part.generations[n] for n in older})
-            ]
-            every = found[0]
-            for more in found[1:]:
-                every = every.unionByName(more)
-            return every.where(f.col("table").isin(*sources))
+            older = {n: epoch for n, epoch in part.epochs.items() if n <= one.last}
+            return self._raw(part, older).where(f.col("table").isin(*sources))
 
         try:
-            targets = route(settings, facts_of(raw)).targets
+            targets = route(part.settings, facts_of(raw)).targets
             for target in (target for target in targets if target.name == self._request.table):
                 job = _Job(
                     self._tables, letters,
-                    self._spark, self._store, part.stream, settings, self._warehouse, one.epochs, one.last, log,
+                    self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last, log,
                 )  # fmt: skip
                 outcome = job.commit(replace(target, name=name), raw)
                 self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
@@ -317,11 +308,13 @@ class _Rebuild:
         finally:
             raw.unpersist()
 
-    def _raw(self, part: Part, epochs: Mapping[int, Any], generation: int) -> DataFrame:
+    def _raw(self, part: Part, epochs: Mapping[int, Any]) -> DataFrame:
         cut = cuts.read(self._store, part.stream, cuts.newest(self._store, part.stream))
-        order = Order(generation, part.settings.order_by, tells_commits(cut.high if cut else None, generation))
+        commits = tells_commits(cut.high if cut else None, part.settings.generation)
+        order = replace(part.settings, commits=commits).order
         whole = not self._request.partial
-        raw = raw_changes(self._spark, self._staging, batches_of(epochs), order, whole=whole)
+        log = Generations(self._store, part.settings, part.last)
+        raw = raw_in_place(self._spark, self._staging, log, batches_of(epochs, log), order, whole=whole)
         return raw.where(f.col("table").isin(*part.sources))
 
     def _compare(self, live: Table, rebuilt: Table) -> None:

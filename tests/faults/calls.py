@@ -103,7 +103,7 @@ class WatchedStore:
         return self._call("put", path, lambda: self.inner.put(path, file, mode=mode))  # type: ignore[call-overload]
 
     def get(self, path: str) -> Any:
-        return self._call("get", path, lambda: _Body(bytes(self.inner.get(path).bytes())))
+        return self._call("get", path, lambda: _Body(self.inner.get(path)))
 
     def get_range(self, path: str, *, start: int, end: int) -> Any:
         return self._call("get_range", path, lambda: self.inner.get_range(path, start=start, end=end))
@@ -137,8 +137,9 @@ class WatchedStore:
 
 
 class _Body:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
+    def __init__(self, result: Any) -> None:
+        self._data = bytes(result.bytes())
+        self.meta = dict(result.meta)
 
     def bytes(self) -> bytes:
         return self._data

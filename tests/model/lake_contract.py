@@ -12,8 +12,10 @@ from firn.jobs import commit as job
 from firn.jobs.lake import Lake, Range
 from firn.jobs.targets import Target, route
 from firn.staging import configs, cuts, epochs, ingest, layout, quarantine
+from firn.staging.batch import FORMAT
 from firn.staging.dead import read_dead
 from firn.staging.layout import dead_prefix
+from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store, paths
 from firn.streams.config import Config, StreamConfig
 from firn.streams.names import TableName
@@ -302,6 +304,48 @@ def a_source_that_goes_back_in_position_and_on_in_time_holds_the_stream(stream: 
     assert stream.cut().n == 2
 
 
+RAISED = CONFIG.replace("  shop:\n", "  shop:\n    generation: 1\n", 1)
+
+
+def a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own(stream: Stream) -> None:
+    old = event("u", 100, {"id": 1, "v": "old"})
+    row = event("c", 50, {"a": 1}, table="events")
+    stream.land(old, row, row, event("u", 200, {"id": 1, "v": "newer"}), event("r", 210, {"id": 3, "v": "read"}))
+    stream.publish(RAISED)
+    stream.land(event("r", 20, {"id": 1, "v": "by the new snapshot"}), event("r", 21, {"id": 3, "v": "anew"}))
+    stream.land(old, row, row, event("r", 210, {"id": 3, "v": "read"}), event("c", 30, {"id": 2, "v": "new"}))
+    assert stream.values() == [(1, "by the new snapshot"), (2, "new"), (3, "anew")]
+    assert [found["a"] for found in stream.ground.rows(EVENTS)] == [1, 1]
+    # At one place in the log, and another event: the restored source goes its own way.
+    stream.land(event("u", 100, {"id": 1, "v": "of the restored one"}))
+    assert stream.values()[0] == (1, "of the restored one")
+
+
+def an_epoch_counts_under_the_generation_that_it_was_sealed_under(stream: Stream) -> None:
+    first = stream.seal(event("u", 100, {"id": 1, "v": "before"}), event("c", 101, {"id": 2, "v": "before"}))
+    stream.publish(RAISED)
+    second = stream.seal(event("r", 20, {"id": 1, "v": "after"}))
+    assert stream.commit(first, second) == 0
+    assert stream.values() == [(1, "after"), (2, "before")]
+
+
+def a_batch_that_is_sealed_again_keeps_the_generation_of_its_first_epoch(stream: Stream) -> None:
+    row, old = event("c", 100, {"a": 1}, table="events"), event("u", 100, {"id": 1, "v": "old"})
+    del row["source"]["ts_ms"], old["source"]["ts_ms"]  # nothing but the epochs tells that it came before
+    n = stream.seal(row, old)
+    opened, target = stream.opened(n, EVENTS)
+    assert opened.commit(target).status == "committed"
+    opened.close()
+    held = Quarantine(FORMAT, STREAM, n, layout.instant(stream.tick()), "killed", "m", "a", epoch=n, last=n)
+    assert quarantine.hold(stream.store, held)
+    stream.publish(RAISED)
+    stream.land(event("r", 20, {"id": 1, "v": "new"}))
+    assert quarantine.lift(stream.store, held, "retry", layout.instant(stream.tick()))
+    stream.land(event("c", 22, {"a": 2}, table="events"))
+    assert sorted(found["a"] for found in stream.ground.rows(EVENTS)) == [1, 2]
+    assert stream.values() == [(1, "new")]
+
+
 CASES: list[Callable[[Stream], None]] = [
     a_missing_table_has_no_state,
     creates_updates_and_deletes_land,
@@ -319,4 +363,7 @@ CASES: list[Callable[[Stream], None]] = [
     a_table_in_append_mode_takes_changes_without_its_key_from_the_first_on,
     a_changed_key_quarantines_its_table_and_a_release_brings_it_up,
     a_source_that_goes_back_in_position_and_on_in_time_holds_the_stream,
+    a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own,
+    an_epoch_counts_under_the_generation_that_it_was_sealed_under,
+    a_batch_that_is_sealed_again_keeps_the_generation_of_its_first_epoch,
 ]

@@ -22,6 +22,7 @@ from firn.changes.fields import type_json
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.incremental import Known, apply, is_fact
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoding
 from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
@@ -41,6 +42,7 @@ from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
+from firn.staging.generations import Generations
 from firn.staging.store import Store, get
 from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
@@ -459,6 +461,7 @@ class MemoryRange:
         self._settings = settings
         self._epochs = epochs
         self._last = last
+        self._log = Generations(lake.store, settings, last)
         self._changes = self._read(epochs.values())
 
     @cached_property
@@ -611,18 +614,35 @@ class MemoryRange:
         return change | {"_code": code, "_message": message}
 
     def _read(self, epochs: Iterable[Epoch]) -> list[Change]:
-        settings = self._settings
-        order = Order(settings.generation, settings.order_by, settings.commits)
-        return [change for epoch in epochs for change in staged_changes(self._lake.store, epoch, order)]
+        return staged_changes(self._lake.store, self._log, list(epochs), self._settings.order)
 
 
-def staged_changes(store: Store, epoch: Epoch, order: Order) -> Iterator[Change]:
-    """The rows of an epoch's staged objects, with their positions: what Spark's raw DataFrame holds."""
-    for number, batch in enumerate(epoch.batches):
-        body = get(store, batch.path)
-        if body is None:
-            raise FileNotFoundError(f"{batch.path} of epoch {epoch.n} is missing: never skip it")
-        yield from raw_changes(body, epoch.n, batch.id, place_of(epoch.n, number), order)
+def staged_changes(store: Store, log: Generations, epochs: Sequence[Epoch], by: Order) -> list[Change]:
+    """The rows of the epochs' staged objects, with their positions: what Spark's raw DataFrame holds. `by`: the
+    stream's."""
+    generations = log.of(epochs)
+
+    def read(some: Iterable[Epoch], kept: Mapping[bytes, int]) -> Iterator[Change]:
+        own = log.of(some)
+        for epoch in some:
+            for number, batch in enumerate(epoch.batches):
+                body = get(store, batch.path)
+                if body is None:
+                    raise FileNotFoundError(f"{batch.path} of epoch {epoch.n} is missing: never skip it")
+                order = replace(by, generation=own[batch.id], kept=kept)
+                yield from raw_changes(body, epoch.n, batch.id, place_of(epoch.n, number), order)
+
+    found = list(read(epochs, {}))
+    until = log.until(generations.values())
+    again = Early() if until is None else early(placed_of(found), until)
+    older = log.holding(again, generations.values()) if again.names else []
+    kept = lowest(again.names, placed_of(read(older, {})))
+    return list(read(epochs, kept)) if kept else found
+
+
+def placed_of(changes: Iterable[Change]) -> Iterator[Placed]:
+    """As firn.changes.redelivered looks at them."""
+    return ((one["table"], one["ord"], one["ts"]) for one in changes)
 
 
 def failure_of(error: Exception) -> Failure:

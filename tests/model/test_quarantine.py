@@ -329,3 +329,32 @@ def test_a_staging_area_begun_anew_is_numbered_on_from_the_tables(stream: Stream
     assert (anew.cut().n, anew.cut().progress["lake.orders"]) == (4, 4)
     assert balance(anew) == {"lake.orders": 1, "lake.other": 1}
     assert get(anew.store, layout.quarantine_path(STREAM, "epochs", 1)) is not None
+
+
+RAISED = CONFIG.replace("  shop:\n", "  shop:\n    generation: 1\n")
+
+
+def test_what_a_restored_source_sent_before_its_generation_was_raised_counts_under_the_raised_one(
+    stream: Stream,
+) -> None:
+    stream.land(at(event("c", 1000, {"id": 1, "v": "a"}), 0), at(event("u", 2000, {"id": 1, "v": "b"}), 60))
+    first = stream.seal(at(event("u", 1500, {"id": 1, "v": "restored"}), 90))
+    stream.publish(RAISED)
+    last = stream.seal(at(event("c", 1600, {"id": 2, "v": "and on"}), 91))
+    assert stream.commit(first, last) == 0
+    assert (stream.lines[-1]["status"], stream.values()) == ("committed", [(1, "restored"), (2, "and on")])
+    stream.land(at(event("u", 2000, {"id": 1, "v": "b"}), 60), at(event("u", 1500, {"id": 1, "v": "restored"}), 90))
+    assert stream.values() == [(1, "restored"), (2, "and on")]
+    idle = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, generation=1)
+    assert (idle.held, idle.pending) == (None, None)
+
+
+def test_what_a_held_stream_was_told_again_keeps_its_generation(stream: Stream) -> None:
+    old = at(event("u", 2000, {"id": 1, "v": "b"}), 60)
+    stream.land(at(event("c", 1000, {"id": 1, "v": "a"}), 0), old)
+    n = stream.seal(old, at(event("u", 1500, {"id": 1, "v": "restored"}), 90))
+    assert stream.commit(n) == 0
+    assert stream.lines[-1]["status"] == "quarantined"
+    stream.publish(RAISED)
+    go_on(stream)
+    assert stream.values() == [(1, "restored")]

@@ -105,4 +105,14 @@ MUTANTS: Final = (
         "first=False",
         (f"{_OLDER}[driver]",),
     ),
+    Mutant(
+        "the driver takes a change that comes again for one of the raised generation",
+        "spark_emr/firn_spark/lake.py",
+        "        if not kept and kept is not None:",
+        "        if found is not None:",
+        (
+            f"{_TESTS}/test_lake_contract.py::test_contract"
+            "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-driver]",
+        ),
+    ),
 )

@@ -47,11 +47,11 @@ MUTANTS: Final = (
     Mutant(
         "the job reads what is staged instead of what the epoch lists",
         f"{_SPARK}/lake.py",
-        "raw = raw_changes(self._spark, self._staging, batches_of(epochs), order).persist",
+        "raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)",
         "from firn.staging import layout, store\n"
         "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
         "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
-        "        raw = raw_changes(self._spark, self._staging, every, order).persist",
+        "        raw = raw_in_place(self._spark, self._staging, known, every, by)",
         (f"{_TESTS}/test_commit.py::test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new",),
     ),
     Mutant(
@@ -167,5 +167,15 @@ MUTANTS: Final = (
         'if facts.state.properties.get(BY_NUMBER) == "true":',
         'if facts.state.properties.get(BY_NUMBER) == "never":',
         (f"{_TESTS}/test_orders.py::test_a_new_row_is_never_too_old_by_a_counter_of_another[spark]",),
+    ),
+    Mutant(
+        "a change that comes again is taken for one of the raised generation",
+        f"{_SPARK}/staged/kept.py",
+        "replace(order, kept=kept), whole=whole) if kept else raw",
+        "replace(order, kept={}), whole=whole) if kept else raw",
+        (
+            f"{_TESTS}/test_lake_contract.py::test_contract"
+            "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-spark]",
+        ),
     ),
 )

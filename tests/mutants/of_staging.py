@@ -30,13 +30,13 @@ MUTANTS: Final = (
     Mutant(
         "dead letters are written after the batch that counts them",
         _INGEST,
-        """    write_dead(store, layout.batch_dead_path(batch), letters)
-    path = layout.staged_path(batch)
+        """    write_dead(store, layout.batch_dead_path(meta.batch), letters)
+    path = layout.staged_path(meta.batch)
     if not put_if_absent(store, path, data):
 """,
-        """    path = layout.staged_path(batch)
+        """    path = layout.staged_path(meta.batch)
     fresh = put_if_absent(store, path, data)
-    write_dead(store, layout.batch_dead_path(batch), letters)
+    write_dead(store, layout.batch_dead_path(meta.batch), letters)
     if not fresh:
 """,
         ("tests/faults/test_faults.py::test_every_call[http_with_a_key-dies before-once]",),
@@ -51,8 +51,8 @@ MUTANTS: Final = (
     Mutant(
         "a retry with a key is staged again",
         _INGEST,
-        "        batch = receipt.batch\n",
-        "",
+        "if not used:",
+        "if True:",
         (f"{_TESTS}/test_ingest.py::test_the_same_key_and_body_are_staged_once",
          f"{_TESTS}/test_ingest.py::test_a_crash_between_receipt_and_batch_is_healed_by_the_retry"),
     ),

@@ -9,14 +9,16 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
-from functools import lru_cache, partial
+from functools import lru_cache, partial, reduce
 from itertools import count
+from operator import or_
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early
 from firn.changes.rows import Decoding
 from firn.errors import TransientError
 from firn.jobs.quarantine import High, Span
@@ -150,6 +152,10 @@ class Spread(Said):
         except Unfit as died:
             raise TransientError(str(died)) from None
 
+    def early(self, until: int) -> Early:
+        """As Staged says. Raises Unfit if a process died."""
+        return reduce(or_, self._each(_early, until))
+
     def close(self) -> None:
         """Let go of the changes."""
         _forgotten(self._pools, self._number)
@@ -237,6 +243,10 @@ def _plain(number: int, folder: str, sources: Sequence[str], above: int, decodin
 
 def _span(number: int, high: High | None) -> Span:
     return _held[number].span(high)
+
+
+def _early(number: int, until: int) -> Early:
+    return _held[number].early(until)
 
 
 def _forget(number: int) -> None:

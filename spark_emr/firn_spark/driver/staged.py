@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early
 from firn.changes.rows import Decoding
 from firn.jobs.facts import TableFacts
 from firn.jobs.quarantine import High, Span
@@ -16,6 +18,7 @@ from firn.jobs.staged import facts_of, schema_texts
 from firn.staging.store import Store
 from firn_spark.driver import columns
 from firn_spark.driver.unfit import Unfit
+from firn_spark.staged.kept import early_of
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch, bodies, rows_of
 from firn_spark.staged.span import span_of_all
@@ -55,6 +58,9 @@ class Staged(Protocol):
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
+
+    def early(self, until: int) -> Early:
+        """The changes that may have come before (firn.changes.redelivered)."""
 
     @property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -150,6 +156,11 @@ class Held(Said):
         slim = (one for tables in self._tables.values() for one in tables)
         return span_of_all((batch for one in slim for batch in one.changes().to_batches()), high)
 
+    def early(self, until: int) -> Early:
+        """As Staged says."""
+        slim = (one for tables in self._tables.values() for one in tables)
+        return reduce(or_, (early_of(one.some("table", "ord", "ts"), until) for one in slim), Early())
+
 
 class _Slim:
     """Changes of one table and epoch (packed.CHANGES) without what says nothing: of a column of one value that value,
@@ -167,8 +178,11 @@ class _Slim:
 
     def changes(self) -> pa.Table:
         """All columns again."""
-        found = [self._column(field) for field in CHANGES]
-        return pa.table(found, schema=CHANGES)
+        return pa.table(self.some(*CHANGES.names), schema=CHANGES)
+
+    def some(self, *names: str) -> dict[str, Any]:
+        """Some columns."""
+        return {name: self._column(CHANGES.field(name)) for name in names}
 
     def _column(self, field: pa.Field) -> Any:
         held = self._columns.get(field.name)

@@ -3,7 +3,7 @@ executors, readers and the job's own process alike."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -20,13 +20,15 @@ _FETCHES_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class SealedBatch:
-    """One staged batch of an epoch. `place` numbers the batches of the range in the order they were sealed."""
+    """One staged batch of an epoch, and the generation that it counts under (firn.staging.generations). `place` numbers
+    the batches of the range in the order they were sealed."""
 
     epoch: int
     place: int
     batch: str
     path: str
     bytes: int
+    generation: int = 0
 
 
 def bodies(
@@ -52,7 +54,8 @@ def bodies(
 
 
 def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """The changes of one staged object, columns packed.CHANGES, and its facts."""
+    """The changes of one staged object, columns packed.CHANGES, and its facts. `order`: the stream's; the generation is
+    the batch's own."""
     columns = _staged(body)
     rows = len(columns["table"])
     nothing = [None] * rows
@@ -60,7 +63,10 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, li
         name: nothing if columns[name].null_count == rows else columns[name].to_pylist()
         for name in {*PLACED_BY, *SAID_BY}
     }
-    where = placed({name: lists[name] for name in PLACED_BY}, batch.place, order, layout.accepted(batch.batch))
+    by = replace(order, generation=batch.generation)
+    times = {"ts": columns["ts"].to_pylist()} if order.kept else {}
+    named = {name: lists[name] for name in PLACED_BY} | times
+    where = placed(named, batch.place, by, layout.accepted(batch.batch))
     changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
     changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
     changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.jobs.quarantine import COMMIT, IN_TIME, TELLS_COMMIT, High, Span, limit, span_of
+from firn.jobs.quarantine import COMMIT, IN_TIME, TELLS_COMMIT, High, Span, floor, limit, span_of
 
 
 def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
@@ -15,9 +15,10 @@ def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:
 
 def together(spans: Sequence[Span]) -> Span:
     """The span of changes whose parts have these."""
+    top = max((span.top for span in spans if span.top is not None), default=None)
     return Span(
-        top=max((span.top for span in spans if span.top is not None), default=None),
-        newest=max((span.newest for span in spans if span.newest is not None), default=None),
+        top=top,
+        newest=max((span.newest for span in spans if span.newest is not None and span.of(top)), default=None),
         low=min((span.low for span in spans if span.low is not None), default=None),
         bare=any(span.bare for span in spans),
     )
@@ -36,10 +37,9 @@ def span_of_batch(changes: pa.RecordBatch, high: High | None) -> Span:
         told, pc.not_equal(pc.binary_slice(pos, COMMIT.start, COMMIT.stop), bytes(COMMIT.stop - COMMIT.start))
     )
     there = pa.table([pos, ts], names=["pos", "ts"]).filter(told)
-    above, low = there, None
+    top, low = pc.max(there["pos"]).as_py(), None
+    above = there.filter(pc.greater(there["pos"], floor(top, high)))
     if high is not None:
-        top = bytes.fromhex(high[0])
-        above = there.filter(pc.greater(there["pos"], top))
         late = there.filter(pc.greater(there["ts"], limit(high)))
         low = span_of(zip(late["pos"].to_pylist(), late["ts"].to_pylist(), strict=True), high).low  # few, if any
-    return Span(pc.max(there["pos"]).as_py(), pc.max(above["ts"]).as_py(), low, bare)
+    return Span(top, pc.max(above["ts"]).as_py(), low, bare)

@@ -18,6 +18,7 @@ from moto.s3.models import S3Backend
 from obstore.store import S3Store
 from pyarrow import fs
 
+from firn.staging.store import get_version, put, versions
 from firn_local.aws import AwsEndpoint
 
 pytestmark = pytest.mark.stack
@@ -242,3 +243,23 @@ def test_arrows_own_client_makes_and_removes_empty_objects(endpoint: AwsEndpoint
     files.open_output_stream("arrow/a/b/empty").close()
     files.delete_file("arrow/a/b/empty")  # and keeps the folder, as an empty object
     assert [one["Key"] for one in s3.list_objects_v2(Bucket="arrow")["Contents"]] == ["a/b/"]
+
+
+def test_a_listing_and_a_read_give_an_object_the_same_version(endpoint: AwsEndpoint, s3: Any) -> None:
+    """What is kept of an epoch is checked by it, at no cost (firn.staging.epochs)."""
+    store: Any = S3Store(
+        "lake",
+        endpoint=endpoint.url,
+        region="us-east-1",
+        access_key_id="test",
+        secret_access_key="test",
+        client_options={"allow_http": True},
+    )
+    found = []
+    for data in (b"old", b"new"):
+        put(store, "version/one", data)
+        read = get_version(store, "version/one")
+        assert read is not None
+        assert versions(store, "version") == {"version/one": read[1]}
+        found.append(read[1])
+    assert len({*found}) == 2

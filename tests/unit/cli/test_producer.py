@@ -5,13 +5,14 @@ import time
 import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 from ingress import Ingress
 
 import firn
 from firn.client import Retry, StreamUnreachable
-from firn.errors import FirnError, RequestError
+from firn.errors import ConfigError, FirnError, RequestError
 
 QUICK = Retry(tries=4, first_wait=0.001, longest_wait=0.01)
 
@@ -191,3 +192,34 @@ def test_importing_the_producer_stays_light() -> None:
     code = f"import firn, sys; firn.Producer; sys.exit(str([m for m in ({heavy}) if m in sys.modules] or ''))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+def starts(ingress: Ingress) -> list[int]:
+    return [int(event["source"]["sequence"].strip("[]").split(",")[0]) for event in ingress.events]
+
+
+def test_a_later_producer_wins_in_one_process_though_the_clock_goes_back(ingress: Ingress) -> None:
+    for second in (1700000000.0, 1600000000.0, 1600000001.0, 1700000001.0):
+        with firn.Producer("shop", url=ingress.url, clock=lambda at=second: at) as shop:
+            shop.update("orders", {"id": 1, "at": second})
+    assert starts(ingress) == [1700000000000, 1700000000001, 1700000000002, 1700000001000]
+
+
+def test_a_producer_with_a_state_wins_over_earlier_runs_though_the_clock_goes_back(
+    ingress: Ingress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for second in (1700000000.0, 1600000000.0, 1600000000.0):
+        monkeypatch.setattr("firn.producer._started", {})  # as a process that has just begun
+        with firn.Producer("shop", url=ingress.url, state=tmp_path / "shop", clock=lambda at=second: at) as shop:
+            shop.update("orders", {"id": 1, "at": second})
+    assert starts(ingress) == [1700000000000, 1700000000001, 1700000000002]
+    assert [one.name for one in tmp_path.iterdir()] == ["shop"]
+
+
+@pytest.mark.parametrize(("text", "said"), [("", "can't be read"), ("soon", "can't be read")])
+def test_a_state_that_is_broken_is_said_and_not_taken_for_none(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "shop").write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        firn.Producer("shop", state=tmp_path / "shop")
+    with pytest.raises(ConfigError, match="can't be written"):
+        firn.Producer("shop", state=tmp_path / "nowhere" / "shop")

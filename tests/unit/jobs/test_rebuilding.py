@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from firn.jobs.rebuilding import CannotRebuild, Part, plan, ranges, retyped, spans
-from firn.staging import configs, cuts, epochs, layout, quarantine
+from firn.staging import configs, epochs, layout, quarantine
 from firn.staging.batch import FORMAT
 from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.quarantine import Quarantine
@@ -156,17 +156,6 @@ def test_a_range_ends_where_a_cut_told_the_progress(store: Store) -> None:
     assert [(one.last, list(one.epochs)) for one in ranges(part, 0, stops={3})] == [(3, [1, 2]), (5, [4, 5])]
     assert [one.last for one in ranges(part, 0, stops={5})] == [5]
     assert [one.last for one in ranges(part, 0, stops={0})] == [5]
-
-
-def test_changes_keep_the_generation_that_they_were_committed_under(store: Store) -> None:
-    before, after = publish(store, 0), publish(store, 1)
-    for n, config in ((1, before), (2, before), (3, after), (4, after)):
-        seal(store, n, config, "app.orders")
-    cuts.write(store, cuts.make("shop", 1, "2026-03-01T00:00:00.000Z", {}))
-    cuts.write(store, cuts.make("shop", 3, "2026-03-01T00:00:00.000Z", {}))  # one job, under the newer one's rules
-    part = only(plan(store, after, ORDERS))
-    assert part.generations == {1: 0, 2: 1, 3: 1, 4: 1}
-    assert [(one.last, one.generation) for one in ranges(part, 0)] == [(1, 0), (4, 1)]
 
 
 def metadata(*schemas: dict[str, int], made_with: int = 0) -> str:

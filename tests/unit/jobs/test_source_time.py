@@ -2,6 +2,7 @@
 
 from firn.changes.positions import position
 from firn.jobs.quarantine import High, next_high, span_of, tells_commits, went_back
+from firn_spark.staged.span import together
 
 MINUTE = 60_000
 
@@ -64,3 +65,20 @@ def test_changes_below_the_high_never_move_it() -> None:
     assert not went_back(span, before)
     assert next_high(span, before) == before
     assert fell([(at(51), 6 * MINUTE)], before)
+
+
+def test_a_new_generation_has_a_time_of_its_own() -> None:
+    """The old source's clock was ahead: its time would hide that the new one was restored."""
+    before = high(100, 60 * MINUTE)
+    span = span_of([(at(50, 1), 7), (at(60, 1), 10 * MINUTE)], before)
+    after = next_high(span, before)
+    assert after == (at(60, 1).hex(), 10 * MINUTE)
+    assert fell([(at(55, 1), 16 * MINUTE)], after)
+
+
+def test_changes_of_the_generation_before_in_one_range_say_nothing_about_the_new_ones_time() -> None:
+    for before in (None, high(100, 60 * MINUTE)):
+        span = span_of([(at(200), 70 * MINUTE), (at(60, 1), 10 * MINUTE), (at(50, 1), 11 * MINUTE)], before)
+        assert next_high(span, before) == (at(60, 1).hex(), 11 * MINUTE)
+        parts = [span_of([one], before) for one in [(at(200), 70 * MINUTE), (at(60, 1), 11 * MINUTE)]]
+        assert next_high(together(parts), before) == (at(60, 1).hex(), 11 * MINUTE)

@@ -265,9 +265,9 @@ def test_a_large_range_is_read_as_soon_as_it_is_known(
     one.expect(settings, {1: epoch})
     assert begun == ["1 of 0"] * begins
     if begins:
-        assert one._read({1: epoch}, Order()) == "held"
+        assert one._read(settings, {1: epoch}, 1) == "held"
         assert begun == ["1 of 0"]
         # Another range than the one that was expected.
         one.expect(settings, {1: epoch})
-        assert one._read({2: epoch}, Order(3)) == "held"
-        assert begun == ["1 of 0", "1 of 0", "dropped", "1 of 3"]
+        assert one._read(settings, {2: epoch}, 2) == "held"
+        assert begun == ["1 of 0", "1 of 0", "dropped", "1 of 0"]

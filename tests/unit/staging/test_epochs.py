@@ -2,6 +2,7 @@ import json
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from obstore.store import MemoryStore
@@ -10,7 +11,7 @@ from firn.staging import cuts, epochs, layout
 from firn.staging.batch import UnreadableBatch
 from firn.staging.ingest import accept
 from firn.staging.status import batch_status
-from firn.staging.store import Store, put
+from firn.staging.store import Store, open_store, paths, put, remove
 from firn.streams.caps import Caps
 from firn.streams.config import Config
 from tests.unit.staging.storage_faults import FaultyStore
@@ -279,3 +280,39 @@ def test_epochs_are_read_back_only_as_far_as_they_may_be_wanted() -> None:
     assert [epoch.n for epoch in epochs.read_back(store, "shop", 4, timedelta(days=15))] == [2, 3, 4]
     assert [epoch.n for epoch in epochs.read_back(store, "shop", 2, timedelta(days=15))] == [2]
     assert epochs.read_back(store, "shop", 9, timedelta(days=15)) == []
+
+
+def test_a_warm_dispatcher_takes_no_epoch_of_an_emptied_staging_area_for_one_of_the_new(
+    now: datetime, stage: Callable[..., str], tmp_path: Path
+) -> None:
+    warm, other = open_store(f"file://{tmp_path}"), open_store(f"file://{tmp_path}")
+    stage(warm, now)
+    assert seal(warm, now + MINUTE) is not None
+    assert not epochs.candidates(warm, "shop", now + MINUTE).batches, "it has read the epoch"
+    remove(warm, paths(warm, ""))
+    new = stage(other, now + 2 * MINUTE)
+    assert seal(other, now + 3 * MINUTE) is not None
+    assert epochs.candidates(warm, "shop", now + 4 * MINUTE).batches == []
+    assert [batch.id for epoch in epochs.read_range(warm, "shop", 1, 1) for batch in epoch.batches] == [new]
+
+
+def test_a_listing_that_contradicts_one_epoch_forgets_those_below_it_too(
+    now: datetime, stage: Callable[..., str]
+) -> None:
+    store = MemoryStore()
+    for n in (1, 2, 3):
+        stage(store, now + n * MINUTE)
+        assert seal(store, now + n * MINUTE) is not None
+    assert len(epochs.read_range(store, "shop", 1, 3)) == 3
+    remove(store, [layout.epoch_path("shop", n) for n in (1, 2, 3)])
+    assert epochs.numbers(store, "shop", 2) == []
+    assert epochs.read(store, "shop", 1) is None
+
+
+def test_epochs_that_are_as_they_were_are_read_once(now: datetime, stage: Callable[..., str], tmp_path: Path) -> None:
+    for store in (FaultyStore(), open_store(f"file://{tmp_path}")):
+        stage(store, now)
+        seal(store, now + MINUTE)
+        first = epochs.read(store, "shop", 1)
+        assert epochs.numbers(store, "shop") == [1]
+        assert epochs.read(store, "shop", 1) is first

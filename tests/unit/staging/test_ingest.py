@@ -4,11 +4,12 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
 from firn.errors import RequestError, StorageUnavailable, UnknownOutcome
-from firn.staging import layout
+from firn.staging import ingest, layout
 from firn.staging.batch import read_meta
 from firn.staging.dead import read_dead
 from firn.staging.ingest import MAX_ERRORS, accept, accept_messages
@@ -188,3 +189,33 @@ def test_an_unreadable_message_is_one_dead_letter_and_the_others_land(
     letters = read_dead(store, layout.batch_dead_path(done.batch_id))
     assert [(x.index, x.original) for x in letters] == [(1, b"\xff nonsense")]
     assert [row["index"] for row in staged(store, done.batch_id)] == [0, 2]
+
+
+@pytest.mark.parametrize("header", ["Idempotency-Key", "webhook-id"])
+def test_a_body_that_is_refused_does_not_use_up_its_key(
+    config: Config, now: datetime, body: Body, header: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FaultyStore()
+    read = ingest.parse
+
+    def of_other_bytes(*given: Any) -> Any:
+        return msgspec.structs.replace(read(*given), after=[b"\xff"])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ingest, "parse", of_other_bytes)
+        with pytest.raises(RequestError) as caught:
+            accept(store, config, "shop", body(1), now=now, key="k1", key_header=header)
+    assert (caught.value.status, caught.value.code, store.puts) == (400, "not_utf8", [])
+    done = accept(store, config, "shop", body(2), now=now, key="k1", key_header=header)
+    assert (done.accepted, done.duplicate) == (2, False)
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"", b"[{]", b'{"op":"c","note":"\xe9"}'])
+def test_a_corrected_body_is_taken_under_the_key_of_one_that_could_not_be_read(
+    config: Config, now: datetime, body: Body, bad: bytes
+) -> None:
+    store = FaultyStore()
+    with pytest.raises(RequestError) as caught:
+        accept(store, config, "shop", bad, now=now, key="k1")
+    assert (caught.value.status, store.puts) == (400, [])
+    assert accept(store, config, "shop", body(1), now=now, key="k1").accepted == 1

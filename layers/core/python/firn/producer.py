@@ -4,6 +4,7 @@ import base64
 import itertools
 import json
 import math
+import os
 import threading
 import time
 import uuid
@@ -12,11 +13,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from datetime import time as time_of_day
 from decimal import Decimal
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from firn.client import Receipt, Retry, StreamClient
-from firn.errors import FirnError
+from firn.errors import ConfigError, FirnError
 
 MAX_BATCH_BYTES = 3_000_000
 """A batch is sent before its body grows beyond this: ingress takes 4 MB by default."""
@@ -84,6 +86,10 @@ class Producer:
     Changes are Debezium envelopes of connector `firn`; their position is [ms at the producer's start, counter], so of
     two producers that write the same rows the one started later wins. Run one at a time.
 
+    Within a process a later producer of a stream starts after the earlier ones, whatever the clock says. From run to
+    run that rests on the clock: where it may go back, name a file in `state`, on a disk that outlives the run. It
+    remembers the last start.
+
     `secret` is the sender's, where the stream asks for one (firn.client.StreamClient).
 
     Values: Decimal, datetime, date, time and UUID are sent as text, bytes as base64, NaN and infinities as text. Where
@@ -101,14 +107,16 @@ class Producer:
         retry: Retry | None = None,
         headers: Mapping[str, str] | None = None,
         secret: str | None = None,
+        state: str | Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
+        """Raises ConfigError if `state` can't be read or written; the rest as StreamClient does."""
         if batch_size < 1 or flush_interval <= 0:
             raise ValueError("batch_size must be at least 1, flush_interval more than 0 seconds")
         self._stream, self._batch_size, self._flush_interval = stream, batch_size, flush_interval
         self._client = StreamClient(url, retry=retry, headers=headers, secret=secret)
         self._clock = clock
-        self._start = int(clock() * 1000)
+        self._start = _start(url, stream, int(clock() * 1000), None if state is None else Path(state))
         self._run = uuid.uuid4().hex  # makes the batches' idempotency keys this producer's own
         self._counter = itertools.count(1)
         self._batches = itertools.count(1)
@@ -238,6 +246,42 @@ class Producer:
             except FirnError:
                 # The batch still waits. The next insert or flush meets the same error and raises it where it is seen.
                 continue
+
+
+_started: dict[tuple[str, str], int] = {}  # the newest start of each stream's producers in this process
+_starting = threading.Lock()
+
+
+def _start(url: str, stream: str, now: int, state: Path | None) -> int:
+    """`now` (ms), or just after the last start of a producer of the stream if the clock has gone back since."""
+    with _starting:
+        start = max(now, 1 + _started.get((url, stream), -1), 1 + (-1 if state is None else _remembered(state)))
+        if state is not None:
+            _remember(state, start)
+        _started[url, stream] = start
+    return start
+
+
+def _remembered(state: Path) -> int:
+    try:
+        return int(state.read_text())
+    except FileNotFoundError:
+        return -1
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the producer's state {state} can't be read: {error}; mend or remove it") from error
+
+
+def _remember(state: Path, start: int) -> None:
+    """On the disk before the first change is taken, whole or not at all."""
+    new = state.with_name(f"{state.name}.new")
+    try:
+        with new.open("w") as file:
+            file.write(f"{start}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(state)
+    except OSError as error:
+        raise ConfigError(f"the producer's state {state} can't be written: {error}") from error
 
 
 def _row(row: Row | None) -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Where each staged change stands: its position, its place in the total order, and which of several equals it is."""
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,17 +10,20 @@ from typing import Any, Final
 
 from firn.changes.fold import LOADED
 from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
+from firn.changes.redelivered import kept
 from firn.errors import EventError
 
 
 @dataclass(frozen=True)
 class Order:
-    """What is known of a stream's order: its generation, the field that orders a source without positions (None:
-    arrival order), and whether its changes told their commits before (quarantine.tells_commits)."""
+    """What is known of the order of some batches: their generation, the field that orders a source without positions
+    (None: arrival order), the generation whose changes told their commits before (quarantine.tells_commits; None:
+    none), and of changes that came before under a lower generation that one, by redelivered.name_of."""
 
     generation: int = 0
     field: str | None = None
-    commits: bool = False
+    commits: int | None = None
+    kept: Mapping[bytes, int] = dataclasses.field(default_factory=dict, hash=False)
 
 
 PLACED_BY: Final = (
@@ -37,7 +41,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     can't be placed.
 
     columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
-             which keep theirs
+             which keep theirs. And `ts`, if changes may keep an earlier generation
     place    the object's number in the range, which orders what has no position
     by       what is known of the stream's order
     accepted when the object's events were accepted, ms; 0: not known
@@ -60,7 +64,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
         inside: bytes | None = None
         try:
             if field is None or connector not in NAMED_LATER:
-                where = position(connector or "", op, order, era, commits)
+                where = position(connector or "", op, order, era, era == commits)
             if where is None and field is not None:
                 where = _by_field(field, op, era, (after, before, keys[row]), accepted)
             if mongodb and order is not None:
@@ -81,6 +85,8 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
             # a snapshot are told apart by it.
             content = _SENT.sub("", content)
         totals.append(b"\1" + order_key(where, op, content.encode()))
+    if by.kept:
+        pos, totals = kept(pos, totals, tables, columns["ts"], generations, by.kept)
     return {
         "pos": pos,
         "ord": totals,

@@ -152,12 +152,17 @@ class _Job:
                 opened.close()
                 opened = work.lake.open(work.stream, replace(work.settings, commits=True), sealed, work.last)
             if rules.went_back(span, self._high) and self._high and not rules.accepted(work.known, self._high):
-                generation = work.settings.generation
-                found = rules.restored_source(
-                    work.stream, span, self._high, generation, min(sealed), work.last, self._instant()
-                )
+                # A table that has come further got it from a job that found the source in order up to there.
+                done = max((work.progress(table) for table in work.states), default=0)
+                first = min((n for n in sealed if n > done), default=min(sealed))
+                found = rules.restored_source(work.stream, span, self._high, first, work.last, self._instant())
                 quarantine.hold(work.store, found)
-                return found
+                if found.generation >= work.settings.generation:
+                    return found
+                # Its generation is raised already: what came since it went back counts under that one.
+                opened.close()
+                opened = work.lake.open(work.stream, work.settings, sealed, work.last)
+                span = opened.span(self._high)
             self._high = rules.next_high(span, self._high)
             self._catch_up()
             behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}

@@ -29,7 +29,7 @@ class Span:
     """What the streamed changes of a range say about their source's time.
 
     top     the highest position
-    newest  the newest source time (ms) of a change above the `high` that was asked about
+    newest  the newest source time (ms) of a change above the `high` that was asked about, of the generation of `top`
     low     the lowest position, of that high's generation, among changes newer than it by more than MARGIN; its time
     bare    whether some tell no commit, but an LSN alone
     """
@@ -39,15 +39,25 @@ class Span:
     low: tuple[bytes, int] | None = None
     bare: bool = False
 
+    def of(self, top: bytes | None) -> bool:
+        """Whether its own top is of the generation of `top`."""
+        return self.top is not None and top is not None and self.top[_GENERATION] == top[_GENERATION]
+
 
 def span_of(changes: Iterable[tuple[bytes, int]], high: High | None) -> Span:
     """The span of (position, source time in ms) of streamed changes that have both, of connectors IN_TIME, whose orders
     begin with TELLS_COMMIT, with a commit in the position."""
     there = [(position, ts) for position, ts in changes if any(position[COMMIT])]
-    above = [ts for position, ts in there if high is None or position > bytes.fromhex(high[0])]
+    top = max((position for position, _ in there), default=None)
+    above = [ts for position, ts in there if position > floor(top, high)]
     late = [found for found in there if high is not None and found[1] > limit(high)]
     late = [found for found in late if high and found[0][_GENERATION] == bytes.fromhex(high[0])[_GENERATION]]
-    return Span(max((p for p, _ in there), default=None), max(above, default=None), min(late, default=None))
+    return Span(top, max(above, default=None), min(late, default=None))
+
+
+def floor(top: bytes | None, high: High | None) -> bytes:
+    """Below which a position says nothing of `newest`: the high's, or that of an older generation than `top`'s."""
+    return max(top[_GENERATION] if top else b"", bytes.fromhex(high[0]) if high else b"")
 
 
 def tells_commits(high: High | None, generation: int) -> bool:
@@ -159,11 +169,10 @@ def rolled_back_table(stream: str, table: str, stand: Standing, n: int, last: in
     )  # fmt: skip
 
 
-def restored_source(
-    stream: str, span: Span, high: High, generation: int, first: int, last: int, now: str
-) -> Quarantine:
+def restored_source(stream: str, span: Span, high: High, first: int, last: int, now: str) -> Quarantine:
     """The quarantine of a stream whose source went back."""
     position, time = span.low or (b"", 0)  # went_back has seen it
+    generation = int.from_bytes(bytes.fromhex(high[0])[_GENERATION])
     return Quarantine(
         FORMAT, stream, last, now, "source_restored",
         f"the source went back: a change of {_time(time)} has position {position.hex()}, below {high[0]}, which it had "

@@ -1,7 +1,7 @@
 """What a rebuild of one table reads: which epochs of which streams, in which ranges, and what of the log is gone.
 
-A table is rebuilt under the configuration of now, but for one thing: each change keeps the `generation` that it was
-committed under, which is a fact about its source and no rule.
+A table is rebuilt under the configuration of now, but for one thing: each change keeps the `generation` that it came
+under (staging/generations.py), which is a fact about its source and no rule.
 """
 
 import json
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from firn.errors import EventError, TerminalError
-from firn.staging import configs, cuts, epochs, layout, quarantine
+from firn.staging import epochs, layout, quarantine
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store, paths
 from firn.streams.config import Config, StreamConfig
@@ -50,9 +50,8 @@ class Missing:
 class Part:
     """What one stream gives to the table, up to the epoch `last`.
 
-    epochs       those that hold changes of the table, without quarantined ones and those that it was told to skip
-    sources      the source tables that feed it
-    generations  of each of `epochs`, as its changes were committed
+    epochs   those that hold changes of the table, without quarantined ones and those that it was told to skip
+    sources  the source tables that feed it
     """
 
     stream: str
@@ -60,17 +59,15 @@ class Part:
     last: int
     epochs: Mapping[int, Epoch]
     sources: tuple[str, ...]
-    generations: Mapping[int, int]
     missing: Missing = Missing()
 
 
 @dataclass(frozen=True)
 class Range:
-    """One commit of a rebuild: after it the table's progress is `last`. All its epochs have one generation."""
+    """One commit of a rebuild: after it the table's progress is `last`."""
 
     last: int
     epochs: Mapping[int, Epoch]
-    generation: int
 
 
 def plan(
@@ -121,20 +118,16 @@ def ranges(part: Part, above: int, *, stops: Collection[int] = (), size: int = R
     mine: dict[int, Epoch] = {}
     for n in sorted(n for n in part.epochs if n > above):
         if mine and _ends(part, mine, n, stops, size):
-            found.append(_range(part, mine, min((s for s in stops if max(mine) <= s < n), default=max(mine))))
+            found.append(Range(min((s for s in stops if max(mine) <= s < n), default=max(mine)), mine))
             mine = {}
         mine[n] = part.epochs[n]
-    return [*found, _range(part, mine, part.last)] if mine else found
+    return [*found, Range(part.last, mine)] if mine else found
 
 
 def _ends(part: Part, mine: Mapping[int, Epoch], n: int, stops: Collection[int], size: int) -> bool:
     newest = max(mine)
     full = sum(_bytes(epoch) for epoch in mine.values()) + _bytes(part.epochs[n]) > size
-    return full or part.generations[n] != part.generations[newest] or any(newest <= stop < n for stop in stops)
-
-
-def _range(part: Part, mine: Mapping[int, Epoch], last: int) -> Range:
-    return Range(last, dict(mine), part.generations[max(mine)])
+    return full or any(newest <= stop < n for stop in stops)
 
 
 def _bytes(epoch: Epoch) -> int:
@@ -170,7 +163,7 @@ def _part(
     }
     objects = _gone(store, stream, mine)
     missing = Missing(tuple(n for n in range(1, last + 1) if n not in sealed), objects)
-    return Part(stream, settings, last, mine, sources, generations(store, stream, mine, settings), missing)
+    return Part(stream, settings, last, mine, sources, missing)
 
 
 def _feeds(settings: StreamConfig, source: str, table: TableName) -> bool:
@@ -208,22 +201,6 @@ def _gone(store: Store, stream: str, mine: Mapping[int, Epoch]) -> dict[int, tup
     there = set(paths(store, layout.staged_prefix(stream)))
     found = {n: tuple(b.path for b in epoch.batches if b.path not in there) for n, epoch in mine.items()}
     return {n: lost for n, lost in found.items() if lost}
-
-
-def generations(store: Store, stream: str, mine: Mapping[int, Epoch], settings: StreamConfig) -> dict[int, int]:
-    """Under which generation the changes of each committed epoch are in the tables: a job commits its range under its
-    last epoch's configuration, and ends in a cut. Raises ConfigError, StorageUnavailable."""
-    ends = cuts.numbers(store, stream)
-    said: dict[str, int] = {}
-    found = {}
-    for n, epoch in mine.items():
-        end = next((end for end in ends if end >= n), n)
-        sha = (epochs.read(store, stream, end) or epoch).config
-        if sha not in said:
-            known = configs.load(store, sha).streams.get(stream)
-            said[sha] = (known or settings).generation
-        found[n] = said[sha]
-    return found
 
 
 def retyped(metadata: str, branch: str) -> bool:

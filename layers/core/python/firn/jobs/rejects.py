@@ -8,6 +8,7 @@ from firn.staging import configs, layout, quarantine
 from firn.staging.dead import Counts, DeadLetter, StagedChange, counted, read_dead, rebuilt, write_dead
 from firn.staging.epochs import Epoch
 from firn.staging.epochs import read as read_epoch
+from firn.staging.generations import Generations
 from firn.staging.store import Store
 from firn.streams.names import TableName
 
@@ -31,11 +32,14 @@ def write_rejects(
     """
     place = target.slug.replace("/", ".") if isinstance(target, TableName) else target
     written: Counts = Counter()
-    usual = _generation(store, stream, epochs) if rows else None
+    if not rows:
+        return written
+    settings = configs.load(store, epochs[max(epochs)].config).streams[stream]
+    log = Generations(store, settings, max(epochs))
     for n in sorted({row["epoch"] for row in rows}):
         before = _written_before(store, stream, epochs[n], place)
         letters = [
-            _letter(stream, row, usual)
+            _letter(row, stream, log)
             for row in rows
             if row["epoch"] == n and (row["batch"], row["index"]) not in before
         ]
@@ -92,7 +96,7 @@ def _write(store: Store, epoch: Epoch, place: str, letters: Sequence[DeadLetter]
     return Counter()
 
 
-def _letter(stream: str, row: Mapping[str, Any], usual: int | None) -> DeadLetter:
+def _letter(row: Mapping[str, Any], stream: str, log: Generations) -> DeadLetter:
     change = StagedChange(**{name: row[name] for name in KEPT}, schema=row["schema"])
     # A position starts with the generation that it was given.
     generation = int.from_bytes(row["pos"][:4]) if row["pos"] is not None else row["generation"]
@@ -106,10 +110,5 @@ def _letter(stream: str, row: Mapping[str, Any], usual: int | None) -> DeadLette
         received_at=layout.time_of(row["batch"]),
         original=rebuilt(change),
         change=change,
-        generation=usual if generation is None else generation,
+        generation=log.of_batch(row["batch"], row["epoch"]) if generation is None else generation,
     )
-
-
-def _generation(store: Store, stream: str, epochs: Mapping[int, Epoch]) -> int:
-    """The stream's generation in the configuration that the job runs under."""
-    return configs.load(store, epochs[max(epochs)].config).streams[stream].generation

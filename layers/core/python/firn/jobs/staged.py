@@ -31,7 +31,7 @@ def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -
     there = {name: table.column(name).to_pylist() for name in table.column_names}
     usual: dict[str, Sequence[Any]] = {"index": range(rows), "flat": [False] * rows}
     columns: dict[str, Sequence[Any]] = {name: there.get(name) or usual.get(name, [None] * rows) for name in _STAGED}
-    columns |= placed({name: columns[name] for name in PLACED_BY}, place, order, layout.accepted(batch))
+    columns |= placed({name: columns[name] for name in (*PLACED_BY, "ts")}, place, order, layout.accepted(batch))
     texts = {i: text for i, text in zip(columns["schema_id"], columns["schema"], strict=True) if text is not None}
     columns |= {
         "schema": [texts.get(i) for i in columns["schema_id"]],

@@ -15,7 +15,7 @@ import msgspec
 from firn.staging import layout, quarantine
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.staging.remembered import Remembered
-from firn.staging.store import Store, get, listing, paths, put_if_absent
+from firn.staging.store import Store, get_version, listing, put_if_absent, versions
 from firn.streams.caps import Caps
 
 _log: Final = logging.getLogger(__name__)
@@ -62,8 +62,10 @@ class Epoch(msgspec.Struct, frozen=True):
 _decode = msgspec.json.Decoder(Epoch).decode
 encode = msgspec.json.encode
 DEFAULT_CAPS: Final = Caps()
-# Epochs and batches never change: what was read once is kept, so that a warm dispatcher reads only the new ones.
-_known: Final = Remembered[tuple[str, int], Epoch]()
+# Epochs and batches never change: what was read once is kept, so that a warm dispatcher reads only the new ones. But a
+# staging area may be begun anew, and its epochs have the numbers of the old ones: an epoch is kept with its object's
+# version, and all of a stream are forgotten once a listing has another there, or none. Batch ids are never used twice.
+_known: Final = Remembered[tuple[str, int], tuple[str, Epoch]]()
 _metas: Final = Remembered[str, BatchMeta]()
 _KNOWN_LIMIT: Final = 20_000
 _METAS_LIMIT: Final = 4 * MAX_BATCHES
@@ -72,32 +74,39 @@ _READ_AT_ONCE: Final = 64
 
 
 def numbers(store: Store, stream: str, after: int = 0) -> list[int]:
-    """The numbers of the sealed epochs above `after`, ascending. Raises StorageUnavailable."""
+    """The numbers of the sealed epochs above `after`, ascending. Whoever reads one by its number alone lists it before:
+    only then what is kept of it is sure to be of this log. Raises StorageUnavailable."""
     start = layout.epoch_path(stream, after) if after else None
-    found = (layout.number_of(path) for path in paths(store, layout.epoch_prefix(stream), start))
-    return [n for n in found if n is not None]
+    there = versions(store, layout.epoch_prefix(stream), start)
+    found = {n: version for path, version in there.items() if (n := layout.number_of(path)) is not None}
+    known = _known.of(store)
+    kept = {n: version for (name, n), (version, _) in list(known.items()) if name == stream}
+    if any(found.get(n) != version for n, version in kept.items() if n > after):
+        for n in kept:
+            known.pop((stream, n), None)
+    return list(found)
 
 
 def read(store: Store, stream: str, n: int) -> Epoch | None:
     """Epoch `n`, None if it is not sealed (or expired). Raises StorageUnavailable, UnreadableBatch (a newer format)."""
     known = _known.of(store)
     if (stream, n) not in known:
-        data = get(store, layout.epoch_path(stream, n))
-        if data is None:
+        found = get_version(store, layout.epoch_path(stream, n))
+        if found is None:
             return None
-        epoch = _decode(data)
+        epoch = _decode(found[0])
         if epoch.format > FORMAT:
             raise UnreadableBatch(f"epoch {n} of {stream} has format {epoch.format}: update this side of Firn first")
         if len(known) >= _KNOWN_LIMIT:
             known.clear()
-        known[stream, n] = epoch
-    return known[stream, n]
+        known[stream, n] = found[1], epoch
+        return epoch
+    return known[stream, n][1]
 
 
 def read_range(store: Store, stream: str, first: int, last: int) -> list[Epoch]:
     """Epochs `first` to `last` (both included), those that exist. Raises StorageUnavailable, UnreadableBatch."""
-    found = (read(store, stream, n) for n in range(first, last + 1))
-    return [epoch for epoch in found if epoch is not None]
+    return read_many(store, stream, [n for n in numbers(store, stream, first - 1) if n <= last])
 
 
 def read_back(store: Store, stream: str, last: int, keep: timedelta) -> list[Epoch]:

@@ -9,7 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -68,19 +68,21 @@ def accept(
     """
     settings = stream_config(config, stream)
     parsed = parse(body, settings.envelope, content)
-    batch = layout.batch_id(stream, now, random(8))
-    if key is not None:
-        receipt, used = receipts.claim(store, key, body, batch, key_header, config.sha)
-        batch = receipt.batch
-        if used and (meta := read_meta(store, layout.staged_path(batch))):
-            return _answer_again(store, meta)
-        if used and receipt.config not in ("", config.sha):
-            # The first try died between its dead letters and its batch: the batch has to go with those letters.
-            config = configs.load(store, receipt.config)
-            settings = stream_config(config, stream)
-            parsed = parse(body, settings.envelope, content)
-        return _stage(store, config, settings, parsed, batch, duplicate=used)
-    return _stage(store, config, settings, parsed, batch, duplicate=False)
+    # Judged before its key is used: a corrected body may come under the same key.
+    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)))
+    if key is None:
+        return _stage(store, made, duplicate=False)
+    receipt, used = receipts.claim(store, key, body, made.meta.batch, key_header, config.sha)
+    if not used:
+        return _stage(store, made, duplicate=False)
+    if meta := read_meta(store, layout.staged_path(receipt.batch)):
+        return _answer_again(store, meta)
+    if receipt.config not in ("", config.sha):
+        # The first try died between its dead letters and its batch: the batch has to go with those letters.
+        config = configs.load(store, receipt.config)
+        settings = stream_config(config, stream)
+        parsed = parse(body, settings.envelope, content)
+    return _stage(store, _made(config, settings, parsed, receipt.batch), duplicate=True)
 
 
 def accepted_before(
@@ -134,7 +136,8 @@ def accept_messages(
         rejected += [Rejected(start + r.index, r.code, r.message, r.original) for r in parsed.rejected]
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    return _stage(store, config, settings, whole, batch or layout.batch_id(stream, now, random(8)), duplicate=False)
+    batch = batch or layout.batch_id(stream, now, random(8))
+    return _stage(store, _made(config, settings, whole, batch), duplicate=False)
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:
@@ -146,10 +149,16 @@ def stream_config(config: Config, stream: str) -> StreamConfig:
     return config.streams[stream]
 
 
-def _stage(
-    store: Store, config: Config, settings: StreamConfig, parsed: Parsed, batch: str, *, duplicate: bool
-) -> Accepted:
-    """Dead letters, batch, answer. All bytes follow from the arguments, so that a repeat writes the same."""
+class _Made(NamedTuple):
+    """A batch as it will be put: its account, its bytes, its dead letters."""
+
+    meta: BatchMeta
+    data: bytes
+    letters: Sequence[DeadLetter]
+
+
+def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str) -> _Made:
+    """All bytes follow from the arguments, so that a repeat writes the same. Raises RequestError 400."""
     received = layout.time_of(batch)
     parsed, tables = routed(parsed, settings)
     meta = BatchMeta(
@@ -160,9 +169,14 @@ def _stage(
         data = write_batch(parsed, meta)
     except UnicodeError as error:
         raise RequestError(400, "not_utf8", f"the body is not UTF-8: {error}") from error
-    letters = dead_letters(parsed.rejected, settings, batch)
-    write_dead(store, layout.batch_dead_path(batch), letters)
-    path = layout.staged_path(batch)
+    return _Made(meta, data, dead_letters(parsed.rejected, settings, batch))
+
+
+def _stage(store: Store, made: _Made, *, duplicate: bool) -> Accepted:
+    """Dead letters, batch, answer."""
+    meta, data, letters = made
+    write_dead(store, layout.batch_dead_path(meta.batch), letters)
+    path = layout.staged_path(meta.batch)
     if not put_if_absent(store, path, data):
         # With a key: a retry under a newer configuration met the first try's batch. That one stands. From a queue:
         # somebody took this batch for dead and made it void (staging/queue.py).

@@ -30,7 +30,7 @@ class Quarantine(msgspec.Struct, frozen=True, omit_defaults=True):
 
     n           its number among those of the same thing; for an epoch the epoch's
     table       the target table; None for an epoch and for the stream
-    epoch       the first epoch that is left behind
+    epoch       the first epoch that is left behind; for a stream also the first that counts under the raised generation
     upto        the last one that `skip` leaves out for good; for a renumbered epoch where the log goes on
     last        the last epoch of the job that found it
     high        for a stream: the position (hex) below which its source fell

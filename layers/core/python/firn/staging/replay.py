@@ -164,7 +164,7 @@ class _Object:
             done.still = Counter((refused[row].code, str(refused[row])) for row in chosen if row in refused)
             if not rows:
                 return done
-            again = put_together(self._letters, retaken, rows, settings, self._landed(rows, retaken))
+            again = put_together(self._letters, retaken, rows, self._landed(rows, retaken))
             if not dry_run:
                 n = 1 + max((one.n for one in earlier), default=0)
                 batch = layout.batch_id(settings.name, clock(), random(8))
@@ -223,7 +223,7 @@ class _Object:
                 claim,
                 config,
                 settings,
-                put_together(self._letters, retaken, rows, settings, self._landed(rows, retaken)),
+                put_together(self._letters, retaken, rows, self._landed(rows, retaken)),
             )
         else:
             replays.finish(self._store, claim)

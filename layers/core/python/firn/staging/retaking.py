@@ -69,7 +69,6 @@ def put_together(
     letters: Sequence[DeadLetter],
     retaken: Mapping[int, Retaken],
     rows: Sequence[int],
-    settings: StreamConfig,
     landed: Mapping[str, "Alike"],
 ) -> Retry:
     """One batch of the letters `rows`.
@@ -95,7 +94,8 @@ def put_together(
         ignored.update(parsed.ignored)
         rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
         again.occurrence.extend(occurrences[row])
-        again.generation.extend([_generation(letter, settings)] * len(parsed))
+        # Also where it is the stream's by now: that may be raised before the batch is sealed.
+        again.generation.extend([letter.generation] * len(parsed))
         again.origin.extend([_origin(letter, kept, i) for i in parsed.index])
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     return again._replace(parsed=Parsed(**columns, ignored=dict(ignored), rejected=rejected))
@@ -161,7 +161,3 @@ def _origin(letter: DeadLetter, kept: StagedChange | None, index: int) -> str:
     first = kept or letter.change
     origin = first.origin if first is not None and first.origin is not None else f"{letter.batch}:{letter.index}"
     return f"{origin}.{index}" if index else origin
-
-
-def _generation(letter: DeadLetter, settings: StreamConfig) -> int | None:
-    return None if letter.generation == settings.generation else letter.generation

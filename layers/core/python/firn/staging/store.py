@@ -41,13 +41,14 @@ class Store(Protocol):
         """Write an object; mode is `create` (if absent) or `overwrite`."""
 
     def get(self, path: str) -> Any:
-        """A result whose `.bytes()` is the content; FileNotFoundError if there is none."""
+        """A result whose `.bytes()` is the content and `.meta` the metadata, as `head` gives it; FileNotFoundError if
+        there is none."""
 
     def get_range(self, path: str, *, start: int, end: int) -> Any:
         """Bytes `start` (included) to `end` (excluded)."""
 
     def head(self, path: str) -> Any:
-        """Metadata: a mapping with `path`, `size`, `last_modified`."""
+        """Metadata: a mapping with `path`, `size`, `last_modified` and, where the storage has one, `e_tag`."""
 
     def list(self, prefix: str | None = None, *, offset: str | None = None) -> Iterable[Sequence[Mapping[str, Any]]]:
         """Chunks of metadata below `prefix` (whole path segments), with paths greater than `offset`."""
@@ -161,8 +162,15 @@ def _remove(store: Store, path: str) -> None:
 
 def get(store: Store, path: str) -> bytes | None:
     """The content of `path`, None if there is none. Raises StorageUnavailable."""
+    found = get_version(store, path)
+    return None if found is None else found[0]
+
+
+def get_version(store: Store, path: str) -> tuple[bytes, str] | None:
+    """The content of `path` and its version, as `versions` has it; None if there is none. Raises StorageUnavailable."""
     try:
-        return bytes(store.get(path).bytes())
+        result = store.get(path)
+        return bytes(result.bytes()), _version(result.meta)
     except (BaseError, OSError) as error:
         if _absent(error):
             return None
@@ -268,6 +276,19 @@ def objects(store: Store, prefix: str, after: str | None = None) -> list[Stored]
 def listing(store: Store, prefix: str, after: str | None = None) -> list[tuple[str, int]]:
     """(path, size in bytes) of `objects`."""
     return [(path, size) for path, size, _ in objects(store, prefix, after)]
+
+
+def versions(store: Store, prefix: str, after: str | None = None) -> dict[str, str]:
+    """The versions of `objects` by path, sorted: an object that was put anew has another. Raises StorageUnavailable."""
+    try:
+        return dict(sorted((str(meta["path"]), _version(meta)) for meta in _listed(store, prefix, after)))
+    except (BaseError, OSError) as error:
+        raise _unavailable("list", prefix, error) from error
+
+
+def _version(meta: Mapping[str, Any]) -> str:
+    """Its entity tag, which all of S3, GCS, Azure, folders and memory give."""
+    return str(meta.get("e_tag") or meta["size"])
 
 
 def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:

@@ -18,6 +18,7 @@ from firn.streams.partitions import Partition
 
 if TYPE_CHECKING:
     from firn.changes.declared import BinaryMode, DecimalMode, DecodeSettings, IntervalMode, OutOfRange, TimeMode
+    from firn.changes.placing import Order
     from firn.changes.types import Type
 
 Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
@@ -148,6 +149,13 @@ class StreamConfig:
     commits: bool = False  # known of the stream, not of the file: firn.jobs.quarantine.tells_commits
     job: str = "shared"
     auth: Auth | None = None
+
+    @property
+    def order(self) -> "Order":
+        """What orders the stream's changes, in its present generation."""
+        from firn.changes.placing import Order
+
+        return Order(self.generation, self.order_by, self.generation if self.commits else None)
 
     @property
     def settings(self) -> "DecodeSettings":

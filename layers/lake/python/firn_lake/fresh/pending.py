@@ -4,16 +4,17 @@ Batches never change, so what was read of one is kept while the process lives: a
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from firn.changes import told
 from firn.changes.fold import Key, RowChange
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoder, Decoding, MirrorDecoder
 from firn.errors import TerminalError
 from firn.jobs.caring import feeding
@@ -24,7 +25,8 @@ from firn.jobs.staged import facts_of, raw_changes
 from firn.jobs.targets import Target, route
 from firn.staging import cuts, epochs, quarantine
 from firn.staging.configs import CurrentConfig
-from firn.staging.epochs import EpochBatch
+from firn.staging.epochs import Epoch, EpochBatch
+from firn.staging.generations import Generations
 from firn.staging.quarantine import Quarantines
 from firn.staging.remembered import Remembered
 from firn.staging.store import Store, get
@@ -80,6 +82,7 @@ class Pending:
 
     store: Store
     settings: StreamConfig
+    places: "Places"
     known: Quarantines
     committed: int
     last: int
@@ -93,12 +96,10 @@ class Pending:
 
     def log(self, sources: tuple[str, ...], decoder: Decoder) -> Callable[[Collection[Key]], list[RowChange]]:
         """All changes of some keys that the log still holds (changes.incremental.Log)."""
-        order = _order(self.settings)
 
         def changes(keys: Collection[Key]) -> list[RowChange]:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
-            where = [(epoch.n, i, batch) for epoch in sealed for i, batch in enumerate(epoch.batches)]
-            old = [batch for _, batch in _read(self.store, where, order, whole=False)]
+            old = [batch for _, batch in self.places.read(self.places.of(sealed), whole=False)]
             found = [batch.decoded(sources, decoder).changes for batch in (*old, *self.above(0))]
             return [change for some in found for change in some if change.key in keys]
 
@@ -151,27 +152,27 @@ class Look:
         if (held := known.held_stream(settings.generation)) is not None:
             raise NotFresh(f"the stream {stream} is held, and its changes with it: {held.message}; {held.advice}")
         numbers = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
-        where = [
-            (epoch.n, number, batch)
-            for epoch in epochs.read_many(store, stream, numbers)
-            for number, batch in enumerate(epoch.batches)
-        ]
-        sealed = {batch.id for _, _, batch in where}
+        places = Places(store, settings, max([committed, *numbers[-1:]]))
+        where = places.of(epochs.read_many(store, stream, numbers))
+        sealed = {one.batch.id for one in where}
         waiting = [batch for batch in (*free.batches, *free.left) if batch.id not in sealed]
         last = max([free.next_n, *(numbers[-1:])])
-        where += [(last, MOST_CHANGES + number, batch) for number, batch in enumerate(waiting)]
+        where += [
+            Place(last, MOST_CHANGES + number, batch, places.log.of_batch(batch.id, None))
+            for number, batch in enumerate(waiting)
+        ]
         if len(waiting) > epochs.MAX_BATCHES:  # nobody has counted the changes of the others
             raise NotFresh(
                 f"{len(waiting):,} requests of {stream} wait for their commit, and at most {epochs.MAX_BATCHES:,} are "
                 "read at once: read the table without fresh, or commit them (firn flush)"
             )
-        events = sum(batch.events for _, _, batch in where)
+        events = sum(one.batch.events for one in where)
         if events > MOST_CHANGES:
             raise NotFresh(
                 f"{events:,} changes of {stream} wait for their commit, and at most {MOST_CHANGES:,} are read at once: "
                 "read the table without fresh, or commit them (firn flush)"
             )
-        batches = list(_read(store, where, _order(settings), whole=True))
+        batches = places.read(where, whole=True)
         counts: Counter[tuple[str, int, str]] = Counter()
         said: list[Mapping[str, Any]] = []
         for _, batch in batches:
@@ -180,42 +181,77 @@ class Look:
             said += batch.said
         facts = facts_of(counts, said)
         targets = {target.name: target for target in route(settings, facts).targets}
-        return Pending(store, settings, known, committed, last, batches, targets, facts)
+        return Pending(store, settings, places, known, committed, last, batches, targets, facts)
 
 
 _configs: Final = Remembered[str, CurrentConfig]()
 _batches: Final = Remembered[tuple[str, int, int, Order], Batch]()
 
 
-def _order(settings: StreamConfig) -> Order:
-    return Order(settings.generation, settings.order_by, settings.commits)
+class Place(NamedTuple):
+    """Where a batch is or would be: its epoch, its number in it, and the generation that it counts under."""
+
+    epoch: int
+    number: int
+    batch: EpochBatch
+    generation: int
 
 
-def _read(
-    store: Store, where: Iterable[tuple[int, int, EpochBatch]], order: Order, *, whole: bool
-) -> Iterable[tuple[int, Batch]]:
-    """The batches at (epoch, number in it). `whole`: one that is missing is an error."""
+class Places:
+    """Reads batches of a stream, each change in the generation that it came under first."""
+
+    def __init__(self, store: Store, settings: StreamConfig, last: int) -> None:
+        """`last`: the newest epoch."""
+        self.log = Generations(store, settings, last)
+        self._store, self._by = store, settings.order
+
+    def of(self, sealed: Sequence[Epoch]) -> list[Place]:
+        """Where the batches of these epochs are."""
+        generations = self.log.of(sealed)
+        every = [(epoch.n, number, batch) for epoch in sealed for number, batch in enumerate(epoch.batches)]
+        return [Place(n, number, batch, generations[batch.id]) for n, number, batch in every]
+
+    def read(self, where: Sequence[Place], *, whole: bool) -> list[tuple[int, Batch]]:
+        """The batches with their epochs. `whole`: one that is missing is an error."""
+        found = _read(self._store, where, self._by, whole=whole)
+        generations = {one.generation for one in where}
+        until = self.log.until(generations)
+        again = Early() if until is None else early(_placed(found), until)
+        if not again.names:
+            return found
+        older = self.of(self.log.holding(again, generations))
+        kept = lowest(again.names, _placed(_read(self._store, older, self._by, whole=False)))
+        return _read(self._store, where, replace(self._by, kept=kept), whole=whole) if kept else found
+
+
+def _placed(batches: Iterable[tuple[int, Batch]]) -> Iterator[Placed]:
+    every = (one for _, batch in batches for changes in batch.changes.values() for one in changes)
+    return ((one["table"], one["ord"], one["ts"]) for one in every)
+
+
+def _read(store: Store, where: Sequence[Place], by: Order, *, whole: bool) -> list[tuple[int, Batch]]:
+    """`by`: the stream's; the generation is the batch's own."""
     known = _batches.of(store)
     if sum([batch.size for batch in list(known.values())]) > _KEPT:
         known.clear()
 
-    where = list(where)
-    found = [known.get((batch.path, epoch, number, order)) for epoch, number, batch in where]
+    keys = [(one.batch.path, one.epoch, one.number, replace(by, generation=one.generation)) for one in where]
+    found = [known.get(key) for key in keys]
     new = [place for place, batch in enumerate(found) if batch is None]
     # One waits for the storage while another is read: what is not waiting is quicker in one thread.
     with ThreadPoolExecutor(_FETCHES_AT_ONCE) as pool:
         each = pool.map if len(new) > 3 else map
-        for place, body in zip(new, each(lambda place: get(store, where[place][2].path), new), strict=True):
-            epoch, number, batch = where[place]
+        for place, body in zip(new, each(lambda place: get(store, where[place].batch.path), new), strict=True):
+            (epoch, number, batch, _), order = where[place], keys[place][-1]
             if body is not None:
                 made = _batch(raw_changes(body, epoch, batch.id, place_of(epoch, number), order), epoch, batch.id)
-                found[place] = known[batch.path, epoch, number, order] = made
+                found[place] = known[keys[place]] = made
             elif whole:
                 raise NotFresh(
                     f"{batch.path} waits for its commit and is not in the storage (any more): look again; if it stays "
                     "away restore it, its sender was told 202"
                 )
-    return [(epoch, batch) for (epoch, _, _), batch in zip(where, found, strict=True) if batch is not None]
+    return [(one.epoch, batch) for one, batch in zip(where, found, strict=True) if batch is not None]
 
 
 def _batch(changes: Sequence[Mapping[str, Any]], epoch: int, batch: str) -> Batch:
