@@ -348,7 +348,7 @@ class _Rebuild:
         there = {field["name"] for field in rebuilt.state.fields}
         # Older tables hold positions without what else is in an order (docs/adr/0011).
         said = [f.substring(POSITION, 1, WIDTH).alias(POSITION)]
-        said += [f.col(OP)] if OP in {field["name"] for field in live.state.fields} else []
+        said += [f.col(OP)] if OP in there & {field["name"] for field in live.state.fields} else []
         mine = [f.col(quoted(column.name)) for column in columns]
         # What firn.yaml renames has its new name in the rebuilt table, before the live one's next commit.
         renames = renames_of({}, rebuilt.state.properties)
