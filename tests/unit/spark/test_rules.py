@@ -39,9 +39,11 @@ def test_an_existing_column_gets_the_type_that_it_would_have_got_at_once() -> No
     later = [columns(a="string", b="double", c="long", d="decimal(14,4)"), columns(a="long")]
     plan = plan_columns(existing, (), later)
     assert [str(c.type) for c in plan.columns] == ["string", "double", "string", "decimal(14,4)", "long"]
-    assert [c.name for c in plan.widened] == ["b"]
-    assert [c.name for c in plan.retyped] == ["a", "d"]
+    assert plan.widened == ()
+    assert [c.name for c in plan.retyped] == ["a", "b", "d"]
     assert plan.added == ()
+    fixed = plan_columns(existing, (), later, fixed=frozenset("abcd"))
+    assert [c.name for c in fixed.widened] == ["a", "b"], "where nothing may be written anew, by Iceberg's promotion"
 
 
 def test_fixed_and_declared_columns_keep_their_type_against_what_is_seen() -> None:

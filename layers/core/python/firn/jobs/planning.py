@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from firn.changes.fields import HELD_TYPE
+from firn.changes.texts import changes_form
 from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, Type, promotable, storable, widen
 from firn.streams.config import Mode
 
@@ -77,8 +78,9 @@ def plan_columns(
             kind = _holding(now.type, wish.type)
             if column.name not in fixed or promotable(column.type, kind):
                 now = replace(now, type=kind)
-        if promotable(storable(column.type), storable(now.type)):
-            widened += [now] if storable(column.type) != storable(now.type) else []
+        old, new_type = storable(column.type), storable(now.type)
+        if promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type)):
+            widened += [now] if old != new_type else []
         else:
             retyped.append(now)
         result.append(replace(now, source=declaration.source) if declaration else now)
