@@ -19,7 +19,7 @@ from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
-from firn.jobs.progress import INFERRED_AS
+from firn.jobs.progress import INFERRED_AS, NAMED_KEY
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -321,6 +321,8 @@ class TableJob:
             if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
                 table = self._tables.repartition(table, target.rule.partition_by)
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            if table.key() is None and target.rule.key is None and target.rule.mode == "mirror":
+                wanted = wanted | {NAMED_KEY: json.dumps(key, ensure_ascii=False)}
             return self._tables.set_properties(
                 table, wanted | (seen_as if plan.inferred != table.state.inferred else {})
             )

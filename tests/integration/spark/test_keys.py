@@ -127,6 +127,17 @@ def test_an_append_table_that_is_meant_to_be_one_goes_on(lake: Make) -> None:
     assert not held(one)
 
 
+def test_a_table_that_others_made_keeps_the_key_that_its_first_events_named(lake: Make) -> None:
+    one = lake(config())
+    one.spark.sql("CREATE NAMESPACE firn.lake")
+    one.spark.sql("CREATE TABLE firn.lake.t (id BIGINT, r STRING, v STRING)")
+    one.land([KEYED])
+    one.land([KEYLESS])
+    assert rows(one) == [{"id": 1, "r": "a", "v": "y"}]
+    one.land([OTHER_KEY])
+    assert "[id] in the table and events name [r, id]" in str(held(one))
+
+
 def test_every_way_of_reading_tells_the_same_keys(lake: Make) -> None:
     one = lake(config())
     sealed = []

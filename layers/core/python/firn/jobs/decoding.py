@@ -34,7 +34,10 @@ def key_and_mode(
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
     """`state`: the table as it is; None if there is none yet. Raises KeyChanged."""
-    key, mode = key_and_mode(target.rule, state.key() if state else None, target.named_keys())
+    own = state.key() if state else None
+    if state is not None and own is None and target.rule.key is None:
+        own = state.named_key()
+    key, mode = key_and_mode(target.rule, own, target.named_keys())
     check_mode(mode, state.properties.get("firn.mode") if state else None)
     renames = renames_of(target.rule.renames, state.properties if state else {})
     renames.check_key(key)

@@ -17,6 +17,7 @@ INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
 FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
+NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 
 
@@ -68,6 +69,11 @@ class TableState:
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
         text = self.properties.get("firn.key")
+        return None if text is None else tuple(json.loads(text))
+
+    def named_key(self) -> tuple[str, ...] | None:
+        """The key that the first events of a table that Firn did not create named, where firn.yaml told none."""
+        text = self.properties.get(NAMED_KEY)
         return None if text is None else tuple(json.loads(text))
 
     def renamed(self, names: Mapping[str, str]) -> "TableState":
