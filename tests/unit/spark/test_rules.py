@@ -12,6 +12,10 @@ from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
 from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
+from firn.jobs.staged import facts_of
+from firn.jobs.targets import Target
+from firn.streams.config import TableRule
+from firn.streams.names import TableName
 from firn_spark.session import catalog_settings
 
 
@@ -118,6 +122,19 @@ def test_two_keys_of_one_table_are_refused_with_what_to_do(
 )
 def test_an_append_table_takes_events_of_any_key(existing: Any, named: Any, key: Any) -> None:
     assert plan_key(None, existing, named, "append") == key
+
+
+def test_a_key_of_epochs_that_a_table_has_behind_it_does_not_hold_it() -> None:
+    said = [
+        {"table": "a", "flat": None, "schema_id": None, "fact": "key", "value": value, "epoch": epoch, "batch": "b"}
+        for epoch, value in ((2, '["a"]'), (1, '["a"]'), (1, '["b"]'))
+    ]
+    facts = facts_of({("a", 1, "c"): 2, ("a", 2, "c"): 1}, said)["a"]
+    assert facts.keys == {("a",): 2, ("b",): 1}
+    target = Target(TableName("lake", "t"), TableRule("a", "lake.t"), ("a",), (facts,))
+    assert target.named_keys() == {("a",), ("b",)}
+    assert target.above(1).named_keys() == {("a",)}
+    assert target.above(2).named_keys() == set()
 
 
 def test_another_mode_than_the_tables_is_refused() -> None:
