@@ -45,6 +45,8 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(spark: Spa
     lake.land([event("d", 20, None, {"id": 2})])
     lake.land([event("c", 30, {"id": "x", "v": "c"}), event("u", 31, {"id": 1, "v": "d"}), event("u", 15, {"id": 2})])
     assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {"1": "d", "x": "c"}
+    lake.land([event("u", 17, {"id": 2, "v": "late"})])
+    assert len(lake.rows("lake.t")) == 2, "what was remembered before the key became text is found without a rewrite"
     lake.land([event("d", 40, None, {"id": "x"}), event("d", 41, None, {"id": 1})])
     lake.land(
         [event("u", 35, {"id": "x", "v": "late"}), event("u", 36, {"id": 1, "v": "late"}), event("u", 16, {"id": 2})]
