@@ -28,7 +28,7 @@ from firn_spark.tables.evolve import Table, Tables
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
-_UNDER: Final = "firn.rebuild.config"  # in a branch's first snapshot: the configuration's sha
+_UNDER: Final = "firn.rebuild.config"  # in a branch's first snapshot: the configuration's sha, mode and key
 _ERRORS: Final = "org.apache.iceberg.exceptions"
 # An answer that is not known is settled by the next look: a swap that landed shows, and one that lands late is refused.
 _LOOK_AGAIN: Final = frozenset({f"{_ERRORS}.CommitFailedException", f"{_ERRORS}.CommitStateUnknownException"})
@@ -150,7 +150,8 @@ class InPlace:
         mine = {"firn.key": json.dumps(list(key), ensure_ascii=False), "firn.mode": mode}
         mine["firn.source"] = ", ".join(sources)
         root = self._root(base)
-        if root is not None and root.get(_UNDER) == config and not self._retyped(base):
+        under = f"{config} {mode} {mine['firn.key']}"  # the key may come from the log, which grows
+        if root is not None and root.get(_UNDER) == under and not self._retyped(base):
             return self._seen(mine | {FACTS: root[FACTS]})
         if root is not None:  # its rows follow the rules of another configuration, or lack columns that were retyped
             branch = Branch(self._of, self._number, {FACTS: root[FACTS]})
@@ -160,7 +161,7 @@ class InPlace:
         name = f"{self._of.table}{names.FACTS}_{self._number}_{uuid.uuid4().hex[:8]}"
         mine[FACTS] = str(TableName(self._of.namespace, name))
         branch = Branch(self._of, self._number, mine)
-        snapshot = self._empty(table, base, {REBUILD: str(self._number), _UNDER: config, FACTS: mine[FACTS]})
+        snapshot = self._empty(table, base, {REBUILD: str(self._number), _UNDER: under, FACTS: mine[FACTS]})
         self._swap(table, base, self._builder(base).setBranchSnapshot(snapshot, branch.name))
         return self._seen(mine)
 

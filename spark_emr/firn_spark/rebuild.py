@@ -17,7 +17,7 @@ from firn.changes.positions import WIDTH
 from firn.changes.types import storable
 from firn.errors import TransientError
 from firn.jobs.failures import Failure
-from firn.jobs.planning import OP, POSITION
+from firn.jobs.planning import OP, POSITION, plan_key
 from firn.jobs.progress import INFERRED_AS
 from firn.jobs.quarantine import tells_commits
 from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
@@ -169,6 +169,7 @@ class _Rebuild:
         mark = f"{request.table} {config.sha[:16]}{' partial' if request.partial else ''}"
         self._tables = Placed(spark, mark)
         self._live = self._tables.load(request.table)
+        self._key: tuple[str, ...] | None = None  # the one that the whole log names, if firn.yaml tells none
 
     def run(self) -> None:
         if self._request.into is not None:
@@ -194,6 +195,13 @@ class _Rebuild:
                 )
         self._result.into = str(name)
         parts = plan(self._store, self._config, self._request.table, to=self._request.to, partial=self._request.partial)
+        self._key = self._key_of(parts)
+        made = self._tables.load(name)
+        if made is not None and self._key and set(made.key() or ()) != set(self._key):
+            raise CannotRebuild(
+                f"{name} was begun under another key than [{', '.join(self._key)}], which the log names by now: drop "
+                "it, or name another table"
+            )
         for part in parts:
             self._bring(part, name, letters=False)
         if self._tables.load(name) is None:
@@ -229,6 +237,8 @@ class _Rebuild:
         self._of_the_log(live)
         if live.state.snapshot_id is None:
             raise CannotRebuild(f"{live.name} has no snapshot yet: there is nothing to rebuild")
+        # Of all that is sealed, so that the table goes on afterwards with what it is held for.
+        named = self._key_of(plan(self._store, self._config, live.name))
         work = InPlace(self._spark, self._tables, live.name, self._request.number or times_rebuilt(live) + 1)
         for left in reversed(range(_CATCH_UPS)):
             main = work.main()
@@ -241,8 +251,8 @@ class _Rebuild:
             parts = plan(self._store, self._config, live.name, upto=upto)
             sources = sorted({source for part in parts for source in part.sources})
             rule = self._rule(parts)
-            key = rule.key if rule.key is not None else main.key() or ()
-            mode = "mirror" if key and rule.mode == "mirror" else "append"
+            key = rule.key if rule.key is not None else named or main.key() or ()
+            mode = rule.mode if key else "append"
             try:
                 branch = work.begin(key, mode, sources, self._config.sha)
                 self._result.branch, self._result.tag = branch.name, branch.tag
@@ -260,6 +270,15 @@ class _Rebuild:
         """The one that speaks for the table, as in targets.route."""
         found = [part.settings.rule_for(source) for part in parts for source in part.sources]
         return min((rule for rule in found if rule is not None), key=lambda rule: rule.is_pattern)
+
+    def _key_of(self, parts: Sequence[Part]) -> tuple[str, ...] | None:
+        """The key that changes of the parts name, as if all came at once: they are read for it. None if they name none,
+        or if firn.yaml tells. Raises KeyChanged if they name two."""
+        rule = self._rule(parts)
+        if rule.key is not None or rule.mode == "append":
+            return None
+        found = [facts_of(self._raw(part, part.epochs)) for part in parts]
+        return plan_key(None, None, {key for facts in found for one in facts.values() for key in one.keys}) or None
 
     def _of_the_log(self, live: Table) -> None:
         if live.key() is None or not self._progress(live):
@@ -296,7 +315,8 @@ class _Rebuild:
                     self._tables, letters,
                     self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last, log,
                 )  # fmt: skip
-                outcome = job.commit(replace(target, name=name), raw)
+                rule = replace(target.rule, key=self._key) if self._key else target.rule
+                outcome = job.commit(replace(target, name=name, rule=rule), raw)
                 self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
                 if outcome.status == "failed":
                     text = f"epochs up to {one.last} of {part.stream}: {outcome.error}"
@@ -323,7 +343,7 @@ class _Rebuild:
         there = {field["name"] for field in rebuilt.state.fields}
         # Older tables hold positions without what else is in an order (docs/adr/0011).
         said = [f.substring(POSITION, 1, WIDTH).alias(POSITION)]
-        said += [f.col(OP)] if OP in {field["name"] for field in live.state.fields} else []
+        said += [f.col(OP)] if OP in there & {field["name"] for field in live.state.fields} else []
         mine = [f.col(quoted(column.name)) for column in columns]
         # What firn.yaml renames has its new name in the rebuilt table, before the live one's next commit.
         renames = renames_of({}, rebuilt.state.properties)

@@ -20,8 +20,8 @@ from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, SOURCES, are_several, by_number, fed_by
+from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
+from firn.jobs.progress import INFERRED_AS, NAMED_KEY, NO_FIRST_IDENTITY, SOURCES, are_several, by_number, fed_by
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -106,15 +106,13 @@ class TableJob:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        plan = planned(target, self._config, table.state if table else None)
+        plan = planned(target.above(progress), self._config, table.state if table else None)
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = self._tables.rename(table, plan.due, plan.renames.properties())
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
-        if table is not None:
-            self._check_mode(table, outcome.mode)
         if outcome.mode == "mirror":
             self._mirror(target, table, plan, mine, outcome)
         else:
@@ -361,6 +359,8 @@ class TableJob:
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
             # A branch is not the table's main, whose rows the property is about.
             wanted |= table.state.identities if outcome.mode == "append" and table.branch is None else {}
+            if table.key() is None and target.rule.key is None and target.rule.mode == "mirror":
+                wanted = wanted | {NAMED_KEY: json.dumps(key, ensure_ascii=False)}
             return self._tables.set_properties(
                 table, wanted | fed | (seen_as if plan.inferred != table.state.inferred else {})
             )
@@ -380,13 +380,6 @@ class TableJob:
         return self._tables.create(
             target.name, self._warehouse, columns, metadata, target.rule.partition_by, properties
         )
-
-    def _check_mode(self, table: Table, wanted: str) -> None:
-        mode = table.state.properties.get("firn.mode", wanted)
-        if mode != wanted:
-            raise KeyChanged(
-                f"the table is in mode {mode} and firn.yaml now makes it {wanted}; set it back, or name another table"
-            )
 
     def _snapshot(self, target: Target) -> int | None:
         table = self._tables.load(target.name)

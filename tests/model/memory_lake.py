@@ -35,7 +35,6 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import KeyChanged
 from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in
 from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
@@ -515,13 +514,11 @@ class MemoryRange:
         if outcome.events == 0:
             outcome.status, outcome.snapshot_id = "skipped", table.current if table else None
             return outcome
-        plan = planned(target, self._settings, table.state() if table else None)
+        plan = planned(target.above(progress), self._settings, table.state() if table else None)
         if table and not (plan.renames.properties().items() <= table.properties.items() and not plan.due):
             self._catalog.rename(table, plan.due, plan.renames.properties())
             table = self._loaded(target.name)
         outcome.mode, decoding = plan.mode, plan.decoding
-        if table and table.properties["firn.mode"] != outcome.mode:
-            raise KeyChanged(f"the table is in mode {table.properties['firn.mode']}, firn.yaml makes it {outcome.mode}")
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
         good, bad = told.decoded(mine, decoding, mirror=outcome.mode == "mirror")

@@ -323,4 +323,25 @@ MUTANTS: Final = (
         "            commit = 0\n",
         (f"{_ORDER_TESTS}::test_of_one_row_changes_with_and_without_a_commit_are_in_commit_order",),
     ),
+    Mutant(
+        "a keyless image joins without holding the key",
+        f"{_CHANGES}/rows.py",
+        """            self._require_key(change["after"])""",
+        """            pass""",
+        ("tests/unit/changes/test_told.py::test_a_keyless_image_joins_if_it_holds_the_key_and_is_dead_if_not",),
+    ),
+    Mutant(
+        "a column that becomes text has other text at once than by a rewrite",
+        f"{_CHANGES}/codec.py",
+        "step if through is None else _then(step, finish)",
+        "step",
+        ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
+    ),
+    Mutant(
+        "a float that becomes a double is promoted",
+        f"{_CHANGES}/texts.py",
+        "(lambda value: float(_digits_of_single(value))) if old == FLOAT else float",
+        "float",
+        ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
+    ),
 )  # fmt: skip

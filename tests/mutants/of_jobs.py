@@ -190,6 +190,13 @@ MUTANTS: Final = (
         (f"{_QUARANTINE_TESTS}::test_a_restored_source_holds_the_stream_until_its_generation_is_raised",),
     ),
     Mutant(
+        "two different keys that events name hold no table",
+        f"{_JOBS}/planning.py",
+        "    if len(set(map(frozenset, known))) > 1:",
+        "    if False:",
+        ("tests/unit/spark/test_rules.py::test_the_key_is_the_same_however_the_events_are_split",),
+    ),
+    Mutant(
         "changes without a key hold the table that they would make",
         f"{_JOBS}/planning.py",
         "    if made:",

@@ -199,7 +199,7 @@ def raw_of(file: str) -> tuple[pa.Table, dict[str, TableFacts]]:
         changes, facts = rows_of(SealedBatch(1, place, f"shop.{place}", "p", len(staged)), staged, Order())
         found.append(changes)
         said += facts
-    every = dict.fromkeys(("flat", "schema_id"))
+    every = dict.fromkeys(("flat", "schema_id")) | {"epoch": 1}
     return pa.concat_tables(found), collected([every | fact for fact in said], [])
 
 

@@ -14,6 +14,7 @@ from firn.changes.positions import WIDTH
 from firn.changes.types import BINARY, STRING, Column
 from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
 from firn_spark.driver import lookup
+from firn_spark.driver.unfit import Unfit
 from firn_spark.driver.write import write_columns, write_rows
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.tables.evolve import Table
@@ -30,6 +31,7 @@ class DriverMemory(Memory):
         creates name no values, and "?" as what they left out. Raises Unfit."""
         if self._table is None or (keys is not None and self.said.newest <= low):
             return []
+        self._fits(key)
         wanted = lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
         files = lookup.plan(self._spark, self._table, wanted)
         found = lookup.read(self._table, files, [_OP, _POSITION, SOURCE_METADATA])
@@ -56,6 +58,7 @@ class DriverMemory(Memory):
         `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
         if self._table is None:
             return []
+        self._fits(key)
         files = lookup.plan(self._spark, self._table, lookup.Wanted(key, keys))
         found = lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
@@ -65,6 +68,11 @@ class DriverMemory(Memory):
                 files = lookup.plan(self._spark, table, lookup.Wanted(key, keys, snapshot=snapshot))
                 rows.append(lookup.read(table, files, [*columns, _POSITION, _HELD, SOURCE_METADATA]))
         return rows
+
+    def _fits(self, key: Sequence[Column]) -> None:
+        own = self._types()
+        if any(own.get(column.name, column.type) != column.type for column in key):
+            raise Unfit("the key got another type since the facts were written")
 
     def write_facts(
         self,

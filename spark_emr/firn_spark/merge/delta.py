@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.jobs.outcome import Outcome
-from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
+from firn.jobs.planning import BEFORE, HELD, IDENTITY, OP, POSITION, SOURCE, TIME
 from firn.streams.config import Write
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Numbers
@@ -152,6 +152,8 @@ def _overwrite(
 def _rows(table: Table, decided: DataFrame, shape: Shape) -> DataFrame:
     there = {field["name"] for field in table.state.fields}
     own = [f.col(name).alias(own) for name, own in (("_held", HELD), ("_source", SOURCE)) if own in there]
+    # A rebuild in place may make a mirror of what was an append table, whose columns stay.
+    own += [f.lit(None).cast("string").alias(name) for name in (OP, BEFORE, IDENTITY) if name in there]
     return decided.where("_write").select(
         *(f.col(f"c{i}").alias(column.name) for i, column in enumerate(shape.columns)),
         *(f.col(f"x{i}").alias(name) for i, name in enumerate(shape.extras)),

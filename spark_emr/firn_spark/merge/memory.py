@@ -19,7 +19,8 @@ from pyspark.sql import functions as f
 from firn.changes.fold import RowChange
 from firn.changes.placing import plain
 from firn.changes.positions import WIDTH
-from firn.changes.types import Column
+from firn.changes.texts import changes_form
+from firn.changes.types import Column, Type, promotable, storable
 from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
 from firn.jobs.progress import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn.jobs.renaming import Renames
@@ -30,7 +31,7 @@ from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.retype import finish, retype
+from firn_spark.tables.retype import converted, finish, retype
 from firn_spark.tables.writing import write_rows
 
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
@@ -120,13 +121,7 @@ class Memory:
             self._spark.table(self._table.sql)
             .where(f.col(OP) == op)
             .select(
-                *(
-                    # A column may have got another type since these facts were written.
-                    (f.col(quoted(columns[i].name)) if columns[i].name in there else f.lit(None))
-                    .cast(spark_type(columns[i]))
-                    .alias(f"c{i}")
-                    for i in wanted
-                ),
+                *(self._column(columns[i]).alias(f"c{i}") for i in wanted),
                 f.col(OP).alias("_op"),
                 f.concat(f.lit(b"\1"), POSITION).alias("_ord"),
                 f.col(HELD).alias("_held"),
@@ -140,6 +135,17 @@ class Memory:
         found = self.rows("t", (), ())
         rows = [] if found is None else found.select("_ord", "_table").collect()
         return [truncate_at(bytes(row["_ord"]), row["_table"]) for row in rows]
+
+    def _column(self, column: Column) -> Any:
+        """A column of the facts, which may have got another type since they were written, or not be there."""
+        own = self._types().get(column.name)
+        name = quoted(column.name)
+        if own is not None and changes_form(own, column.type):
+            return f.expr(converted(self._spark, name, own, column.type))
+        return (f.lit(None) if own is None else f.col(name)).cast(spark_type(column))
+
+    def _types(self) -> dict[str, Type]:
+        return {column.name: storable(column.type) for column in self._table.columns()[0]} if self._table else {}
 
     def looked(self, columns: Sequence[Column], key: Sequence[int], keys: DataFrame) -> list[int]:
         """The table's snapshots that have the rows which known deletes of these keys (c{i} of `key`) removed."""
@@ -230,9 +236,12 @@ class Memory:
         if self._table is not None:
             there = {field["name"] for field in self._table.state.fields}
             missing = tuple(column for column in plan.columns if column.name not in there)
-            wider = tuple(column for column in plan.widened if column.name in there)
+            # By its own types: where a commit had no facts, they stayed as they were.
+            own = self._types()
+            late = [column for column in plan.columns if own.get(column.name, column.type) != column.type]
+            wider = tuple(c for c in late if promotable(own[c.name], c.type) and not changes_form(own[c.name], c.type))
             added = ColumnPlan(plan.columns, missing, wider)
-            self._table = retype(self._spark, self._tables, self._table, plan.retyped)
+            self._table = retype(self._spark, self._tables, self._table, [c for c in late if c not in wider])
             self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
             if self._numbers != (self._table.state.properties.get(BY_NUMBER) == "true"):
                 self._table = self._tables.set_properties(self._table, {BY_NUMBER: str(self._numbers).lower()})

@@ -8,7 +8,7 @@ from firn.jobs.facts import TableFacts, collected
 
 def facts_of(raw: DataFrame) -> dict[str, TableFacts]:
     """Collects what the rows of `raw` (columns packed.PACKED) say, by source table. A small Spark job."""
-    of_epoch = f.when(f.col("fact") == "count", f.col("epoch")).alias("of")
+    of_epoch = f.when(f.col("fact").isin("count", "key"), f.col("epoch")).alias("of")
     rows = (
         raw.where(f.col("fact").isNotNull())
         .groupBy("table", "flat", "schema_id", "fact", "value", of_epoch)
@@ -16,5 +16,5 @@ def facts_of(raw: DataFrame) -> dict[str, TableFacts]:
         .orderBy("first")
         .collect()
     )
-    said = [row.asDict() for row in rows if row["fact"] != "count"]
+    said = [row.asDict() | {"epoch": row["of"]} for row in rows if row["fact"] != "count"]
     return collected(said, [(r["table"], r["of"], r["value"], r["count"]) for r in rows if r["fact"] == "count"])

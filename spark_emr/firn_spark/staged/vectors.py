@@ -32,7 +32,7 @@ class Column:
         kind, source = codec.target[index].type, codec.sources[index]
         self._type = arrow_type(kind)
         self._convert: Convert = codec.converters[index]
-        self._vector = _vector(kind, source)
+        self._vector = _vector(kind, source) if codec.through[index] is None else None
 
     def array(self, cells: list[Any], odd: set[int]) -> pa.Array:
         """The cells as an array; the places of those that only the codec can tell are added to `odd`, and null."""

@@ -5,12 +5,17 @@ however its changes are split. Readers see the old column until the last step, w
 step can be done again.
 """
 
+import re
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from firn.changes.fields import column_of
-from firn.changes.types import Column, Type
+from firn.changes.texts import Change, changes_form, retyped
+from firn.changes.types import Column, Type, storable
 from firn.errors import TerminalError
 from firn.jobs.planning import HELD
 from firn.jobs.progress import HELD_IDS
@@ -19,6 +24,7 @@ from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.evolve import Table, Tables
 
 _NEW = "__firn_new"
+_EPOCH: Final = datetime(1970, 1, 1)
 
 
 def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[Column]) -> Table:
@@ -30,7 +36,7 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     if table.branch is not None:  # main has the same columns, and would lose their values
         names = ", ".join(column.name for column in columns)
         raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
-    old_types = {column.name: column.type for column in table.columns()[0]}
+    old_types = {column.name: storable(column.type) for column in table.columns()[0]}
     new = [column for column in columns if column.name + _NEW not in there]
     if new:
         update = table.java.updateSchema()
@@ -41,7 +47,7 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
     moved = {ids[column.name]: ids[column.name + _NEW] for column in columns}
     sets = [
-        f"{quoted(column.name + _NEW)} = {converted(quoted(column.name), old_types[column.name], column.type)}"
+        f"{quoted(column.name + _NEW)} = {converted(spark, quoted(column.name), old_types[column.name], column.type)}"
         for column in columns
     ]
     if HELD in ids:
@@ -73,25 +79,54 @@ def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
     return table if table.branch is not None else retype(spark, tables, table, columns)
 
 
-def converted(value: str, old: Type, new: Type) -> str:
-    """SQL that turns `value` of type `old` into `new`, in the words that the codec would have used at once."""
+def converted(spark: SparkSession, value: str, old: Type, new: Type) -> str:
+    """SQL that turns `value` of type `old` into `new`: what becomes text, in the core's own words (changes.texts)."""
+    if changes_form(old, new):
+        return f"{_registered(spark, old, new)}({_passed(value, old)})"
     if old == new:
         return value
     if old.element is not None and new.element is not None:
-        return f"transform({value}, x -> {converted('x', old.element, new.element)})"
-    if new.name == "string":
-        if old.element is not None:
-            return f"to_json({value})"
-        if old.name == "binary":
-            return f"base64({value})"
-        if old.name in ("timestamp", "timestamptz"):
-            zone = "'Z'" if old.name == "timestamptz" else ""
-            return f"""date_format({value}, "yyyy-MM-dd'T'HH:mm:ss.SSSSSS{zone}")"""
-        text = f"CAST({value} AS STRING)"
-        if old.name in ("float", "double"):  # a whole number was most likely sent as one: 1, not 1.0
-            whole = f"{value} = floor({value}) AND abs({value}) < {2**53}"
-            return f"IF({whole}, CAST(CAST({value} AS BIGINT) AS STRING), {text})"
-        return text
+        return f"transform({value}, x -> {converted(spark, 'x', old.element, new.element)})"
     if new.name == "decimal":
         return f"CAST({value} AS DECIMAL({new.precision},{new.scale}))"
     return f"CAST({value} AS {new.name.upper()})"
+
+
+def _registered(spark: SparkSession, old: Type, new: Type) -> str:
+    """The name of the SQL function that does it. Registered again it is the same."""
+    name = "firn_" + re.sub(r"\W+", "_", f"{old} to {new}")
+
+    def convert(value: Any) -> Any:
+        return None if value is None else _change(old, new)(_stored(value))
+
+    spark.udf.register(name, convert, _ddl(new))
+    return name
+
+
+@lru_cache
+def _change(old: Type, new: Type) -> Change:
+    return retyped(old, new)  # made by the worker: it can't be sent to it
+
+
+def _ddl(kind: Type) -> str:
+    return kind.name if kind.element is None else f"array<{_ddl(kind.element)}>"
+
+
+def _passed(value: str, kind: Type) -> str:
+    """SQL for the value as Python gets it whole: to a timestamp with zone it would apply the machine's own zone."""
+    if kind.element is not None and _leaf(kind).name == "timestamptz":
+        return f"transform({value}, x -> {_passed('x', kind.element)})"
+    return f"unix_micros({value})" if kind.name == "timestamptz" else value
+
+
+def _leaf(kind: Type) -> Type:
+    return kind if kind.element is None else _leaf(kind.element)
+
+
+def _stored(value: Any) -> Any:
+    """A value as Spark gives it to Python, as the codec has it."""
+    if isinstance(value, list):
+        return [_stored(item) for item in value]
+    if isinstance(value, datetime):
+        return (value - _EPOCH) // timedelta(microseconds=1)
+    return value.toordinal() - _EPOCH.toordinal() if isinstance(value, date) else value

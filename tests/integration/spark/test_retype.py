@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.spark.spark_lake import Lake
-from tests.integration.spark.test_commit import GONE, config, event
+from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
 
 pytestmark = pytest.mark.spark
 
@@ -45,3 +45,100 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(spark: Spa
     lake.land([event("d", 20, None, {"id": 2})])
     lake.land([event("c", 30, {"id": "x", "v": "c"}), event("u", 31, {"id": 1, "v": "d"}), event("u", 15, {"id": 2})])
     assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {"1": "d", "x": "c"}
+    lake.land([event("u", 17, {"id": 2, "v": "late"})])
+    assert len(lake.rows("lake.t")) == 2, "what was remembered before the key became text is found without a rewrite"
+    lake.land([event("d", 40, None, {"id": "x"}), event("d", 41, None, {"id": 1})])
+    lake.land(
+        [event("u", 35, {"id": "x", "v": "late"}), event("u", 36, {"id": 1, "v": "late"}), event("u", 16, {"id": 2})]
+    )
+    assert lake.rows("lake.t") == [], "what was remembered before the key became text, and after it"
+
+
+def decimal(precision: int, scale: int) -> dict[str, Any]:
+    said = {"scale": str(scale), "connect.decimal.precision": str(precision)}
+    return {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": said}
+
+
+def list_of(field: str | dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": ({"type": field} if isinstance(field, str) else field) | {"optional": True}}
+
+
+ZONED = {"type": "string", "name": "io.debezium.time.ZonedTimestamp"}
+MICROS = {"type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+DAYS = {"type": "int32", "name": "io.debezium.time.Date"}
+UUID = {"type": "string", "name": "io.debezium.data.Uuid"}
+UUIDS = ["0F8FAD5B-D9CB-469F-A165-70867728950E", "0f8fad5b-d9cb-469f-a165-70867728950f"]
+# The Connect type of a column, and values of it: each of them is to become text.
+TEXTS: dict[str, tuple[Any, list[Any]]] = {
+    "flag": ("boolean", [True, False]),
+    "small": ("int16", [-(2**15), 0]),
+    "large": ("int64", [2**63 - 1, -(2**63)]),
+    "single": ("float", [0.1, 16777216.0]),
+    "odd_single": ("float", ["NaN", -0.0]),
+    "double": ("double", [1e22, 1.5e-7]),
+    "whole": ("double", [1.0, 1e16]),
+    "odd_double": ("double", ["-Infinity", -0.0]),
+    "price": (decimal(10, 2), ["AZo=", "ZA=="]),
+    "huge": (decimal(38, 0), ["SztMqFqGxHoJiiI//////w==", "AA=="]),
+    "precise": (decimal(12, 9), ["AQ==", "/w=="]),
+    "beyond": (decimal(50, 3), ["AZo=", "ZA=="]),
+    "day": (DAYS, [19000, -719_162]),
+    "at": (MICROS, [1_700_000_000_120_000, -50_000_000_000_000_123]),
+    "end": (MICROS, [253_402_300_799_999_999, -62_135_596_800_000_000]),
+    "zoned": (ZONED, ["2024-01-01T10:00:00.5Z", "0385-07-25T01:00:00+05:30"]),
+    "clock": ({"type": "int64", "name": "io.debezium.time.MicroTime"}, [86_399_999_999, 0]),
+    "year": ({"type": "int32", "name": "io.debezium.time.Year"}, [1901, 2155]),
+    "uuid": (UUID, UUIDS),
+    "bytes": ("bytes", ["AAEC", ""]),
+    "bits": ({"type": "bytes", "name": "io.debezium.data.Bits", "parameters": {"length": "9"}}, ["AQA=", "/wE="]),
+    "enum": ({"type": "string", "name": "io.debezium.data.EnumSet"}, ["a,b", ""]),
+    "json": ({"type": "string", "name": "io.debezium.data.Json"}, ['{"a": 1.0}', "[1, 2]"]),
+    "ints": (list_of("int32"), [[1, None, 3], []]),
+    "texts": (list_of("string"), [["a", 'é"', None], [""]]),
+    "doubles": (list_of("double"), [[1.0, 2.5, 1e22], ["NaN", None]]),
+    "singles": (list_of("float"), [[0.1, None], [-0.0]]),
+    "decimals": (list_of(decimal(10, 2)), [["AZo=", None], ["ZA=="]]),
+    "uuids": (list_of(UUID), [UUIDS, [None]]),
+    "days": (list_of(DAYS), [[19000, None], [-719_162]]),
+    "moments": (list_of(ZONED), [["2024-10-27T00:30:00Z", "2024-10-27T01:30:00Z", None], []]),
+    "locals": (list_of(MICROS), [[1_700_000_000_120_000, None], [-50_000_000_000_000_123]]),
+    "nested": (list_of(list_of("int32")), [[[1, None], [], None], []]),
+}
+
+
+def event_with(field: Any, number: int, values: dict[str, Any]) -> dict[str, Any]:
+    """An event whose columns are of TEXTS' types; with `field`, all of that one type."""
+    types = {name: (kind if field is None else field) for name, (kind, _) in TEXTS.items()}
+    return with_schema(event("c", 10 + number, {"id": number, **values}), id="int32", **types)
+
+
+def test_text_is_the_same_whether_it_was_stored_before_or_comes_as_text(spark: SparkSession, tmp_path: Path) -> None:
+    old = [event_with(None, n, {name: values[n] for name, (_, values) in TEXTS.items()}) for n in (0, 1)]
+    none = event_with(None, 2, dict.fromkeys(TEXTS))
+    new = event_with("string", 3, dict.fromkeys(TEXTS, "text"))
+    at_once, split = Lake(spark, tmp_path / "a", config()), Lake(spark, tmp_path / "b", config())
+    at_once.land([*old, none, new])
+    for part in ([*old, none], [new], [old[0] | {"payload": old[0]["payload"] | {"op": "u"}}]):
+        split.land(part)
+    assert not letters(at_once)
+    assert not letters(split)
+    assert rows(split) == rows(at_once)
+    assert set(map(type, rows(split)[0].values())) == {int, str}
+
+
+def test_a_float_that_becomes_a_double_has_the_digits_that_it_had(spark: SparkSession, tmp_path: Path) -> None:
+    def one(number: int, field: Any, value: Any, many: Any) -> dict[str, Any]:
+        types = {"v": field, "many": list_of(field)}
+        return with_schema(event("c", 10 + number, {"id": number, "v": value, "many": many}), id="int32", **types)
+
+    events = [one(1, "float", 0.1, [0.1, None]), one(2, "double", 0.3, [0.3]), one(3, "string", "x", ["y"])]
+    at_once, split = Lake(spark, tmp_path / "a", config()), Lake(spark, tmp_path / "b", config())
+    at_once.land(events[:2])
+    split.land(events[:1])
+    split.land(events[1:2])
+    assert rows(split) == rows(at_once)
+    assert rows(split)[1] == {"id": 1, "v": 0.1, "many": [0.1, None]}
+    at_once.land(events[2:])
+    split.land(events[2:])
+    assert rows(split) == rows(at_once)
+    assert rows(split)[1] == {"id": 1, "v": "0.1", "many": ["0.1", None]}

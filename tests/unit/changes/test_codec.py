@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from firn.changes.codec import DecodeSettings, RowCodec
+from firn.changes.declared import declared_column
 from firn.changes.types import Column, parse
 from firn.errors import EventError
 
@@ -384,9 +385,24 @@ def test_text_keeps_blanks_controls_and_all_scripts() -> None:
     assert decoded("string", json.dumps(text, ensure_ascii=False)) == text
 
 
-@pytest.mark.parametrize("text", ["1.10", "true", '{"a":  1e400}', "[1, 2.50]", "12345678901234567890123"])
+@pytest.mark.parametrize("text", ["1.1", "true", '{"a":  1e400}', "[1, 2.50]", "12345678901234567890123"])
 def test_without_schema_a_text_column_keeps_the_json_text_of_what_is_no_string(text: str) -> None:
     assert RowCodec([Column("x", parse("string"))], None, SETTINGS).decode(f'{{"x": {text}}}'.encode()).values == [text]
+
+
+@pytest.mark.parametrize(("text", "undeclared"), [("1.10", "1.1"), ("1E2", "100"), ("-0", "0"), ("1e22", "1e+22")])
+def test_a_declared_text_column_keeps_the_digits_of_a_number_and_another_has_those_of_a_double(
+    text: str, undeclared: str
+) -> None:
+    image = f'{{"x": {text}}}'.encode()
+    declared = declared_column("x", parse("string"), None, SETTINGS)
+    assert RowCodec([declared], None, SETTINGS).decode(image).values == [text]
+    assert RowCodec([Column("x", parse("string"))], None, SETTINGS).decode(image).values == [undeclared]
+
+
+def test_a_number_beyond_a_double_is_no_text_of_an_undeclared_column_either() -> None:
+    with pytest.raises(EventError, match="column x: the number does not fit double"):
+        RowCodec([Column("x", parse("string"))], None, SETTINGS).decode(b'{"x": 1e400}')
 
 
 def test_a_uuid_is_canonical_text_and_nothing_else() -> None:

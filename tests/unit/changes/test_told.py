@@ -25,6 +25,13 @@ def test_good_rows_and_rejected_ones_are_told_apart() -> None:
     assert [row[told.CODE] for row in rejected] == ["no_key", "bad_image"]
 
 
+def test_a_keyless_image_joins_if_it_holds_the_key_and_is_dead_if_not() -> None:
+    images = ['{"id": 1, "v": "a"}', '{"id": null, "v": "a null is a value"}', '{"v": "no key"}', '{"ID": 1}']
+    good, rejected = told.decoded([raw("u", image) for image in images], DECODING, mirror=True)
+    assert [told.key_of(row, DECODING) for row in good] == [(1,), (None,)]
+    assert [row[told.CODE] for row in rejected] == ["no_key", "no_key"]
+
+
 def test_a_row_is_a_change_with_its_total_order_and_the_columns_that_it_leaves_out() -> None:
     image = '{"id": 1, "v": "__debezium_unavailable_value"}'
     ((update,), _), ((create,), _), ((read,), _), ((delete,), _) = (

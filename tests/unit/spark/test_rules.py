@@ -1,14 +1,21 @@
 """The commit job's pure rules: columns, keys, progress, settings. No JVM."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from firn.changes.types import INT53, Column, decimal
 from firn.changes.types import parse as kind
-from firn.jobs.planning import KeyChanged, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
+from firn.jobs.staged import facts_of
+from firn.jobs.targets import Target
+from firn.streams.config import TableRule
+from firn.streams.names import TableName
 from firn_spark.session import catalog_settings
 
 
@@ -36,9 +43,11 @@ def test_an_existing_column_gets_the_type_that_it_would_have_got_at_once() -> No
     later = [columns(a="string", b="double", c="long", d="decimal(14,4)"), columns(a="long")]
     plan = plan_columns(existing, (), later)
     assert [str(c.type) for c in plan.columns] == ["string", "double", "string", "decimal(14,4)", "long"]
-    assert [c.name for c in plan.widened] == ["b"]
-    assert [c.name for c in plan.retyped] == ["a", "d"]
+    assert plan.widened == ()
+    assert [c.name for c in plan.retyped] == ["a", "b", "d"]
     assert plan.added == ()
+    fixed = plan_columns(existing, (), later, fixed=frozenset("abcd"))
+    assert [c.name for c in fixed.widened] == ["a", "b"], "where nothing may be written anew, by Iceberg's promotion"
 
 
 def test_fixed_and_declared_columns_keep_their_type_against_what_is_seen() -> None:
@@ -71,24 +80,90 @@ def test_a_source_column_with_the_name_of_a_metadata_column_is_left_out() -> Non
 
 
 @pytest.mark.parametrize(
-    ("configured", "existing", "record", "key"),
+    ("configured", "existing", "named", "key"),
     [
-        (("a",), None, ("b",), ("a",)),
-        (None, ("b",), ("c",), ("b",)),
-        (None, None, ("c",), ("c",)),
-        (None, None, None, ()),
-        (("b", "a"), ("a", "b"), None, ("a", "b")),
+        (("a",), None, [("b",), ("c",)], ("a",)),
+        (("b", "a"), ("a", "b"), [("c",)], ("a", "b")),
+        (None, ("b",), [("b",)], ("b",)),
+        (None, ("b",), [], ("b",)),
+        (None, None, [("c",)], ("c",)),
+        (None, None, [("d", "c"), ("c", "d")], ("c", "d")),
+        (None, ("d", "c"), [("c", "d")], ("d", "c")),
+        (None, None, [], ()),
+        (None, (), [], ()),
     ],
 )
-def test_the_key_is_the_configured_then_the_tables_then_the_records(
-    configured: Any, existing: Any, record: Any, key: Any
+def test_the_key_is_the_configured_then_the_tables_then_the_one_that_events_name(
+    configured: Any, existing: Any, named: Any, key: Any
 ) -> None:
-    assert plan_key(configured, existing, record) == key
+    assert plan_key(configured, existing, named) == key
 
 
-def test_a_key_that_contradicts_the_table_is_refused() -> None:
-    with pytest.raises(KeyChanged, match="rebuild the table"):
-        plan_key(("a",), (), None)
+@pytest.mark.parametrize(
+    ("configured", "existing", "named", "says"),
+    [
+        (("a",), (), [], r"the key is \[\] in the table and \[a\] in firn.yaml"),
+        (("a",), ("b",), [("b",)], r"\[b\] in the table and \[a\] in firn.yaml"),
+        (None, None, [("a",), ("a", "b")], r"events name the keys \[a\] and \[a, b\]; set `key:` or `mode: append`"),
+        (None, ("a",), [("a",), ("b",)], r"the key is \[a\] in the table and events name \[b\]; set `key:`"),
+        (None, (), [("a",)], r"the table is append, .* now events name \[a\]; set `mode: append`"),
+    ],
+)
+def test_two_keys_of_one_table_are_refused_with_what_to_do(
+    configured: Any, existing: Any, named: Any, says: str
+) -> None:
+    with pytest.raises(KeyChanged, match=says):
+        plan_key(configured, existing, named)
+
+
+@pytest.mark.parametrize(
+    ("existing", "named", "key"),
+    [(None, [("a",), ("b",)], ()), (None, [("a",)], ("a",)), ((), [("a",)], ()), (("a",), [("b",)], ("a",))],
+)
+def test_an_append_table_takes_events_of_any_key(existing: Any, named: Any, key: Any) -> None:
+    assert plan_key(None, existing, named, "append") == key
+
+
+def test_a_key_of_epochs_that_a_table_has_behind_it_does_not_hold_it() -> None:
+    said = [
+        {"table": "a", "flat": None, "schema_id": None, "fact": "key", "value": value, "epoch": epoch, "batch": "b"}
+        for epoch, value in ((2, '["a"]'), (1, '["a"]'), (1, '["b"]'))
+    ]
+    facts = facts_of({("a", 1, "c"): 2, ("a", 2, "c"): 1}, said)["a"]
+    assert facts.keys == {("a",): 2, ("b",): 1}
+    target = Target(TableName("lake", "t"), TableRule("a", "lake.t"), ("a",), (facts,))
+    assert target.named_keys() == {("a",), ("b",)}
+    assert target.above(1).named_keys() == {("a",)}
+    assert target.above(2).named_keys() == set()
+
+
+def test_another_mode_than_the_tables_is_refused() -> None:
+    check_mode("append", "append")
+    check_mode("mirror", None)
+    with pytest.raises(KeyChanged, match=r"is in mode append and firn.yaml now makes it mirror"):
+        check_mode("mirror", "append")
+
+
+_KEYS = st.lists(st.sampled_from([(), ("a",), ("b", "a"), ("a", "b"), ("c",)]), max_size=6)
+
+
+@given(_KEYS, st.sets(st.integers(0, 6)))
+def test_the_key_is_the_same_however_the_events_are_split(keys: list[tuple[str, ...]], ends: set[int]) -> None:
+    """Or a split stops at the table, and then events of all epochs at once tell what it should have been."""
+
+    def planned(epochs: list[list[tuple[str, ...]]]) -> frozenset[str] | None:
+        key: tuple[str, ...] | None = None
+        for epoch in epochs:
+            if epoch:
+                key = plan_key(None, key, {one for one in epoch if one})
+        return None if key is None else frozenset(key)
+
+    bounds = [0, *sorted(end for end in ends if end < len(keys)), len(keys)]
+    try:
+        split = planned([keys[a:b] for a, b in pairwise(bounds)])
+    except KeyChanged:
+        return
+    assert split == planned([keys])
 
 
 def test_a_key_that_no_change_names_yet_is_the_changes_fault_until_there_is_a_table() -> None:

@@ -18,9 +18,10 @@ from firn.changes.declared import (
     declared_column,
     encoding_of,
 )
-from firn.changes.types import Column, Encoding, Type
+from firn.changes.texts import changes_form, retyped, text_of_json_number
+from firn.changes.types import STRING, Column, Encoding, Type
 from firn.changes.unavailable import Placeholder
-from firn.changes.values import Refused
+from firn.changes.values import Refused, mismatch
 from firn.errors import EventError
 
 __all__ = [
@@ -70,6 +71,17 @@ _UNNAMED: Final[dict[tuple[str, str], str]] = {
 }
 
 
+_NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
+
+
+def _then(step: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(cell: Any) -> Any:
+        value = step(cell)
+        return None if value is None else finish(value)
+
+    return convert
+
+
 def _understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
     if kind.name == "binary" and source.kind == "string":
         return encoding_of(kind, None, settings)
@@ -93,6 +105,7 @@ class RowCodec:
     converters  of each column, from what `cells` gives (but null and UNSET) to the value; they raise one of NOT_PLAIN
                 for what only `decode` can tell
     sources     how each column is written
+    through     the type that a column's values have first, where they become another one from there: None as a rule
 
     Thread-safe once made.
     """
@@ -104,20 +117,34 @@ class RowCodec:
         self.settings = settings
         self.flat = flat
         self._nulls = settings.out_of_range == "null"
-        written = {column.name: column.source for column in source or ()}
+        written = {column.name: column for column in source or ()}
         placeholder = Placeholder(settings.unavailable_value, settings.binary)
         self.sources: list[Encoding] = []
+        self.through: list[Type | None] = []
         known: list[bool] = []
         for column in self.target:
-            encoding = next((written[name] for name in _names_of(column) if name in written), None)
-            known.append(encoding is not None)
-            encoding = _understood(column.type, encoding, settings) if encoding else column.source
-            self.sources.append(encoding or encoding_of(column.type, None, settings))
-        pairs = list(zip(self.target, self.sources, strict=True))
+            sent = next((written[name] for name in _names_of(column) if name in written), None)
+            through = sent and column.source is None and changes_form(sent.type, column.type)
+            self.through.append(sent.type if sent and through else None)
+            known.append(sent is not None)
+            kind = self.through[-1] or column.type
+            encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
+            self.sources.append(encoding or encoding_of(kind, None, settings))
+        # What nobody has declared, as text: the JSON value tells what it would have been in a column of its own.
+        free = [column.source is None and column.type == STRING for column in self.target]
+        self._inferred = [text and not sent for text, sent in zip(free, known, strict=True)]
+        kinds = [through or column.type for through, column in zip(self.through, self.target, strict=True)]
+        pairs = list(zip(kinds, self.sources, strict=True))
         self._unavailable = [placeholder.test(s, k) for s, k in zip(self.sources, known, strict=True)]
         self.traces = placeholder.traces(list(zip(self.sources, known, strict=True)))
-        self.converters = [self._step(column.type, encoding, placeholder) for column, encoding in pairs]
-        names, texts, self._renamed = _fields(self.target, [reads_text(c.type, encoding) for c, encoding in pairs])
+        self._kinds = kinds
+        self._finish = [retyped(kind, column.type) for kind, column in zip(kinds, self.target, strict=True)]
+        steps = [self._step(kind, encoding, placeholder) for kind, encoding in pairs]
+        self.converters = [
+            step if through is None else _then(step, finish)
+            for step, through, finish in zip(steps, self.through, self._finish, strict=True)
+        ]
+        names, texts, self._renamed = _fields(self.target, [reads_text(kind, encoding) for kind, encoding in pairs])
         if any(c in '"\\' or c < " " for name in names for c in name):  # msgspec's structs have no such field names
             self.traces = None
             self._cells = _odd_cells(names)
@@ -215,14 +242,23 @@ class RowCodec:
 
     def _literal(self, index: int, text: bytes) -> Any:
         try:
-            return convert_exactly(self.target[index].type, self.sources[index], text, nulls=True)
+            return self._exactly(index, text, nulls=True)
         except Refused:
             return None
+
+    def _exactly(self, index: int, text: bytes, *, nulls: bool) -> Any:
+        if self._inferred[index] and text[:1] in _NUMBERS:
+            found = text_of_json_number(text.decode())
+            if found is None:
+                raise mismatch("the number does not fit double")
+            return found
+        value = convert_exactly(self._kinds[index], self.sources[index], text, nulls=nulls)
+        return value if value is None or self.through[index] is None else self._finish[index](value)
 
     def _convert(self, index: int, text: bytes) -> Any:
         column = self.target[index]
         try:
-            return convert_exactly(column.type, self.sources[index], text, nulls=self._nulls)
+            return self._exactly(index, text, nulls=self._nulls)
         except Refused as refused:
             raise EventError(refused.code, f"column {column.name}: {refused.reason}") from refused
         except (msgspec.MsgspecError, UnicodeError) as error:

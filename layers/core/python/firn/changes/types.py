@@ -136,6 +136,12 @@ def _as_decimal(kind: Type) -> tuple[int, int] | None:
 _RANK: Final[Mapping[str, int]] = MappingProxyType({"int": 0, "long": 1, "float": 0, "double": 1})
 
 
+_WITH_SPECIAL: Final = (
+    (frozenset({"special", "special_int53", "int53", "int"}), SPECIAL_INT53),
+    (frozenset({"special", "special_int53", "float", "double"}), DOUBLE),
+)
+
+
 def widen(a: Type, b: Type) -> Type:
     """The smallest type that holds both exactly, for a column that no table has yet; string if there is none.
 
@@ -149,14 +155,12 @@ def widen(a: Type, b: Type) -> Type:
     names = {a.name, b.name}
     if names in ({"int", "long"}, {"float", "double"}):
         return a if _RANK[a.name] > _RANK[b.name] else b
+    if names & {"special", "special_int53"}:
+        return next((kind for others, kind in _WITH_SPECIAL if names <= others), STRING)
     if names == {"int53", "int"}:
         return INT53
     if names == {"int53", "long"}:
         return LONG
-    if names <= INFERRED.keys():
-        return SPECIAL_INT53
-    if names in ({"special", "double"}, {"special_int53", "double"}):
-        return DOUBLE
     if names in ({"int", "double"}, {"int", "float"}, {"int53", "double"}, {"int53", "float"}):
         return DOUBLE
     left, right = _as_decimal(a), _as_decimal(b)

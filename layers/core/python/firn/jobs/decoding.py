@@ -1,15 +1,14 @@
 """How the changes of one target become rows: the table's key and mode, its columns, and the decoding. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from firn.changes.rows import Decoding
-from firn.jobs.planning import ColumnPlan, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, are_several, fed_by
 from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
-from firn.streams.config import StreamConfig
+from firn.streams.config import Mode, StreamConfig, TableRule
 
 
 @dataclass(frozen=True)
@@ -18,17 +17,28 @@ class Planned:
     names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name."""
 
     key: tuple[str, ...]
-    mode: Literal["mirror", "append"]
+    mode: Mode
     columns: ColumnPlan
     decoding: Decoding
     renames: Renames
     due: Mapping[str, str]
 
 
+def key_and_mode(
+    rule: TableRule, existing: tuple[str, ...] | None, named: Iterable[Sequence[str]]
+) -> tuple[tuple[str, ...], Mode]:
+    """What firn.yaml, the table and its events make of it (planning.plan_key). Raises KeyChanged."""
+    key = plan_key(rule.key, existing, named, rule.mode)
+    return key, rule.mode if key else "append"
+
+
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
     """`state`: the table as it is; None if there is none yet. Raises KeyChanged."""
-    key = plan_key(target.rule.key, state.key() if state else None, target.record_key())
-    mode: Literal["mirror", "append"] = "mirror" if key and target.rule.mode == "mirror" else "append"
+    own = state.key() if state else None
+    if state is not None and own is None and target.rule.key is None:
+        own = state.named_key()
+    key, mode = key_and_mode(target.rule, own, target.named_keys())
+    check_mode(mode, state.properties.get("firn.mode") if state else None)
     renames = renames_of(target.rule.renames, state.properties if state else {})
     renames.check_key(key)
     due = renames.due(field["name"] for field in state.fields) if state else {}

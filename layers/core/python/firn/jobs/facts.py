@@ -21,13 +21,13 @@ class TableFacts:
     """Facts about one source table.
 
     `schemas`: the columns of each inline schema by its id; `seen`: all sets of columns in order of arrival, the
-    schemas' included; `keys`: the field names of the records' keys, None standing for a record without one;
-    `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be read, by its id.
+    schemas' included; `keys`: the keys that records name (their field names, in their order), each with the newest
+    epoch that does; `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be read, by its id.
     """
 
     schemas: dict[str, tuple[Column, ...]] = field(default_factory=dict)
     seen: list[tuple[Column, ...]] = field(default_factory=list)
-    keys: set[tuple[str, ...] | None] = field(default_factory=set)
+    keys: dict[tuple[str, ...], int] = field(default_factory=dict)
     events: dict[tuple[int, str], int] = field(default_factory=dict)
     bad_schemas: dict[str, str] = field(default_factory=dict)
 
@@ -43,8 +43,8 @@ def columns_from_json(text: str) -> tuple[Column, ...]:
 
 
 def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int, str, int]]) -> dict[str, TableFacts]:
-    """Facts by table from rows {table, flat, schema_id, fact, value} in order of arrival, and
-    (table, epoch, op, count)."""
+    """Facts by table from rows {table, flat, schema_id, fact, value} in order of arrival, those of a key with their
+    epoch, and (table, epoch, op, count)."""
     tables: dict[str, TableFacts] = {}
     for table, epoch, op, count in counts:
         tables.setdefault(table, TableFacts()).events[epoch, op] = count
@@ -62,7 +62,8 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
             case "columns":
                 facts.seen.append(columns_from_json(row["value"]))
             case "key":
-                facts.keys.add(tuple(json.loads(row["value"])) if row["value"] else None)
+                key = tuple(json.loads(row["value"]))
+                facts.keys[key] = max(row["epoch"], facts.keys.get(key, 0))
     return tables
 
 
@@ -89,7 +90,7 @@ def facts_in(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
             yield fact | {"fact": "columns", "value": columns_to_json(seen)}
         for key in _key_names(of_table["key"]):
-            yield {"table": name, "fact": "key", "value": json.dumps(key) if key else None}
+            yield {"table": name, "fact": "key", "value": json.dumps(key, ensure_ascii=False)}
 
 
 def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
@@ -111,10 +112,9 @@ def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mappi
 _decode_keys: Final = msgspec.json.Decoder(dict[str, Any]).decode_lines
 
 
-def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...] | None]:
-    """The names that the keys of records have, in their order; None for a record without a key of names."""
+def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...]]:
+    """The names that the keys of records have, in their order. A record without a key of names says nothing."""
     texts = [key for key in keys if key is not None]
-    found: set[tuple[str, ...] | None] = set() if len(texts) == len(keys) else {None}
     lines = joined([text.encode() for text in texts])
     if lines is not None:
         try:
@@ -122,13 +122,13 @@ def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...] | None]:
         except (msgspec.MsgspecError, UnicodeError):
             named = []
         if len(named) == len(texts):
-            return found.union(map(tuple, named))
-    return found.union(map(_names_in, texts))
+            return {tuple(key) for key in named if key}
+    return {names for names in map(_names_in, texts) if names}
 
 
-def _names_in(key: str) -> tuple[str, ...] | None:
+def _names_in(key: str) -> tuple[str, ...]:
     try:
         names = json.loads(key)
     except ValueError:
-        return None
-    return tuple(names) if isinstance(names, dict) else None
+        return ()
+    return tuple(names) if isinstance(names, dict) else ()

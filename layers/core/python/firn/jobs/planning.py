@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from firn.changes.fields import HELD_TYPE
+from firn.changes.texts import changes_form
 from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, Type, promotable, storable, widen
+from firn.streams.config import Mode
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
 HELD, AT, LOOKED, SOURCE = "_firn_held", "_firn_at", "_firn_looked", "_firn_source"
@@ -78,8 +80,9 @@ def plan_columns(
             kind = _holding(now.type, wish.type)
             if column.name not in fixed or promotable(column.type, kind):
                 now = replace(now, type=kind)
-        if promotable(storable(column.type), storable(now.type)):
-            widened += [now] if storable(column.type) != storable(now.type) else []
+        old, new_type = storable(column.type), storable(now.type)
+        if promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type)):
+            widened += [now] if old != new_type else []
         else:
             retyped.append(now)
         result.append(replace(now, source=declaration.source) if declaration else now)
@@ -117,25 +120,68 @@ def _smallest(columns: Sequence[Column]) -> Column:
 
 
 class KeyChanged(Exception):
-    """The configured key is not the table's. Rows of one key could stand under another: nothing is applied."""
+    """The key or mode that firn.yaml or the events give is not the table's, or the events give two. Rows of one key
+    could stand under another: nothing is applied."""
 
 
 def plan_key(
-    configured: Sequence[str] | None, existing: Sequence[str] | None, record: Sequence[str] | None
+    configured: Sequence[str] | None,
+    existing: Sequence[str] | None,
+    named: Iterable[Sequence[str]],
+    mode: Mode = "mirror",
 ) -> tuple[str, ...]:
-    """The table's key: configuration, else the table's own `firn.key`, else the records'. () means append.
+    """The table's key: configuration, else the table's own `firn.key`, else the one that events name. () means append.
 
-    `existing` is None for a new table and for an adopted one. Raises KeyChanged if the configuration contradicts the
-    table.
+    `existing` is None for a new table and for an adopted one; `named`: the keys that events name, those without one
+    left out; `mode`: what firn.yaml says, in append tables the events' keys are only values.
+
+    Without a configured key each event must mean the same one, or its row would depend on how the changes were split:
+    raises KeyChanged for two of them (the order of the names does not count), for another one than the table's, and
+    for a table that is append because nothing named a key. Raises it too if the configuration contradicts the table.
     """
-    if existing is not None:
-        if configured is not None and set(configured) != set(existing):
+    told = sorted(map(tuple, named))
+    if configured is not None:
+        if existing is not None and set(configured) != set(existing):
             raise KeyChanged(
-                f"the key is [{', '.join(existing)}] in the table and [{', '.join(configured)}] in firn.yaml; "
+                f"the key is {_listed(existing)} in the table and {_listed(configured)} in firn.yaml; "
                 "set it back, or rebuild the table under the new key (firn rebuild TABLE --in-place)"
             )
-        return tuple(existing)
-    return tuple(configured or record or ())
+        return tuple(configured if existing is None else existing)
+    if mode == "append":
+        return tuple(existing if existing is not None else told[0] if len(set(map(frozenset, told))) == 1 else ())
+    known = [*told] if existing is None else [tuple(existing), *told]
+    if len(set(map(frozenset, known))) > 1:
+        raise KeyChanged(_two_keys(existing, told))
+    return known[0] if known else ()
+
+
+def _two_keys(existing: Sequence[str] | None, told: Sequence[Sequence[str]]) -> str:
+    others = {frozenset(key): tuple(key) for key in reversed(told) if set(key) != set(existing or ())}
+    keys = " and ".join(map(_listed, sorted(others.values())))
+    rebuild = "rebuild the table (firn rebuild TABLE --in-place)"
+    if existing is None:
+        return f"events name the keys {keys}; set `key:` or `mode: append` in the table's rule in firn.yaml"
+    if not existing:
+        return (
+            f"the table is append, as no event named a key, and now events name {keys}; set `mode: append` in "
+            f"firn.yaml to leave it so, or {rebuild}, which takes the key from the whole log or from `key:`"
+        )
+    return (
+        f"the key is {_listed(existing)} in the table and events name {keys}; set `key:` in firn.yaml, and if it is "
+        f"another one than the table's, {rebuild}"
+    )
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"[{', '.join(key)}]"
+
+
+def check_mode(mode: str, existing: str | None) -> None:
+    """Raises KeyChanged if the rules make another mode of a table than it has (`firn.mode`; None: it does not say)."""
+    if existing is not None and existing != mode:
+        raise KeyChanged(
+            f"the table is in mode {existing} and firn.yaml now makes it {mode}; set it back, or name another table"
+        )
 
 
 def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | None:

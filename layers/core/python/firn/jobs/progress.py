@@ -23,6 +23,7 @@ FLOOR = "firn.floor"  # property of that table: the order (plain) up to which fa
 # Property of that table, "true" where `order_by` may name numbers, such as a counter of each row's versions: these say
 # nothing of time, so no delete is ever forgotten and the floor counts for nothing.
 BY_NUMBER = "firn.order_by.numbers"
+NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
 SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
@@ -113,6 +114,11 @@ class TableState:
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
         text = self.properties.get("firn.key")
+        return None if text is None else tuple(json.loads(text))
+
+    def named_key(self) -> tuple[str, ...] | None:
+        """The key that the first events of a table that Firn did not create named, where firn.yaml told none."""
+        text = self.properties.get(NAMED_KEY)
         return None if text is None else tuple(json.loads(text))
 
     def renamed(self, names: Mapping[str, str]) -> "TableState":

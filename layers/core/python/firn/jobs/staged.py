@@ -61,10 +61,10 @@ def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change])
 
 
 def once(said: Iterable[Change]) -> list[Change]:
-    """Each fact as the first batch tells it, in the order of those."""
+    """Each fact as the first batch tells it, in the order of those; a key as the first of each epoch does."""
     first: dict[tuple[Any, ...], Change] = {}
     for one in said:
-        what = tuple([one.get(name) for name in _SAID])
+        what = (one["epoch"] if one["fact"] == "key" else None, *[one.get(name) for name in _SAID])
         known = first.get(what)
         if known is None:
             first[what] = one

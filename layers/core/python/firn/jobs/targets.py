@@ -26,8 +26,15 @@ class Target:
         return sum(count for (epoch, one), count in counts if epoch > above and op in (None, one))
 
     def above(self, epoch: int) -> "Target":
-        """The same without the changes of epochs up to `epoch`, as far as they are counted."""
-        facts = (replace(one, events={at: n for at, n in one.events.items() if at[0] > epoch}) for one in self.facts)
+        """The same without the changes of epochs up to `epoch`, as far as they are counted or name a key."""
+        facts = (
+            replace(
+                one,
+                events={at: n for at, n in one.events.items() if at[0] > epoch},
+                keys={key: newest for key, newest in one.keys.items() if newest > epoch},
+            )
+            for one in self.facts
+        )
         return replace(self, facts=tuple(facts)) if epoch else self
 
     def seen(self) -> list[tuple[Column, ...]]:
@@ -42,10 +49,9 @@ class Target:
         """Why schemas can't be read, by id."""
         return {name: reason for facts in self.facts for name, reason in facts.bad_schemas.items()}
 
-    def record_key(self) -> tuple[str, ...] | None:
-        """The names of the records' key, if all records of all sources have one and agree."""
-        keys = {key for facts in self.facts for key in facts.keys}
-        return next(iter(keys)) if len(keys) == 1 else None
+    def named_keys(self) -> set[tuple[str, ...]]:
+        """The keys that the changes of all sources name."""
+        return {key for facts in self.facts for key in facts.keys}
 
     def declared(self, config: StreamConfig) -> list[Column]:
         """The columns that firn.yaml declares."""

@@ -156,7 +156,7 @@ _decodings: Final = Remembered[tuple[str, TableName], Decoding]()
 
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    found = planned(target, pending.settings, state)
+    found = planned(target.above(above), pending.settings, state)
     plan = found.columns
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
