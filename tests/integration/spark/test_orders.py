@@ -8,6 +8,7 @@ import pytest
 
 from firn.jobs.progress import BY_NUMBER, FLOOR
 from firn.streams.names import TableName
+from firn_lake.lake import Lake as Reader
 from firn_spark.care.forgetting import GRACE, forget
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables.evolve import Table, Tables
@@ -77,7 +78,10 @@ def test_a_failover_to_a_slower_clock_loses_no_mongodb_change(either: Make) -> N
 def test_a_change_with_an_lsn_alone_counts_after_those_that_told_their_commit(either: Make) -> None:
     one = either(config(stream="    envelope: auto\n"))
     one.land([event("c", 1_000, {"id": n, "v": "full"}) for n in (1, 2, 3)])
-    one.land([flat(2_000, id=1, v="flat"), flat(900, id=2, v="late"), flat(2_001, "d", id=3)])
+    one.post([flat(2_000, id=1, v="flat"), flat(900, id=2, v="late"), flat(2_001, "d", id=3)])
+    fresh = Reader(one.catalog, lambda: one.store).table("lake.t").read(["id", "v"], fresh=True).pylist()
+    assert one.commit(one.seal()) == 0
+    assert {row["id"]: row["v"] for row in fresh} == {1: "flat", 2: "full"}, "a fresh read has it before the commit"
     one.land([event("u", 3_000, {"id": 1, "v": "full again"}, commit=2_500), flat(1_500, id=3, v="late")])
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {1: "full again", 2: "full"}
     assert not letters(one)
@@ -97,8 +101,16 @@ def test_what_order_by_can_not_place_is_a_dead_letter(either: Make) -> None:
     one.land([record, own("t"), own("d", None, {"id": 2, "version": 2})])
     one.land([{"destination": "p.t", "key": {"id": 3, "version": 2}, "value": own("d")}])
     assert [row["id"] for row in one.rows("lake.t")] == [1]
-    assert [letter.reason for letter in letters(one)] == ["bad_position"] * 2
+    assert [letter.reason for letter in letters(one)] == ["no_order"] * 2
     assert one.line("lake.t")["status"] == "committed"
+
+
+def test_an_append_table_takes_what_order_by_can_not_place(either: Make) -> None:
+    one = either(COUNTED.replace("key: [id]", "mode: append"))
+    gone = {"destination": "p.t", "key": {"id": 1}, "value": own("d")}
+    one.land([own("c", {"id": 1, "version": 10}), own("t"), gone])
+    assert sorted(row["_firn_op"] for row in one.rows("lake.t")) == ["c", "d", "t"]
+    assert not letters(one)
 
 
 def test_a_time_far_ahead_never_freezes_its_row(either: Make) -> None:

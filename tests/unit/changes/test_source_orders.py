@@ -269,7 +269,7 @@ def test_a_change_beats_a_read_of_the_same_order_by_value() -> None:
 def test_a_delete_without_the_order_by_field_and_a_truncate_are_refused_by_name() -> None:
     for op, images in (("d", {"after": None, "before": {"id": 1}}), ("t", {"after": None})):
         found = by_field(None, op, **images)
-        assert found["fault"] == ["bad_position"]
+        assert found["fault"] == ["no_order"]
         assert "'v'" in found["fault_text"][0]
     assert by_field(None, "d", after=None, before={"id": 1, "v": 7})["fault"] == [None]
 

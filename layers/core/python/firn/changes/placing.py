@@ -97,10 +97,16 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
 
 # Why a change without a row has no place in a stream with `order_by`, and what to do.
 _NO_ROW: Final = {
-    "d": "the delete holds it neither in a row nor in its key; have the source send the row before, or the field in "
-    "the key",
-    "t": "a truncate holds no row, so nothing says after which changes it came; delete the rows at the source, or take "
-    "a new snapshot under a raised generation",
+    "d": (
+        "no_order",
+        "the delete holds it neither in a row nor in its key; have the source send the row before, or the field in the "
+        "key",
+    ),
+    "t": (
+        "no_order",
+        "a truncate holds no row, so nothing says after which changes it came; delete the rows at the source, or take "
+        "a new snapshot under a raised generation",
+    ),
 }
 
 
@@ -114,7 +120,7 @@ def _by_field(
     there = [image for image in (images if lacking else images[:1]) if image is not None]
     if not there and not lacking:
         return None
-    return field_position(there, field, op, generation, accepted, lacking or "the row does not hold it")
+    return field_position(there, field, op, generation, accepted, *([lacking] if lacking else []))
 
 
 def total(stored: bytes | None) -> bytes:

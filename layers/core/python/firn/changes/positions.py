@@ -115,22 +115,22 @@ def field_position(
     op: str,
     generation: int,
     accepted: int = 0,
-    lacking: str = "the row does not hold it",
+    lacking: tuple[str, str] = ("bad_position", "the row does not hold it"),
 ) -> bytes:
     """The position of a change of a source without any, from a field of its row: the stream's `order_by`.
 
-    images      the rows as JSON, of which the first that holds the field counts; `lacking`: what to say if none does
+    images      the rows as JSON, of which the first that holds the field counts; `lacking`: code and text if none does
     accepted    when the change was accepted, ms: a time that lies more than a day after it would keep its key from ever
                 changing again; 0: not known
     A number counts with nine decimals, a time in ISO 8601 in microseconds (without a zone it is UTC). The kind stays as
     it is elsewhere, so of equal values a streamed change beats a read. Raises EventError bad_position if the field is
-    missing, null, or of another kind; future_order.
+    missing, null, or of another kind; future_order; the code of `lacking`.
     """
     try:
         rows = (msgspec.json.decode(image, type=dict[str, msgspec.Raw]).get(field) for image in images)
         value = next((found for found in rows if found is not None), None)
         if value is None:
-            raise ValueError(lacking)
+            raise EventError(lacking[0], f"order_by field {field!r}: {lacking[1]}")
         number, is_time = _sortable(msgspec.json.decode(value, type=int | float | str | None))
         if is_time and accepted and number > (accepted + _DAY) * 1000:
             raise EventError(

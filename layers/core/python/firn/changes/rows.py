@@ -44,6 +44,8 @@ class Decoding:
 class Decoder:
     """Decodes with one codec for each inline schema, made when first met."""
 
+    unordered: frozenset[str] = frozenset()  # faults that concern nothing but the order, where that matters little
+
     def __init__(self, decoding: Decoding) -> None:
         self.decoding = decoding
         self.width = len(decoding.columns)
@@ -53,7 +55,7 @@ class Decoder:
         """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
         if change["op"] == "r" and not self.decoding.snapshot_reads:
             return
-        if change["fault"] is not None:
+        if change["fault"] is not None and change["fault"] not in self.unordered:
             yield self._rejected(change, change["fault"], change["fault_text"])
             return
         try:
@@ -159,7 +161,9 @@ class MirrorDecoder(Decoder):
 
 
 class AppendDecoder(Decoder):
-    """For an append table: one row for each change, truncates too."""
+    """For an append table: one row for each change, truncates too, and deletes that `order_by` can't place."""
+
+    unordered = frozenset({"no_order"})
 
     def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         op = change["op"]

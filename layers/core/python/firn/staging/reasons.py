@@ -20,6 +20,8 @@ ADVICE: Final[dict[str, str]] = {
     "ambiguous_table": "leave one rule that the table fits in firn.yaml, or have the source send the schema; replay",
     "filtered_table": "no rule takes the table now: add one to firn.yaml and replay, or leave the letter, it expires",
     "bad_position": "set or correct the stream's `order_by` in firn.yaml; else " + _BY_HAND,
+    "no_order": "have the source send the field of `order_by` with the delete; for a truncate delete the rows; else "
+    + _BY_HAND,
     "future_order": "a clock was wrong: correct the time in the row and replay, or replay once that time has come",
     "bad_schema": "the inline schema can't be read: switch it off at the source, then " + _BY_HAND,
     "bad_image": _BY_HAND,
