@@ -107,7 +107,8 @@ def test_what_order_by_can_not_place_is_a_dead_letter(either: Make) -> None:
 
 def test_an_append_table_takes_what_order_by_can_not_place(either: Make) -> None:
     one = either(COUNTED.replace("key: [id]", "mode: append"))
-    one.land([own("c", {"id": 1, "version": 10}), own("t"), own("d")])
+    gone = {"destination": "p.t", "key": {"id": 1}, "value": own("d")}
+    one.land([own("c", {"id": 1, "version": 10}), own("t"), gone])
     assert sorted(row["_firn_op"] for row in one.rows("lake.t")) == ["c", "d", "t"]
     assert not letters(one)
 
