@@ -1,14 +1,16 @@
 """A stream over tables in memory, and what `firn audit` would say of it: the real ingest, sealing, job and reading."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
 
+from firn.changes.fold import Key, RowChange
 from firn.changes.placing import plain, total
 from firn.changes.types import STRING
 from firn.jobs.audit import Audit, audit
@@ -95,10 +97,22 @@ def rows_of(table: Table, *, mirror: bool) -> list[tuple[Any, Any]]:
     return list(found.values())
 
 
+def _facts(table: Table, keys: Collection[Key]) -> list[RowChange]:
+    return [fact for _, fact in table.facts if fact.op == "t" or (fact.op == "d" and fact.key in keys)]
+
+
+Damage = Callable[[TableLog, list[Logged], list[tuple[Any, Any]]], list[tuple[Any, Any]]]
+
+
+def unharmed(log: TableLog, logged: list[Logged], rows: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    return rows
+
+
 def row_audited(
-    stream: Stream, ground: MemoryGround, *, deep: bool = True, rows: Callable[..., list[tuple[Any, Any]]] = rows_of
+    stream: Stream, ground: MemoryGround, *, deep: bool = True, damage: Damage = unharmed
 ) -> dict[str, RowAccount]:
-    """The tables row by row, as firn_lake.auditing does it for Iceberg: in one part, and with the table's own facts."""
+    """The tables row by row, as firn_lake.auditing does it for Iceberg: in one part, and with the table's own facts.
+    `damage`: what becomes of a table's rows before they are looked at."""
     view = View(ledger(stream, ground), stream.now, Keeping())
     current = stream.config.streams[STREAM]
     logs: dict[TableName, TableLog] = {}
@@ -114,11 +128,10 @@ def row_audited(
         mode = "mirror" if log.mirror else "append"
         account = found[str(name)] = RowAccount(str(name), mode, whole=log.whole, deep=deep)
         values = Values([column.name for column in log.columns]) if deep else None
-        there = rows(table, mirror=log.mirror)
+        there = damage(log, told[name], rows_of(table, mirror=log.mirror))
         if log.mirror:
-            facts = [fact for _, fact in table.facts]
             judge = MirrorRows(
-                account, whole=log.whole, truncates=log.truncates, refused=log.refused, facts=lambda _, f=facts: f,
+                account, whole=log.whole, truncates=log.truncates, refused=log.refused, facts=partial(_facts, table),
                 values=values,
             )  # fmt: skip
             judge.judge(told[name], there)
