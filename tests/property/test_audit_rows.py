@@ -1,4 +1,4 @@
-"""Whatever happened to a stream: a row that is then lost, doubled, set back, invented or altered is told, and no other."""
+"""Whatever happened to a stream: a row that is lost, doubled, set back, invented or altered is told, and no other."""
 
 import random
 from dataclasses import replace
