@@ -5,7 +5,7 @@ A change is needed if the table is said to have its epoch, and nothing says that
 quarantined epoch, one that the table was told to skip. What is not committed yet is not looked at.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Final
@@ -52,17 +52,24 @@ class TableLog:
     """
 
     def __init__(
-        self, view: View, name: TableName, state: TableState, current: StreamConfig | None = None, *, deep: bool = False
+        self,
+        view: View,
+        name: TableName,
+        state: TableState,
+        current: StreamConfig | None = None,
+        *,
+        deep: bool = False,
+        out: Collection[int] = (),
     ) -> None:
         """`state`: the table, as of the same moment as the view; `current`: the stream as it is configured now; `deep`:
-        with all values. Raises CannotTell."""
+        with all values; `out`: epochs that somebody took out of the table again. Raises CannotTell."""
         self.name, self.state, self.deep = name, state, deep
         self._view, self._current = view, current
         history = view.ledger.tables.get(str(name), History())
         stand = standing(str(name), min(history.progress, view.last), view.cut, view.ledger.known)
         self._done = stand.done
-        out = view.ledger.known.left_out.get(str(name), ())
-        self._left_out = {n for first, last in out for n in range(first, last + 1)}
+        skipped = view.ledger.known.left_out.get(str(name), ())
+        self._left_out = {*out, *(n for first, last in skipped for n in range(first, last + 1))}
         self._ways: dict[int, _Way | None] = {}
         self._facts = TableFacts()
         self.truncates: list[Logged] = []
@@ -119,7 +126,8 @@ class TableLog:
         for row in bad:
             self.refused.add(row[told.ORD])
             if not self.mirror:
-                yield Logged(told.identity(row), row[told.BATCH], row[told.INDEX], needed=False)
+                name, other = self.identities(row)
+                yield Logged(name, row[told.BATCH], row[told.INDEX], needed=False, other=other)
         for one in raw if self.mirror else ():
             for change in told.truncates([one]):
                 alive = needed and (one["batch"], one["index"]) not in dead
@@ -132,8 +140,13 @@ class TableLog:
             if change.op == "c" and change.unavailable and change.position:
                 self.moving.add(change.position)
             return Logged(change.key, *place, needed, change if self.deep else _bare(change))
+        name, other = self.identities(row)
         values = told.values_of(row, decoder.decoding) | {OP: row[told.OP], BEFORE: row[told.BEFORE]}
-        return Logged(told.identity(row), *place, needed, values=values if self.deep else None)
+        return Logged(name, *place, needed, values=values if self.deep else None, other=other)
+
+    def identities(self, row: Sequence[Any]) -> tuple[str, str | None]:
+        """Who a decoded change is in an append table, and who it is in one that an older Firn wrote, if this one is."""
+        return told.identity(row), None
 
     def _look(self, raw: Sequence[Raw]) -> None:
         """Learns the inline schemas."""

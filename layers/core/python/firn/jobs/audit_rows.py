@@ -42,6 +42,7 @@ class Logged(NamedTuple):  # which goes through files quicker than a dataclass
     needed  the table must have it in. Else it may, or may not: it is a dead letter, or of an epoch that was given up or
             left out
     change  of a mirror table, `values` of an append table: what its row must hold (None: nobody asks)
+    other   an identity that an older Firn may have given it: not there by the one, it may be by the other
     """
 
     name: Any
@@ -50,6 +51,7 @@ class Logged(NamedTuple):  # which goes through files quicker than a dataclass
     needed: bool
     change: RowChange | None = None
     values: Mapping[str, Any] | None = None
+    other: str | None = None
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,9 @@ class MirrorRows:
             self._found.count("differs" if columns else "found", key, by, columns)
 
 
+Unknown = list[tuple[str | None, Mapping[str, Any]]]
+
+
 class AppendRows:
     """Judges an append table, some of its identities at a time. Arguments as of MirrorRows; a row without an identity
     was not written by Firn."""
@@ -264,30 +269,41 @@ class AppendRows:
     def __init__(self, found: RowAccount, *, whole: bool = True, values: Values | None = None) -> None:
         self._found, self._whole, self._values = found, whole, values
 
-    def judge(self, logged: Iterable[Logged], rows: Iterable[tuple[str | None, Mapping[str, Any]]]) -> None:
-        """All changes and all rows (identity, values) of some identities."""
+    def judge(
+        self, logged: Iterable[Logged], rows: Iterable[tuple[str | None, Mapping[str, Any]]], *, others: bool = False
+    ) -> tuple[list[Logged], Unknown]:
+        """All changes and all rows (identity, values) of some identities.
+
+        others  some changes have two names. -> those that are not there by the first, under the second, and the rows
+                that no change is known for: to be judged together
+        """
         changes: dict[str, Logged] = {}
         for one in logged:
             known = changes.get(one.name)
             if known is None or (one.needed and not known.needed):
                 changes[one.name] = one
         seen: set[str] = set()
+        unknown: Unknown = []
         pairs: list[tuple[Logged, Mapping[str, Any]]] = []
         for identity, values in rows:
             if identity is None:
                 self._found.count("adopted", (), None)
+                continue
+            if identity not in changes and others:
+                unknown.append((identity, values))
             elif identity in seen:
                 self._found.count("surplus", (identity,), changes.get(identity))
             elif identity not in changes:
                 self._found.count("surplus" if self._whole else "older", (identity,), None)
             elif changes[identity].needed:
                 pairs.append((changes[identity], values))
-            if identity is not None:
-                seen.add(identity)
-        for one in changes.values():
-            if one.needed and one.name not in seen:
+            seen.add(identity)
+        absent = [one for one in changes.values() if one.name not in seen]
+        for one in absent:
+            if one.needed and one.other is None:
                 self._found.count("missing", (one.name,), one)
         self._compared(pairs)
+        return [one._replace(name=one.other, other=None) for one in absent if one.other is not None], unknown
 
     def _compared(self, pairs: Sequence[tuple[Logged, Mapping[str, Any]]]) -> None:
         if self._values is None:

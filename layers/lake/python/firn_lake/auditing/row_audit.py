@@ -23,17 +23,19 @@ from firn.jobs.audit_changes import CannotTell, TableLog, changes
 from firn.jobs.audit_rows import NOTHING, AppendRows, Logged, MirrorRows, RowAccount, Values
 from firn.jobs.audit_view import Keeping, View
 from firn.jobs.ledger import Ledger, Tick
-from firn.jobs.planning import BEFORE, HELD, IDENTITY, OP, POSITION
+from firn.jobs.planning import BEFORE, IDENTITY, OP
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 from firn_lake.auditing.spilled import Spilled
-from firn_lake.fresh.keyed import rows_in, values_in
+from firn_lake.fresh.keyed import values_in
 from firn_lake.fresh.plain_values import plain, typed
-from firn_lake.fresh.remembered import Facts
+from firn_lake.fresh.remembered import Facts, rows_of
 from firn_lake.fresh.waiting import state_of
 from firn_lake.reading.rows import Rows
 from firn_lake.reading.versions import version_at
+from firn_lake.refs.rollback import BACK_TO
 from firn_lake.schemas.arrow_types import arrow_schema
+from firn_lake.writing.feeding import ancestry, epochs_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
 WHOLE_UP_TO: Final = 100_000  # rows: of larger tables a deep audit takes a sample, if nobody says how much
 USUAL_SAMPLE: Final = 10_000  # rows
 _LOG, _TABLE = 0, 1
+_OFTEN: Final = 10_000  # rows
 
 
 @dataclass(frozen=True)
@@ -99,11 +102,15 @@ class _Table:
         mode = "mirror" if log.mirror else "append"
         share = self._sampling.share
         self.found = RowAccount(str(log.name), mode, self.version.id, deep=depth.deep, share=share)
-        self._spilled = Spilled(folder, log.name.slug.replace("/", "."), int((events + self._rows) * share))
+        self._folder, self._name = folder, log.name.slug.replace("/", ".")
+        self._records = int((events + self._rows) * share)
+        self._spilled = Spilled(folder, self._name, self._records)
+        self._others = False
 
     def take(self, some: Iterable[Logged]) -> None:
         """Changes of the log."""
         for one in some:
+            self._others = self._others or one.other is not None
             if self._sampling.takes(one.name):
                 self._spilled.put(one.name, _LOG, one)
 
@@ -111,19 +118,15 @@ class _Table:
         """Reads the table, and compares."""
         log, found = self.log, self.found
         found.whole = log.whole
-        done = 0
-        for batch in self._batches():
-            for name, row in self._mirror_rows(batch) if log.mirror else self._append_rows(batch):
-                if name is None or self._sampling.takes(name):
-                    self._spilled.put(name, _TABLE, (name, row))
-            done += batch.num_rows
-            tick(found.table, done, max(self._rows, done))
+        for done, (name, row) in enumerate(self._mirror_rows() if log.mirror else self._append_rows(), 1):
+            if name is None or self._sampling.takes(name):
+                self._spilled.put(name, _TABLE, (name, row))
+            if done % _OFTEN == 0:
+                tick(found.table, done, max(self._rows, done))
         self._note()
         values = self._values() if self._deep else None
         if not log.mirror:
-            append = AppendRows(found, whole=log.whole, values=values)
-            for logged, rows in self._spilled.parts():
-                append.judge(logged, rows)
+            self._judge_append(values)
             return found
         whole_log = self._sampling.share >= 1
         groups = self._linked() if self._deep else set()
@@ -141,6 +144,18 @@ class _Table:
             mirror.judge(logged, rows)
         mirror.judge(*aside)
         return found
+
+    def _judge_append(self, values: Values | None) -> None:
+        append = AppendRows(self.found, whole=self.log.whole, values=values)
+        again = Spilled(self._folder, self._name + ".again", self._records)
+        for logged, rows in self._spilled.parts():
+            absent, unknown = append.judge(logged, rows, others=self._others)
+            for one in absent:
+                again.put(one.name, _LOG, one)
+            for identity, row in unknown:
+                again.put(identity, _TABLE, (identity, row))
+        for logged, rows in again.parts():
+            append.judge(logged, rows)
 
     def _note(self) -> None:
         found, log = self.found, self.log
@@ -166,26 +181,16 @@ class _Table:
             }
         return found
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        there = set(self.version.columns)
-        firns = (
-            [POSITION, *([HELD] if self._deep else [])] if self.log.mirror else [IDENTITY, *([OP, BEFORE] * self._deep)]
-        )
-        sources = self.log.columns if self._deep else self.log.key if self.log.mirror else []
-        names = [*(self._stored_name(column.name) for column in sources), *firns]
-        known = [name for name in names if name in there]
-        if self.version.id is None or not known:
-            return
-        yield from Rows(self.version, self.version.select(known, metadata=True))
-
     def _stored_name(self, name: str) -> str:
         """What the table calls a column that firn.yaml renames and no commit has renamed yet."""
         return next((old for old, new in self.log.plan.due.items() if new == name), name)
 
-    def _mirror_rows(self, batch: pa.RecordBatch) -> Iterator[tuple[Key, Row]]:
+    def _mirror_rows(self) -> Iterator[tuple[Key, Row]]:
         names = self.log.plan.due
         columns = self._stored_columns() if self._deep else []
-        for key, row in rows_in(batch, self.version, columns, self.log.key):
+        if self.version.id is None:
+            return
+        for key, row in rows_of(self.version, columns, self.log.key, None):
             if not self._deep:
                 yield key, replace(row, values=NOTHING, held={})
             elif names:
@@ -193,15 +198,18 @@ class _Table:
             else:
                 yield key, row
 
-    def _append_rows(self, batch: pa.RecordBatch) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
-        identities = values_in(batch, [Column(IDENTITY, STRING)])[IDENTITY]
-        if not self._deep:
-            yield from ((one, NOTHING) for one in identities)
+    def _append_rows(self) -> Iterator[tuple[str | None, Mapping[str, Any]]]:
+        columns = [*self._stored_columns(), Column(OP, STRING), Column(BEFORE, STRING)] if self._deep else []
+        identity = Column(IDENTITY, STRING)
+        there = [name for name in (IDENTITY, *(c.name for c in columns)) if name in self.version.columns]
+        if self.version.id is None or not there:
             return
-        found = values_in(batch, [*self._stored_columns(), Column(OP, STRING), Column(BEFORE, STRING)])
-        for place, one in enumerate(identities):
-            row = {name: values[place] for name, values in found.items()}
-            yield one, _renamed(row, self.log.plan.due)
+        for batch in Rows(self.version, self.version.select(there, metadata=True)):
+            identities = values_in(batch, [identity])[IDENTITY]
+            found = values_in(batch, columns)
+            for place, one in enumerate(identities):
+                row = {name: values[place] for name, values in found.items()}
+                yield one, _renamed(row, self.log.plan.due) if self._deep else NOTHING
 
     def _stored_columns(self) -> list[Column]:
         return [replace(column, name=self._stored_name(column.name)) for column in self.log.columns]
@@ -253,7 +261,8 @@ def audit_rows(
         audited: dict[TableName, _Table] = {}
         for name, table in sorted(tables.items()):
             try:
-                log = TableLog(view, TableName.parse(name), state_of(table), current, deep=depth.deep)
+                out = _rolled_back(table, ledger.stream)
+                log = TableLog(view, TableName.parse(name), state_of(table), current, deep=depth.deep, out=out)
             except CannotTell as error:
                 found[name] = RowAccount(name, notes=[f"the rows of {name} are not judged: {error}"])
                 continue
@@ -264,6 +273,19 @@ def audit_rows(
         for target, one in audited.items():
             found[str(target)] = one.judge(tick)
     return [found[name] for name in sorted(found)]
+
+
+def _rolled_back(table: "Table", stream: str) -> set[int]:
+    """The epochs whose rows a rollback took out of main again, which kept its progress (docs/adr/0024-rollback.md)."""
+    history = list(ancestry(table.metadata, table.metadata.current_snapshot_id))
+    found: set[int] = set()
+    for place, one in enumerate(history):
+        to = one.summary.additional_properties.get(BACK_TO) if one.summary else None
+        if to is not None:
+            low = max((epochs_of(old).get(stream, 0) for old in ancestry(table.metadata, int(to))), default=0)
+            high = max((epochs_of(old).get(stream, 0) for old in history[place + 1 :]), default=0)
+            found |= set(range(low + 1, high + 1))
+    return found
 
 
 def _renamed(values: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
