@@ -9,11 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.jobs.audit import Audit
+from firn.jobs.audit_changes import TableLog
 from firn.jobs.audit_rows import RowAccount
 from firn.staging import configs
 from firn.staging.replay import Choice, replay
 from firn.streams.names import TableName
 from firn_lake.auditing.row_audit import Depth
+from firn_lake.lake import Lake as Read
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
 from tests.integration.spark.spark_lake import Lake
@@ -187,3 +189,27 @@ def test_a_table_that_is_right_balances_whatever_it_went_through(spark: SparkSes
     assert found.balanced, found.differences
     assert found.pending == 1
     assert rows_of(found).found == len(made.rows("lake.t"))
+
+
+def test_rows_that_an_older_firn_named_are_found_by_that_name(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lake(TWO)
+    made.land([of("x", event("c", 20 + n, {"id": n})) for n in range(4)])
+    known = TableLog.identities
+    monkeypatch.setattr(TableLog, "identities", lambda self, row: ("new" + known(self, row)[0], known(self, row)[0]))
+    found = audited(made)
+    assert (found.balanced, rows_of(found, "lake.log").found) == (True, 4)
+    by_hand(made, "DELETE FROM firn.lake.log WHERE id = 3")
+    assert wrong(made, "lake.log") == (1, 0, 0)
+
+
+def test_rows_that_a_rollback_took_out_on_purpose_are_not_missed(lake: Make) -> None:
+    made = lake(config())
+    made.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
+    made.land([event("u", 20, {"id": 1, "v": "c"}), event("c", 21, {"id": 3, "v": "d"})])
+    table = Read(made.catalog).table("lake.t")
+    table.rollback(table.snapshots()[0].id, then="skip")
+    made.land([event("u", 30, {"id": 2, "v": "e"})])
+    found = audited(made)
+    assert found.balanced, found.differences
+    by_hand(made, "DELETE FROM firn.lake.t WHERE id = 2")
+    assert wrong(made) == (1, 0, 0)
