@@ -75,8 +75,8 @@ def typed(lsn: int, value: Any) -> dict[str, Any]:
     return event("c", lsn, {"id": value}, table="typed")
 
 
-def release(stream: Stream, how: Any) -> None:
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.typed"]
+def release(stream: Stream, how: Any, table: str = "lake.typed") -> None:
+    held = quarantine.read_all(stream.store, STREAM).held()[table]
     quarantine.lift(stream.store, held, how, layout.instant(stream.now))
 
 

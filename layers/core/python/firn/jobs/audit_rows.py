@@ -221,14 +221,14 @@ class MirrorRows:
     def _verdict(self, changes: Sequence[Logged], row: Row | None, should: Row | None) -> Verdict:
         if row is None:
             return "nothing" if should is None else "missing"
-        if row.order in self._refused:
-            return "refused"
         if should is None:
             return "surplus"
         if should.order != row.order:
             return "unordered" if plain(should.order) is None and plain(row.order) is None else "missing"
         if any(one.change is not None and one.change.order == row.order for one in changes):
             return "found"
+        if row.order in self._refused:
+            return "refused"
         if plain(row.order) is None:
             return "adopted"
         return "surplus" if self._whole else "older"
