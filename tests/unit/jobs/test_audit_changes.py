@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from firn.jobs.audit_rows import RowAccount
+from firn.staging import epochs, layout
+from firn.staging.dead import DeadLetter, write_dead
 from firn.staging.replay import Choice, replay
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.unit.jobs.audited import Ground, release, row_audited, typed
@@ -38,6 +40,21 @@ def test_a_dead_letter_need_not_be_in_its_table(stream: Stream, ground: Ground) 
     assert stream.commit(stream.seal()) == 0
     found = account(stream, ground, "lake.typed")
     assert (found.right, found.expected, found.found) == (True, 3, 3)
+
+
+def test_what_has_a_letter_need_not_be_in_its_table_though_it_could_be(stream: Stream, ground: Ground) -> None:
+    stream.land(event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"id": 2, "v": "b"}))
+
+    def lost(log: Any, logged: Any, rows: list[Any]) -> list[Any]:
+        return [one for one in rows if one[0] != (2,)]
+
+    assert row_audited(stream, ground, damage=lost)["lake.orders"].missing == 1
+    (sealed,) = epochs.read_range(stream.store, STREAM, 1, 1)
+    letter = DeadLetter("too_old", "late", STREAM, "app.orders", sealed.batches[0].id, 1, stream.now, b"")
+    path = layout.dead_path(STREAM, sealed.time, f"commit-{1:020d}-lake.orders")
+    assert write_dead(stream.store, path, [letter])
+    assert row_audited(stream, ground, damage=lost)["lake.orders"].right
+    assert account(stream, ground).right
 
 
 def test_what_a_table_was_told_to_skip_need_not_be_in_it(stream: Stream, ground: Ground) -> None:
