@@ -18,9 +18,12 @@ from firn_lake.auditing.row_audit import Depth
 from firn_lake.lake import Lake as Read
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
-from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.integration.spark.test_corpus import KEYS
+from tests.integration.spark.test_corpus import config as corpus_config
+from tests.integration.spark.test_shuffled import deliver
 
 pytestmark = pytest.mark.spark
 
@@ -213,3 +216,19 @@ def test_rows_that_a_rollback_took_out_on_purpose_are_not_missed(lake: Make) -> 
     assert found.balanced, found.differences
     by_hand(made, "DELETE FROM firn.lake.t WHERE id = 2")
     assert wrong(made) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("encoding", "seed"), [("plain", 1), ("schema", 2)])
+def test_every_type_of_the_corpus_shuffled_over_epochs_balances(
+    spark: SparkSession, tmp_path: Path, encoding: str, seed: int
+) -> None:
+    file = CORPUS / "spec" / f"{encoding}.ndjson.gz"
+    events = values(file) if encoding == "plain" else records(file)
+    made = Lake(
+        spark, tmp_path, corpus_config(KEYS if encoding == "plain" else {"uidx": ["a", "b"], "ren_new": ["id"]})
+    )
+    deliver(made, events, seed, epochs=2)
+    found = audited(made)
+    assert found.balanced, [(one.message, one.rows) for one in found.differences]
+    assert sum(one.found for one in found.rows) > 300
+    assert not [one for one in found.rows if one.untold.keys() - {"retyped"}]
