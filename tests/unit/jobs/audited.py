@@ -93,7 +93,10 @@ def rows_of(table: Table, *, mirror: bool) -> list[tuple[Any, Any]]:
         name = tuple(values[column] for column in json.loads(table.properties["firn.key"])) if mirror else name
         held = {table.called.get(column, column): order for column, order in row.held.items()}
         order = total(plain(row.order))
-        found[name] = (name, replace(row, values=values, held=held, order=order)) if mirror else (name[0], values)
+        if not mirror:
+            found[name] = (name[0], values)
+        elif name not in found or order > found[name][1].order:
+            found[name] = (name, replace(row, values=values, held=held, order=order))
     return list(found.values())
 
 
