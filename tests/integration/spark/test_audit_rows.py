@@ -201,6 +201,7 @@ def test_rows_that_an_older_firn_named_are_found_by_that_name(lake: Make, monkey
     monkeypatch.setattr(TableLog, "identities", lambda self, row: ("new" + known(self, row)[0], known(self, row)[0]))
     found = audited(made)
     assert (found.balanced, rows_of(found, "lake.log").found) == (True, 4)
+    assert audited(made, Depth(deep=True, share=0.5, seed=1)).balanced
     by_hand(made, "DELETE FROM firn.lake.log WHERE id = 3")
     assert wrong(made, "lake.log") == (1, 0, 0)
 

@@ -119,7 +119,7 @@ class _Table:
         log, found = self.log, self.found
         found.whole = log.whole
         for done, (name, row) in enumerate(self._mirror_rows() if log.mirror else self._append_rows(), 1):
-            if name is None or self._sampling.takes(name):
+            if name is None or self._others or self._sampling.takes(name):
                 self._spilled.put(name, _TABLE, (name, row))
             if done % _OFTEN == 0:
                 tick(found.table, done, max(self._rows, done))
@@ -146,7 +146,9 @@ class _Table:
         return found
 
     def _judge_append(self, values: Values | None) -> None:
-        append = AppendRows(self.found, whole=self.log.whole, values=values)
+        # A sample is of first names: whether a row by its other name is of the sample is not known.
+        whole = self.log.whole and not (self._others and self._sampling.share < 1)
+        append = AppendRows(self.found, whole=whole, values=values)
         again = Spilled(self._folder, self._name + ".again", self._records)
         for logged, rows in self._spilled.parts():
             absent, unknown = append.judge(logged, rows, others=self._others)
