@@ -8,8 +8,58 @@ _JOBS: Final = "layers/core/python/firn/jobs"
 _DISPATCH_TESTS: Final = "tests/unit/jobs/test_dispatch.py"
 _TIERING_TESTS: Final = "tests/unit/jobs/test_tiering.py"
 _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
+_AUDIT_ROWS: Final = "tests/unit/jobs/test_audit_rows.py"
 
 MUTANTS: Final = (
+    Mutant(
+        "an audit takes an older change's row for the newest one's",
+        f"{_JOBS}/audit_rows.py",
+        "if should.order != row.order:",
+        "if should.order < row.order:",
+        (f"{_AUDIT_ROWS}::test_the_newest_change_of_a_key_must_be_in_its_row",),
+    ),
+    Mutant(
+        "an audit passes over rows that are there twice",
+        f"{_JOBS}/audit_rows.py",
+        'self._found.count("surplus", key, None)',
+        'self._found.count("nothing", key, None)',
+        (f"{_AUDIT_ROWS}::test_the_newest_change_of_a_key_must_be_in_its_row",),
+    ),
+    Mutant(
+        "an audit misses what a delete older than the log explains",
+        f"{_JOBS}/audit_rows.py",
+        "        if not needed and not self._whole:\n",
+        "        if not needed and self._whole:\n",
+        (f"{_AUDIT_ROWS}::test_a_row_older_than_the_log_is_not_judged_and_one_that_a_newer_change_beat_is_missing",),
+    ),
+    Mutant(
+        "an audit misses what is not committed yet",
+        f"{_JOBS}/audit_changes.py",
+        "return n not in self._left_out if n <= self._done else None",
+        "return n not in self._left_out",
+        ("tests/property/test_audit.py::test_an_audit_balances_after_every_step",),
+    ),
+    Mutant(
+        "an audit misses what is a dead letter",
+        f"{_JOBS}/audit_changes.py",
+        "needed=needed and (row[told.BATCH], row[told.INDEX]) not in dead)",
+        "needed=needed)",
+        ("tests/unit/jobs/test_audit_changes.py::test_what_has_a_letter_need_not_be_in_its_table_though_it_could_be",),
+    ),
+    Mutant(
+        "an audit misses the changes of an epoch that a table was told to skip",
+        f"{_JOBS}/audit_changes.py",
+        "return n not in self._left_out if n <= self._done else None",
+        "return True if n <= self._done else None",
+        ("tests/unit/jobs/test_audit_changes.py::test_what_a_table_was_told_to_skip_need_not_be_in_it",),
+    ),
+    Mutant(
+        "an audit loses what waits to be written to its files",
+        "layers/lake/python/firn_lake/auditing/spilled.py",
+        "            sides[1].extend(second)\n",
+        "",
+        ("tests/unit/lake/test_spilled.py::test_all_records_of_a_name_are_in_one_part[1000]",),
+    ),
     Mutant(
         "a partitioning that someone set by hand is undone",
         f"{_JOBS}/specs.py",

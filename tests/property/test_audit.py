@@ -13,7 +13,7 @@ from firn.staging.ingest import accept
 from firn.staging.replay import Choice, replay
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.model.memory_lake import Call
-from tests.unit.jobs.audited import Ground, audited
+from tests.unit.jobs.audited import Ground, audited, row_audited
 
 TABLES = ("orders", "orders", "other", "events", "typed", "no_key", "nowhere")
 
@@ -169,6 +169,8 @@ def test_an_audit_balances_after_every_step(seed: int, steps: list[str]) -> None
         assert found.acked == world.acked, step
         for table in found.tables:
             assert table.accounted == table.events, (step, table)
+        for rows in row_audited(world.stream, world.ground).values():
+            assert rows.right, (step, rows)
 
 
 def test_a_world_is_not_empty() -> None:

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-from firn.cli.audit import histories
+from firn.cli.audit import histories, loaded
 from firn.jobs.audit import Audit, audit
+from firn.jobs.audit_view import Keeping
 from firn.jobs.ledger import read
 from firn.staging import configs, layout
 from firn.staging.queue import Message, take
 from firn.staging.replay import Choice, replay
+from firn_lake.auditing.row_audit import Depth, audit_rows
 from tests.integration.spark.spark_lake import Lake, ndjson
 
 pytestmark = pytest.mark.spark
@@ -32,9 +34,14 @@ def event(op: str, lsn: int, after: Any = None, before: Any = None, table: str =
     return {"op": op, "before": before, "after": after, "source": source, "ts_ms": source["ts_ms"]}
 
 
-def audited(lake: Lake) -> Audit:
+def audited(lake: Lake, depth: Depth = Depth(deep=True)) -> Audit:  # noqa: B008
+    """What `firn audit STREAM --deep` finds."""
     catalog = lake.catalog
-    found = audit(read(lake.store, lake.stream, lambda names: histories(catalog, lake.stream, names)), lake.now)
+    ledger = read(lake.store, lake.stream, lambda names: histories(catalog, lake.stream, names))
+    found = audit(ledger, lake.now)
+    tables = loaded(catalog, ledger.tables)
+    current = lake.config.streams.get(lake.stream)
+    found.take(audit_rows(lake.store, catalog, ledger, tables, lake.now, Keeping(), depth, current))
     for table in found.tables:
         assert table.accounted == table.events
         assert min(table.merged, table.superseded, table.ignored, table.dead, table.pending) >= 0

@@ -8,12 +8,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
+from pyiceberg.types import StringType
 
+from firn.changes.placing import Order, plain
 from firn.cli.batch import told
 from firn.cli.main import main
+from firn.jobs.staged import raw_changes
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.ingest import accept
-from firn.staging.store import Store, open_store
+from firn.staging.store import Store, get, open_store
 from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = (
@@ -52,8 +55,7 @@ def batches(tmp_path: Path, store: Store, catalog: Catalog) -> list[str]:
     config = configs.publish(store, CONFIG)
     now = datetime.now(UTC) - timedelta(hours=1)
     catalog.create_namespace("shop")
-    rows = pa.table({"id": [1]})
-    table = catalog.create_table("shop.orders", rows.schema)
+    table = catalog.create_table("shop.orders", pa.schema({"id": pa.int64(), "_firn_pos": pa.binary()}))
     found = []
     for n in range(1, 4):
         body = event(n) + (b'\n{"op": "x"}' if n == 3 else b"")
@@ -64,6 +66,8 @@ def batches(tmp_path: Path, store: Store, catalog: Catalog) -> list[str]:
         )
         counts = {"events": 1, "merged": 1, "superseded": 0, "ignored": 0, "dead": 0}
         summary = {f"firn.{name}": str(count) for name, count in counts.items()}
+        staged = raw_changes(get(store, layout.staged_path(found[-1])) or b"", n, found[-1], 0, Order())
+        rows = pa.table({"id": [n], "_firn_pos": [plain(staged[0]["ord"])]})
         table.append(rows, snapshot_properties=summary | {"firn.epoch.shop": str(n)})
         snapshot = table.current_snapshot()
         assert snapshot is not None
@@ -134,6 +138,51 @@ def test_expired_snapshots_are_no_difference(run: Any, catalog: Catalog) -> None
     table.maintenance.expire_snapshots().by_id(table.metadata.snapshots[0].snapshot_id).commit()
     code, out, _ = run("audit", "shop", "--json")
     assert (code, json.loads(out)["merged"], json.loads(out)["uncounted"]) == (0, 3, 0)
+
+
+def test_a_lost_row_exits_1_and_is_named_with_its_batch_and_what_to_do(
+    run: Any, catalog: Catalog, batches: list[str]
+) -> None:
+    code, out, _ = run("audit", "shop", "--json")
+    (rows,) = json.loads(out)["rows"]
+    assert (code, rows["expected"], rows["found"], rows["whole"]) == (0, 3, 3, True)
+    catalog.load_table("shop.orders").delete("id = 2")
+    code, out, _ = run("audit", "shop")
+    assert code == 1
+    assert "DIFFERENCE rows_missing: 1 of 3 rows that the log makes are not in shop.orders" in out
+    assert f"  row     2 by {batches[1]}:0\n" in out
+    assert "firn rebuild shop.orders --in-place" in out.replace("--check counts them again; ", "")
+    assert (
+        max(len(line.rstrip()) for line in out.partition("expected")[2].partition("DIFFERENCE")[0].splitlines()) <= 80
+    )
+    code, out, _ = run("audit", "shop", "--json")
+    (rows,) = json.loads(out)["rows"]
+    assert (code, rows["missing"], rows["surplus"]) == (1, 1, 0)
+    assert rows["samples"] == [{"what": "missing", "row": ["2"], "batch": batches[1], "index": 0, "columns": []}]
+    assert run("audit", "shop", "--counts")[0] == 0
+
+
+def test_a_wrong_value_is_seen_by_deep_alone_and_the_seed_is_printed(run: Any, catalog: Catalog) -> None:
+    table = catalog.load_table("shop.orders")
+    with table.update_schema() as update:
+        update.add_column("note", StringType())
+    table.refresh()
+    rows = table.scan("id = 2").to_arrow().to_pylist()
+    table.overwrite(pa.Table.from_pylist([{**rows[0], "note": "x"}], table.schema().as_arrow()), "id = 2")
+    assert run("audit", "shop")[0] == 0
+    code, out, _ = run("audit", "shop", "--deep", "--seed", "7")
+    assert (code, "note in 1" in out, "--seed 7" in out) == (1, True, True)
+    code, out, _ = run("audit", "shop", "--deep", "--sample", "100%", "--json")
+    found = json.loads(out)
+    assert (code, found["rows"][0]["differs"], found["rows"][0]["columns"]) == (1, 1, {"note": 1})
+    assert isinstance(found["seed"], int)
+    for wrong in (
+        ["--sample", "5%"],
+        ["--deep", "--sample", "many"],
+        ["--deep", "--sample", "0"],
+        ["--deep", "--counts"],
+    ):
+        assert run("audit", "shop", *wrong)[0] == 2
 
 
 def test_a_stream_without_anything_balances_and_one_that_is_not_there_is_a_wrong_command_line(run: Any) -> None:

@@ -1,6 +1,7 @@
 """`firn audit STREAM`: whether every acknowledged event is accounted for."""
 
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from firn.jobs.audit import Audit
+    from firn.jobs.audit_rows import RowAccount
     from firn.jobs.audit_view import Difference
     from firn.jobs.ledger import History, Tick
     from firn.staging.store import Store
+    from firn.streams.config import StreamConfig
+    from firn_lake.auditing.row_audit import Depth
 
 _SHOWN = 5  # batches of one difference; --json has them all
 
@@ -31,45 +35,112 @@ def command(
         int, typer.Option(help="For how many days committed batches stay in staged/: one that is younger is missed.")
     ] = 14,
     dead_letter_days: Annotated[int, typer.Option(help="The same for dead letters (DeadLetterDays).")] = 90,
+    counts: Annotated[bool, typer.Option("--counts", help="Only add up: read no row.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Compare all values of the rows with what the log gives.")
+    ] = False,
+    sample: Annotated[
+        str | None,
+        typer.Option(help="With --deep: so many rows of each table (1000), such a share (5%), or all."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="With --deep: which rows a sample takes.", min=0)] = None,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Account for every acknowledged event, from the log and the tables alone. Exits 1 if something differs."""
+    """Account for every acknowledged event, from the log and the tables alone: add up, and look for the row of each.
+    Exits 1 if something differs."""
     from firn.jobs.audit import audit
     from firn.jobs.audit_view import Keeping
     from firn.jobs.ledger import read
+    from firn_lake.auditing.row_audit import audit_rows
 
+    if (sample is not None or seed is not None) and not deep:
+        raise typer.BadParameter("they go with --deep", param_hint="--sample, --seed")
+    if counts and deep:
+        raise typer.BadParameter("give one of --counts, --deep")
+    depth = _depth(sample, seed, deep=deep)
     stack = find_stack(folder, running=False)
     store = stack.store()
     _expect_stream(store, stream)
     catalog = stack.catalog()
     keeping = Keeping(timedelta(days=log_days), timedelta(days=dead_letter_days))
+    tables: dict[str, Table] = {}
+
+    def look(names: Iterable[str]) -> dict[str, "History"]:
+        tables.update(loaded(catalog, names))
+        return _histories(stream, tables)
+
     with _progress(shown=not as_json) as bars:
-        ledger = read(store, stream, lambda names: histories(catalog, stream, names), _ticking(bars))
-    found = audit(ledger, datetime.now(UTC), keeping)
+        tick = _ticking(bars)
+        ledger = read(store, stream, look, tick)
+        now = datetime.now(UTC)
+        found = audit(ledger, now, keeping)
+        if not counts:
+            current = _current(store, stream)
+            found.take(audit_rows(store, catalog, ledger, tables, now, keeping, depth, current, tick))
     if as_json:
-        print_json({"balanced": found.balanced, **asdict(found)})
+        sampled = {"seed": depth.seed} if deep else {}
+        print_json({"balanced": found.balanced, **sampled, **asdict(found)})
     else:
         _show(found)
+        _show_rows(found.rows, depth)
+        _show_differences(found)
     if not found.balanced:
         raise typer.Exit(1)
 
 
 def histories(catalog: "Catalog", stream: str, names: Iterable[str]) -> dict[str, "History"]:
     """What the metadata of these tables says about the stream; tables that are not there are left out."""
+    return _histories(stream, loaded(catalog, names))
+
+
+def loaded(catalog: "Catalog", names: Iterable[str]) -> dict[str, "Table"]:
+    """These tables; those that are not there are left out."""
     from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
-    from firn.jobs.ledger import history
     from firn.streams.names import TableName
 
     found = {}
     for name in names:
-        try:
-            table = catalog.load_table(TableName.parse(name).identifier)
-        except (NoSuchTableError, NoSuchNamespaceError):
-            continue
-        found[name] = history(stream, table.metadata.current_snapshot_id, _snapshots(table))
+        with suppress(NoSuchTableError, NoSuchNamespaceError):
+            found[name] = catalog.load_table(TableName.parse(name).identifier)
     return found
+
+
+def _histories(stream: str, tables: "Mapping[str, Table]") -> dict[str, "History"]:
+    from firn.jobs.ledger import history
+
+    return {
+        name: history(stream, table.metadata.current_snapshot_id, _snapshots(table)) for name, table in tables.items()
+    }
+
+
+def _current(store: "Store", stream: str) -> "StreamConfig | None":
+    """The stream as it is configured now; None if it is not."""
+    from firn.errors import ConfigError
+    from firn.staging import configs
+
+    with suppress(ConfigError):
+        return configs.load(store, configs.current_sha(store)).streams.get(stream)
+    return None
+
+
+def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
+    from firn_lake.auditing.row_audit import Depth
+
+    number = secrets.randbelow(2**32) if seed is None else seed
+    if sample is None:
+        return Depth(deep, seed=number)
+    if sample == "all":
+        return Depth(deep, share=1.0, seed=number)
+    text = sample.removesuffix("%")
+    try:
+        amount = float(text) / 100 if text != sample else int(text)
+    except ValueError:
+        amount = 0
+    if not 0 < amount < float("inf") or (text != sample and amount > 1):
+        raise typer.BadParameter(f"{sample!r} is no sample: write a number of rows (1000), a share (5%), or all")
+    return Depth(deep, share=amount, seed=number) if text != sample else Depth(deep, rows=int(amount), seed=number)
 
 
 def _snapshots(table: "Table") -> dict[int, tuple[int | None, Mapping[str, str]]]:
@@ -135,6 +206,36 @@ def _show(found: "Audit") -> None:
     typer.echo(f"dead: {found.replayed:,} were replayed, in batches of their own")
     for note in found.notes:
         typer.echo(f"note: {note}")
+
+
+def _show_rows(rows: "Sequence[RowAccount]", depth: "Depth") -> None:
+    """The tables row by row."""
+    from firn.jobs.audit_rows import UNTOLD
+
+    if not rows:
+        return
+    names = ["expected", "found", "missing", "surplus", *(["differs"] if depth.deep else [])]
+    print_table(
+        ["table", *names, "not told", "rows"],
+        [
+            [
+                one.table,
+                *(getattr(one, name) for name in names),
+                sum(one.untold.values()),
+                "ok" if one.right else "WRONG",
+            ]
+            for one in rows
+        ],
+    )
+    if depth.deep:
+        shares = ", ".join(f"{one.table} {one.share:.2%}" for one in rows if one.share < 1)
+        typer.echo(f"all values compared, of all rows{f' but {shares}' if shares else ''}; --seed {depth.seed}")
+    for one in rows:
+        if told := ", ".join(f"{count:,} {UNTOLD[reason]}" for reason, count in sorted(one.untold.items()) if count):
+            typer.echo(f"not told of {one.table}: {told}")
+
+
+def _show_differences(found: "Audit") -> None:
     for one in found.differences:
         _show_difference(one)
     if found.difference:
@@ -159,4 +260,6 @@ def _show_difference(one: "Difference") -> None:
         if values:
             more = f" and {len(values) - _SHOWN:,} more (--json)" if len(values) > _SHOWN else ""
             typer.echo(f"  {name:<8}{', '.join(map(str, values[:_SHOWN]))}{more}")
+    for row in one.rows[:_SHOWN]:
+        typer.echo(f"  row     {row}")
     typer.echo(f"  to do   {one.advice}")

@@ -1,14 +1,17 @@
-"""The audit: acked = merged + superseded + ignored (by reason) + pending + dead, from the log and the tables alone.
+"""The audit: acked = merged + superseded + ignored (by reason) + pending + dead, from the log and the tables alone; and
+each row that the log says must be in a table is in it (jobs/audit_rows.py).
 
 Pure: jobs/ledger.py reads, this judges. What was acknowledged is counted from the footers of the staged batches; what
 became of it from the epochs, the tables' snapshots, the cuts and the dead letters. Nothing is corrected here.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from firn.jobs import audit_log, audit_tables
+from firn.jobs.audit_rows import RowAccount
 from firn.jobs.audit_tables import TableAccount
 from firn.jobs.audit_view import Difference, Keeping, View
 from firn.jobs.ledger import Ledger
@@ -30,6 +33,7 @@ class Audit:
     dead        `replayed` of the letters came again in batches of their own, which count like any other
     uncounted   in the tables, but what became of them has expired with the snapshots and the cuts
     since       the first epoch that is audited: the log before it has expired
+    rows        the tables row by row, as far as they were looked at; these numbers are rows
     """
 
     stream: str
@@ -49,6 +53,7 @@ class Audit:
     uncounted: int = 0
     difference: int = 0
     tables: list[TableAccount] = field(default_factory=list)
+    rows: list[RowAccount] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -56,6 +61,13 @@ class Audit:
     def balanced(self) -> bool:
         """Whether everything adds up."""
         return not self.differences
+
+    def take(self, rows: Iterable[RowAccount]) -> None:
+        """The tables row by row, with what differs in them."""
+        for one in rows:
+            self.rows.append(one)
+            self.notes += one.notes
+            self.differences += _of_rows(one)
 
 
 def audit(ledger: Ledger, now: datetime, keeping: Keeping | None = None) -> Audit:
@@ -107,6 +119,29 @@ def audit(ledger: Ledger, now: datetime, keeping: Keeping | None = None) -> Audi
         )  # fmt: skip
     found.differences = differences
     return found
+
+
+def _of_rows(found: RowAccount) -> list[Difference]:
+    share = f" (of a sample of {found.share:.2%})" if found.share < 1 else ""
+    texts = {
+        "missing": f"{found.missing} of {found.expected} rows that the log makes are not in {found.table}{share}",
+        "surplus": f"{found.surplus} rows are in {found.table} that no change of the log leaves there{share}",
+        "differs": f"{found.differs} of {found.expected} rows of {found.table} have other values than the log gives "
+        f"them{share}: " + ", ".join(f"{name} in {count}" for name, count in sorted(found.columns.items())),
+    }
+    advice = f"firn rebuild {found.table} --check counts them again; --in-place makes the table what its log says"
+    if not found.whole:
+        advice = (
+            f"firn rebuild {found.table} --into NAME --partial makes what is left of the log beside it: compare them"
+        )
+    differences = []
+    for what, text in texts.items():
+        if getattr(found, what):
+            samples = [one for one in found.samples if one.what == what]
+            batches = tuple(dict.fromkeys(one.batch for one in samples if one.batch is not None))
+            rows = tuple(map(str, samples))
+            differences.append(Difference(f"rows_{what}", text, advice, found.table, batches=batches, rows=rows))
+    return differences
 
 
 def _note(view: View, found: Audit) -> None:

@@ -24,7 +24,8 @@ RENUMBERED: Final = "renumbered"  # the nonce of jobs/renumber.py's empty epoch
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that is not as it has to be. `code` for machines, `message` and `advice` for people."""
+    """Something that is not as it has to be. `code` for machines, `message` and `advice` for people. `rows`: some of
+    those that it is about, by key or identity and by the change's batch and place in it."""
 
     code: str
     message: str
@@ -33,6 +34,7 @@ class Difference:
     epochs: tuple[int, ...] = ()
     batches: tuple[str, ...] = ()
     objects: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Whether the tables hold what the log says, row by row."""
