@@ -13,6 +13,7 @@ from typing import Any, Final
 from firn.changes import told
 from firn.changes.fold import RowChange
 from firn.changes.placing import Order
+from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoder
 from firn.changes.types import Column, storable
 from firn.jobs.audit_rows import NOTHING, Logged
@@ -23,12 +24,13 @@ from firn.jobs.lake import place_of
 from firn.jobs.ledger import History, Tick
 from firn.jobs.planning import BEFORE, OP, KeyChanged
 from firn.jobs.progress import EPOCH, TableState
-from firn.jobs.quarantine import standing
+from firn.jobs.quarantine import standing, tells_commits
 from firn.jobs.staged import raw_changes
 from firn.jobs.targets import Target, route
 from firn.staging import layout
 from firn.staging.dead import read_dead
 from firn.staging.epochs import EpochBatch
+from firn.staging.generations import Generations
 from firn.staging.store import Store, get
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
@@ -108,10 +110,11 @@ class TableLog:
         return frozenset(way[0].sources) & self._view.ledger.epochs[n].tables.keys() if way else frozenset()
 
     def order(self, n: int) -> Order:
-        """What ordered the changes of epoch n. A rebuild keeps generations, and takes the rules of its own day."""
+        """What ordered the changes of epoch n, but for their generations. A rebuild takes the rules of its own day."""
         settings = self._view.settings(n)
         rules = self._current if self.state.rebuilt and self._current else settings
-        return Order(settings.generation, rules.order_by)
+        high = self._view.cut.high if self._view.cut else None
+        return replace(rules, commits=tells_commits(high, rules.generation)).order
 
     def logged(self, n: int, raw: Sequence[Raw], dead: set[tuple[str, int]]) -> Iterator[Logged]:
         """Changes of epoch n, as they are read from a batch. `dead`: (batch, index) of dead letters."""
@@ -146,7 +149,9 @@ class TableLog:
 
     def identities(self, row: Sequence[Any]) -> tuple[str, str | None]:
         """Who a decoded change is in an append table, and who it is in one that an older Firn wrote, if this one is."""
-        return told.identity(row), None
+        stream = self._view.ledger.stream
+        first = told.first_identity(row) if stream in self.state.first_identity else None
+        return told.identity(row, stream), first
 
     def _look(self, raw: Sequence[Raw]) -> None:
         """Learns the inline schemas."""
@@ -220,6 +225,8 @@ def changes(
     """
     dead = _dead(store, view)
     wanted = list(_wanted(view, logs))
+    eras = Generations(store, view.settings(max(view.ledger.epochs)), max(view.ledger.epochs)) if wanted else None
+    kept = _kept(store, eras, wanted) if eras else {}
     for first in range(0, len(wanted), _AT_ONCE):
         some = wanted[first : first + _AT_ONCE]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -230,14 +237,46 @@ def changes(
                 for log in mine:
                     log.gone.add(batch.id)
                 continue
-            for order in {log.order(n): None for log in mine}:
+            era = eras.of_batch(batch.id, n) if eras else 0
+            for order in dict.fromkeys(log.order(n) for log in mine):
                 tables: dict[str, list[Raw]] = {}
-                for one in raw_changes(body, n, batch.id, place_of(n, number), order):
+                by = replace(order, generation=era, kept=kept)
+                for one in raw_changes(body, n, batch.id, place_of(n, number), by):
                     tables.setdefault(one["table"], []).append(one)
                 for log in mine:
                     raw = [one for source in sorted(log.sources(n)) for one in tables.get(source, ())]
                     if raw and log.order(n) == order:
                         yield log, log.logged(n, raw, dead)
+
+
+def _kept(
+    store: Store, eras: Generations, wanted: Sequence[tuple[int, int, EpochBatch, Sequence[TableLog]]]
+) -> dict[bytes, int]:
+    """The generations of changes that came before under a lower one (changes.redelivered). Reads nothing where none was
+    raised."""
+    where = [(n, number, batch, mine[0].order(n)) for n, number, batch, mine in wanted]
+    generations = {eras.of_batch(batch.id, n) for n, _, batch, _ in where}
+    until = eras.until(generations)
+    if until is None:
+        return {}
+    again = Early()
+    for n, number, batch, order in where:
+        if era := eras.of_batch(batch.id, n):
+            again |= early(_placed(store, n, number, batch, replace(order, generation=era)), until)
+    found: dict[bytes, int] = {}
+    for epoch in eras.holding(again, generations) if again.names else ():
+        for number, batch in enumerate(epoch.batches):
+            by = replace(where[0][3], generation=eras.of_batch(batch.id, epoch.n))
+            for name, lower in lowest(again.names, _placed(store, epoch.n, number, batch, by)).items():
+                found[name] = min(lower, found.get(name, lower))
+    return found
+
+
+def _placed(store: Store, n: int, number: int, batch: EpochBatch, order: Order) -> Iterator[Placed]:
+    body = get(store, batch.path)
+    if body is not None:
+        for one in raw_changes(body, n, batch.id, place_of(n, number), order):
+            yield one["table"], one["ord"], one["ts"]
 
 
 def _wanted(view: View, logs: Sequence[TableLog]) -> Iterator[tuple[int, int, EpochBatch, list[TableLog]]]:

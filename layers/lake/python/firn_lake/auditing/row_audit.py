@@ -24,6 +24,7 @@ from firn.jobs.audit_rows import NOTHING, AppendRows, Logged, MirrorRows, RowAcc
 from firn.jobs.audit_view import Keeping, View
 from firn.jobs.ledger import Ledger, Tick
 from firn.jobs.planning import BEFORE, IDENTITY, OP
+from firn.jobs.progress import of_unnamed
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 from firn_lake.auditing.spilled import Spilled
@@ -192,7 +193,7 @@ class _Table:
         columns = self._stored_columns() if self._deep else []
         if self.version.id is None:
             return
-        for key, row in rows_of(self.version, columns, self.log.key, None):
+        for key, row in rows_of(self.version, columns, self.log.key, None, of_unnamed(self.log.state.sources)):
             if not self._deep:
                 yield key, replace(row, values=NOTHING, held={})
             elif names:
@@ -237,8 +238,7 @@ class _Table:
         """Deletes and truncates that the table remembers, as far as the log may be younger than they are."""
         facts = Facts(self._catalog, self._iceberg, self.log.state)
         found = [one for one in facts.changes(self.log.key, keys, b"") if one.op == "d"]
-        truncated = facts.truncated
-        return [*found, *([RowChange("t", (), truncated[1:46], truncated, None)] if truncated else [])]
+        return [*found, *facts.truncates()]
 
 
 def audit_rows(
