@@ -26,6 +26,7 @@ from firn.streams.names import TableName, quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
+from firn_spark.tables.alterations import rename
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
@@ -95,7 +96,7 @@ class Memory:
             )
         self._table = finish(self._spark, self._tables, self._table)
         due = renames.due(field["name"] for field in self._table.state.fields)
-        self._table = self._tables.rename(self._table, due, {})
+        self._table = rename(self._spark, self._tables, self._table, due, {})
         state = self._table.state
         told = [s for s in state.ancestry if NEWEST in s]
         self.said = Remembered(
@@ -219,7 +220,7 @@ class Memory:
             wider = tuple(column for column in plan.widened if column.name in there)
             added = ColumnPlan(plan.columns, missing, wider)
             self._table = retype(self._spark, self._tables, self._table, plan.retyped)
-            self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
+            self._table = fence.unmoved(self._table, self._tables.evolve(self._table, added, FACTS_METADATA))
             return self._table
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}

@@ -12,12 +12,46 @@ from firn.jobs.planning import METADATA
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
+SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
+MODE, KEY = "firn.mode", "firn.key"  # table properties
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
 FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
 HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a plan for a table rests on, beside a stream's progress. Where it is another one by the time of the commit,
+    the plan's files could hold values under fields that nobody reads any more, or rows of another key.
+
+    uuid       the table's: one that is dropped and made again is another one under the same name
+    mode, key  its properties, None where it has none
+    rebuilt    the number of the rebuild in place that it is
+    altered    how often a column was renamed or got another type, or the partitioning changed
+    """
+
+    uuid: str
+    mode: str | None
+    key: str | None
+    rebuilt: int
+    altered: int
+
+    @classmethod
+    def of(cls, uuid: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]) -> "Basis":
+        """`summaries`: of a snapshot and its ancestors."""
+        found = list(summaries)
+        return cls(uuid, properties.get(MODE), properties.get(KEY), _highest(REBUILD, found), _highest(SCHEMA, found))
+
+    def next(self) -> "Basis":
+        """The same after one alteration more."""
+        return replace(self, altered=self.altered + 1)
+
+    def summary(self) -> dict[str, str]:
+        """What each commit says of it, so that a snapshot tells all that its ancestors told."""
+        return {SCHEMA: str(self.altered)} if self.altered else {}
 
 
 @dataclass(frozen=True)
@@ -35,6 +69,7 @@ class TableState:
     snapshot_id: int | None
     ancestry: tuple[Mapping[str, str], ...]
     partitioned_by: frozenset[int] = frozenset()
+    uuid: str = ""
 
     @property
     def records(self) -> int:
@@ -67,7 +102,7 @@ class TableState:
 
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
-        text = self.properties.get("firn.key")
+        text = self.properties.get(KEY)
         return None if text is None else tuple(json.loads(text))
 
     def renamed(self, names: Mapping[str, str]) -> "TableState":
@@ -90,20 +125,27 @@ class TableState:
         return next(found, None) if n else None
 
     @property
-    def rebuilt(self) -> int:
-        """The number of the rebuild in place that this table is; 0 if it is as it always was."""
-        return rebuilt_in(self.ancestry)
+    def basis(self) -> Basis:
+        """What a plan for this table rests on."""
+        return Basis.of(self.uuid, self.properties, self.ancestry)
 
 
 def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
     """The highest `firn.epoch.{stream}` in the summaries: a twin may have landed after its successor."""
-    name = EPOCH + stream
-    return max((int(summary[name]) for summary in summaries if name in summary), default=0)
+    return _highest(EPOCH + stream, summaries)
 
 
-def rebuilt_in(summaries: Iterable[Mapping[str, str]]) -> int:
-    """The highest `firn.rebuild` in the summaries, 0 without one."""
-    return max((int(summary[REBUILD]) for summary in summaries if REBUILD in summary), default=0)
+def field_before(column: Column, number: int | None, fields: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Which of the fields (as TableState.fields) of an earlier schema the column was; None if it was not there.
+
+    number  its field id today. Where it has got another one since, as another type needs, the name tells, or one that
+            it had before
+    """
+    there = {int(field["id"]): field for field in fields}
+    named = {str(field["name"]): field for field in there.values()}
+    if number in there:
+        return there[number]
+    return next((named[name] for name in (column.name, *column.earlier) if name in named), None)
 
 
 def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
@@ -130,6 +172,7 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
         partitioned_by=frozenset(
             int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
         ),
+        uuid=table.get("table-uuid", ""),
     )
 
 
@@ -137,3 +180,8 @@ def _ancestors(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) 
     while current is not None and (snapshot := snapshots.get(current)) is not None:
         yield snapshot.get("summary") or {}
         current = snapshot.get("parent-snapshot-id")
+
+
+def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest number under this name, 0 without one."""
+    return max((int(summary[name]) for summary in summaries if name in summary), default=0)
