@@ -62,15 +62,15 @@ MUTANTS: Final = (
     Mutant(
         "the fence looks for no marks",
         f"{_SPARK}/tables/fence.py",
-        "found = _told(snapshots, (EPOCH + self._stream, REBUILD, SCHEMA))",
-        "found = _told(snapshots, (EPOCH + self._stream, REBUILD))\n        found.append(self._basis.summary())",
+        "if now.basis != before.basis:",
+        "if replace(now.basis, altered=before.basis.altered) != before.basis:",
         (f"{_ALTERED}[retype-append-later-spark]",),
     ),
     Mutant(
         "the fence takes a table of another mode or key",
         f"{_SPARK}/tables/fence.py",
-        "said = now.properties() if self._on_main else {MODE",
-        "said = {MODE",
+        "if table.branch is not None:  # its properties",
+        "if True:  # its properties",
         (f"{_ANOTHER}[rest-of another key]",),
     ),
     Mutant(
@@ -83,8 +83,8 @@ MUTANTS: Final = (
     Mutant(
         "an alteration leaves no mark",
         f"{_SPARK}/tables/fence.py",
-        '{"firn.format": "1", **basis.next().summary()}',
-        '{"firn.format": "1", **basis.summary()}',
+        '{"firn.format": "1", **main.basis.next().summary()}',
+        '{"firn.format": "1", **main.basis.summary()}',
         (
             f"{_TESTS}/test_lake_contract.py::test_contract[a_renamed_column_keeps_its_values_and_the_table_is_marked-spark]",
         ),
@@ -99,8 +99,8 @@ MUTANTS: Final = (
     Mutant(
         "an alteration is committed whatever came since its table was looked at",
         f"{_SPARK}/tables/fence.py",
-        "mark.validateWith(_Stands(head))",
-        "_Stands(head)",
+        "mark.validateWith(_Stands(main.snapshot_id))",
+        "_Stands(main.snapshot_id)",
         (f"{_TESTS}/test_catalogs.py::test_a_commit_that_comes_between_refuses_an_alteration[begun-rest]",),
     ),
     Mutant(

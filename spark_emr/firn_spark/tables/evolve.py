@@ -167,7 +167,7 @@ class Tables:
 
     def metadata(self, table: Table) -> str:
         """The table's metadata as JSON, as it was last loaded or committed."""
-        return self._metadata(table.java)
+        return metadata_of(self._spark, table.java)
 
     def _widen(self, update: Any, column: Column) -> Any:
         name, kind = column.name, column.type
@@ -176,15 +176,7 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        return Table(name, java, progress.parse(self._metadata(java)))
-
-    def _metadata(self, java: Any) -> str:
-        """The table's metadata as JSON."""
-        writer = java_class(self._spark, "java.io.StringWriter")()
-        generator = java_class(self._spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
-        java_class(self._spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
-        generator.flush()
-        return text_of(writer.getBuffer())
+        return Table(name, java, progress.parse(metadata_of(self._spark, java)))
 
     def _identifier(self, name: TableName) -> Any:
         parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
@@ -228,6 +220,15 @@ class Tables:
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
+
+
+def metadata_of(spark: SparkSession, java: Any) -> str:
+    """The metadata of an org.apache.iceberg.Table as JSON, as it was last read or committed."""
+    writer = java_class(spark, "java.io.StringWriter")()
+    generator = java_class(spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
+    java_class(spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
+    generator.flush()
+    return text_of(writer.getBuffer())
 
 
 def no_column(name: TableName, partition: Partition) -> str:

@@ -11,6 +11,7 @@ whoever planned before finds it (docs/adr/0031-the-fence-knows-the-schema.md).
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from py4j.protocol import Py4JJavaError
@@ -18,9 +19,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from firn.errors import TransientError, UnknownOutcome
-from firn.jobs.progress import EPOCH, KEY, MODE, REBUILD, SCHEMA, Basis, progress_in
-from firn_spark.tables.evolve import Table
-from firn_spark.tables.java import java_class
+from firn.jobs.progress import EPOCH, parse
+from firn_spark.tables.evolve import Table, metadata_of
 
 _ERRORS = "org.apache.iceberg.exceptions"
 _starting = threading.Lock()
@@ -53,7 +53,7 @@ def commit(
     Raises LostRace, CommitUnknown, or what the catalog says.
     """
     properties = {**properties, **table.state.basis.summary()}
-    _land(spark, table, update, files, properties, _ProgressUnchanged(table, stream))
+    _land(spark, table, update, files, properties, _ProgressUnchanged(spark, table, stream))
 
 
 def alter(spark: SparkSession, table: Table, both: Any) -> None:
@@ -63,16 +63,12 @@ def alter(spark: SparkSession, table: Table, both: Any) -> None:
     Raises LostRace (a snapshot came since: what was planned on the table may be wrong by now), CommitUnknown, or what
     the catalog says.
     """
-    basis, head = table.state.basis, table.state.snapshot_id
-    if table.branch is not None:  # the mark is main's
-        told = java_class(spark, "org.apache.iceberg.util.SnapshotUtil").currentAncestors(table.java)
-        basis = Basis.of(basis.uuid, table.state.properties, _told(told, (SCHEMA,)))
-        head = snapshot.snapshotId() if (snapshot := table.java.currentSnapshot()) else None
+    main = table.state if table.branch is None else parse(metadata_of(spark, table.java))
     mark = both.newAppend()
-    for name, value in {"firn.format": "1", **basis.next().summary()}.items():
+    for name, value in {"firn.format": "1", **main.basis.next().summary()}.items():
         mark.set(name, value)
     answers_java(spark.sparkContext._gateway)
-    mark.validateWith(_Stands(head))
+    mark.validateWith(_Stands(main.snapshot_id))
     with _refusals(table, ()):
         mark.commit()
         both.commitTransaction()
@@ -138,30 +134,27 @@ def answers_java(gateway: Any) -> None:
 
 
 class _ProgressUnchanged:
-    """Iceberg calls this inside the commit with the ancestry that the new snapshot would get."""
+    """Iceberg calls this inside the commit, once it has read the table's metadata again."""
 
-    def __init__(self, table: Table, stream: str) -> None:
+    def __init__(self, spark: SparkSession, table: Table, stream: str) -> None:
+        self._spark = spark
+        self._table = table
         self._stream = stream
-        self._expected = table.state.progress(stream)
-        self._basis = table.state.basis
-        self._on_main = table.branch is None
-        self._operations = table.java.operations()
         self._why = ""
 
-    def validate(self, snapshots: Any) -> bool:
-        """Whether the highest `firn.epoch.{stream}` of the snapshots (an Iterable<Snapshot>) is the expected one, and
-        the table, whose metadata Iceberg has just read again, is still what was planned for."""
-        found = _told(snapshots, (EPOCH + self._stream, REBUILD, SCHEMA))
-        now = self._operations.current()
-        # The properties of a branch are those that main will have.
-        said = now.properties() if self._on_main else {MODE: self._basis.mode, KEY: self._basis.key}
-        properties = {name: value for name in (MODE, KEY) if (value := said.get(name)) is not None}
-        basis = Basis.of(now.uuid(), properties, found)
-        progress = progress_in(self._stream, found)
-        if basis != self._basis:
-            self._why = f"the table is {basis} by now, not {self._basis}"
-        elif progress != self._expected:
-            self._why = f"{EPOCH}{self._stream} is no longer {self._expected}, but {progress}"
+    def validate(self, _: Any) -> bool:
+        """Whether the table is still what was planned for, and the stream's progress in it the expected one. `_`: the
+        ancestry that the new snapshot would get (an Iterable<Snapshot>), which the metadata tells with fewer calls."""
+        table, before = self._table, self._table.state
+        now = parse(metadata_of(self._spark, table.java), table.branch)
+        if table.branch is not None:  # its properties are those that main will have
+            now = replace(now, properties=before.properties)
+        expected, found = before.progress(self._stream), now.progress(self._stream)
+        self._why = ""
+        if now.basis != before.basis:
+            self._why = f"the table is {now.basis} by now, not {before.basis}"
+        elif found != expected:
+            self._why = f"{EPOCH}{self._stream} is no longer {expected}, but {found}"
         return not self._why
 
     def errorMessage(self) -> str:
@@ -221,15 +214,3 @@ class _Stands:
         """py4j's declaration of the interface."""
 
         implements: ClassVar[list[str]] = ["org.apache.iceberg.SnapshotAncestryValidator"]
-
-
-def _told(snapshots: Any, names: Iterable[str]) -> list[dict[str, str]]:
-    """What snapshots (an Iterable<Snapshot>) say under these names."""
-    found = []
-    wanted = tuple(names)
-    iterator = snapshots.iterator()
-    while iterator.hasNext():
-        summary = iterator.next().summary()
-        said = {name: summary.get(name) for name in wanted}
-        found.append({name: value for name, value in said.items() if value is not None})
-    return found
