@@ -45,3 +45,11 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(spark: Spa
     lake.land([event("d", 20, None, {"id": 2})])
     lake.land([event("c", 30, {"id": "x", "v": "c"}), event("u", 31, {"id": 1, "v": "d"}), event("u", 15, {"id": 2})])
     assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {"1": "d", "x": "c"}
+
+
+def test_a_table_that_has_lost_all_its_files_is_retyped(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([event("c", 10, {"id": 1, "v": 1})])
+    lake.spark.sql("DELETE FROM firn.lake.t")
+    lake.land([event("c", 20, {"id": 2, "v": "x"})])
+    assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {2: "x"}
