@@ -101,7 +101,7 @@ MUTANTS: Final = (
         f"{_SPARK}/tables/fence.py",
         "mark.validateWith(_Stands(main.snapshot_id))",
         "_Stands(main.snapshot_id)",
-        (f"{_TESTS}/test_catalogs.py::test_a_commit_that_comes_between_refuses_an_alteration[begun-rest]",),
+        (f"{_TESTS}/test_catalogs.py::test_a_commit_that_comes_between_refuses_an_alteration[rest-begun]",),
     ),
     Mutant(
         "what was set back is committed to by the next try",
