@@ -24,7 +24,7 @@ from firn.streams import names
 from firn.streams.names import TableName
 from firn.streams.partitions import Partition
 from firn_spark.merge.memory import name_in
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import Table, Tables, metadata_of
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
@@ -89,7 +89,7 @@ class Placed(Tables):
         branch = self._branch
         if branch is None or name != branch.of:
             return super()._look(name, java)
-        text = self._metadata(java)
+        text = metadata_of(self._spark, java)
         state = progress.parse(text, branch.name)
         return Table(name, java, replace(state, properties={**state.properties, **branch.properties}), branch.name)
 

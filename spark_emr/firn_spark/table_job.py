@@ -16,6 +16,7 @@ from firn.changes.incremental import Truncates
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
+from firn.errors import TransientError
 from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
@@ -29,6 +30,7 @@ from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
+from firn.streams.names import TableName
 from firn_spark import append
 from firn_spark.failures import failure_of
 from firn_spark.merge import by_key, delta, lookup, mirror, moves
@@ -38,15 +40,16 @@ from firn_spark.merge.memory import Memory, name_in
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.frames import append_changes, mirror_changes
 from firn_spark.staged.rejects import rejected
+from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.fence import CommitUnknown, LostRace
+from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
 
 _TRIES = 5
 _ONE_TASK = 20_000  # changes that one task decodes and folds faster than several exchange them
 _FEW_RECORDS = 200_000
 _FOR_MANY_ROWS = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
-_REFUSED = ("ValidationException", "CommitFailedException")
+_REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
 
 
 class TableJob:
@@ -73,6 +76,7 @@ class TableJob:
         self._epochs = epochs
         self._last = last
         self._tables = Tables(spark)
+        self._seen: dict[TableName, int] = {}  # the progress that a table had when this job looked first
 
     def commit(self, target: Target, raw: Any) -> Outcome:
         """Brings the table up to the range's last epoch. Never raises: a failure is in the outcome."""
@@ -99,6 +103,9 @@ class TableJob:
         if table is not None:
             table = finish(self._spark, self._tables, table)
         progress = table.state.progress(self._stream) if table else 0
+        if progress < self._seen.setdefault(target.name, progress):
+            # Between two tries: what it lacks now is not all in this range. The next job looks at that first.
+            raise TransientError(f"{target.name} was set back or made again while a job was at it")
         outcome = Outcome(str(target.name), target.sources, progress=progress)
         outcome.events = target.events(progress)
         if outcome.events == 0:
@@ -109,7 +116,7 @@ class TableJob:
         plan = planned(target.above(progress), self._config, table.state if table else None)
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
-            table = self._tables.rename(table, plan.due, plan.renames.properties())
+            table = rename(self._spark, self._tables, table, plan.due, plan.renames.properties())
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode
         mine = self._mine(target, raw, progress)
@@ -341,7 +348,7 @@ class TableJob:
         nulls: Sequence[int],
         key: Sequence[str],
     ) -> Table:
-        """The table with all columns that the changes need."""
+        """The table with all columns that the changes need. Raises LostRace if it is not what was planned for."""
         relaxed = [plan.columns[i].name for i in nulls]
         fed: dict[str, str] = {}
         if outcome.mode == "mirror":
@@ -353,17 +360,19 @@ class TableJob:
         seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
-            table = self._tables.evolve(table, plan, metadata, relaxed)
+            table = unmoved(table, self._tables.evolve(table, plan, metadata, relaxed))
             if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
-                table = self._tables.repartition(table, target.rule.partition_by)
+                table = repartition(self._spark, self._tables, table, target.rule.partition_by)
             wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
             # A branch is not the table's main, whose rows the property is about.
             wanted |= table.state.identities if outcome.mode == "append" and table.branch is None else {}
             if table.key() is None and target.rule.key is None and target.rule.mode == "mirror":
                 wanted = wanted | {NAMED_KEY: json.dumps(key, ensure_ascii=False)}
-            return self._tables.set_properties(
-                table, wanted | fed | (seen_as if plan.inferred != table.state.inferred else {})
-            )
+            wanted |= fed | (seen_as if plan.inferred != table.state.inferred else {})
+            table = unmoved(table, self._tables.set_properties(table, wanted))
+            if table.state.progress(self._stream) != outcome.progress:
+                raise LostRace(f"{table.name} moved while its columns were made ready")
+            return table
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),

@@ -47,6 +47,9 @@ class Ground(Protocol):
     def snapshots(self, table: TableName) -> list[dict[str, str]]:
         """The summaries of the table's snapshots, oldest first."""
 
+    def drop(self, table: TableName) -> None:
+        """The table is gone, with what is remembered beside it: somebody's hand."""
+
 
 def event(op: str, lsn: int, after: Any = None, before: Any = None, table: str = "orders") -> dict[str, Any]:
     """A PostgreSQL event of Debezium's at `lsn`, alone in its transaction."""
@@ -346,6 +349,64 @@ def a_batch_that_is_sealed_again_keeps_the_generation_of_its_first_epoch(stream:
     assert stream.values() == [(1, "new")]
 
 
+def marks(stream: Stream, table: TableName = ORDERS) -> list[str]:
+    """What the table's snapshots that no epoch made say of its alterations."""
+    told = stream.ground.snapshots(table)
+    return [one["firn.schema"] for one in told if "firn.schema" in one and "firn.epoch.shop" not in one]
+
+
+def a_column_that_needs_another_type_has_its_values_and_the_table_is_marked(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": 1}), event("c", 11, {"a": 1}, table="events"))
+    stream.land(event("c", 20, {"id": 2, "v": 2}), event("c", 21, {"a": 2}, table="events"))
+    assert marks(stream) == []
+    stream.land(event("c", 30, {"id": 3, "v": "x"}), event("c", 31, {"a": "x"}, table="events"))
+    assert stream.values() == [(1, "1"), (2, "2"), (3, "x")]
+    assert sorted(row["a"] for row in stream.ground.rows(EVENTS)) == ["1", "2", "x"]
+    assert marks(stream) == marks(stream, EVENTS) == ["1"]
+    stream.land(event("d", 40, None, {"id": 1}), event("u", 25, {"id": 2, "v": 5}))
+    assert stream.values() == [(2, "5"), (3, "x")]
+    state = stream.ground.lake.state(ORDERS)
+    assert state is not None
+    assert (state.basis.altered, stream.ground.snapshots(ORDERS)[-1]["firn.schema"]) == (1, "1")
+
+
+def a_renamed_column_keeps_its_values_and_the_table_is_marked(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "old": "a"}))
+    stream.publish(CONFIG.replace("orders, key: [id]", "orders, key: [id], renames: {v: old}"))
+    stream.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert stream.values() == [(1, "a"), (2, "b")]
+    stream.land(event("u", 30, {"id": 1, "old": "c"}))
+    assert stream.values() == [(1, "c"), (2, "b")]
+    assert marks(stream) == ["1"]
+
+
+def another_partitioning_keeps_the_rows_and_marks_the_table(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}))
+    stream.publish(CONFIG.replace("orders, key: [id]", "orders, key: [id], partition_by: ['bucket(2, id)']"))
+    stream.land(event("c", 20, {"id": 2, "v": "b"}), event("u", 21, {"id": 1, "v": "c"}))
+    assert stream.values() == [(1, "c"), (2, "b")]
+    stream.publish(CONFIG)
+    stream.land(event("c", 30, {"id": 3, "v": "d"}))
+    assert stream.values() == [(1, "c"), (2, "b"), (3, "d")]
+    assert marks(stream) == ["1", "2"]
+
+
+def a_table_that_was_dropped_is_held_and_made_again_from_the_log(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}))
+    before = stream.ground.lake.state(ORDERS)
+    stream.ground.drop(ORDERS)
+    stream.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert stream.cut().quarantined == {"lake.orders": "rolled_back"}
+    held = quarantine.read_all(stream.store, STREAM).held()["lake.orders"]
+    quarantine.lift(stream.store, held, "replay", layout.instant(stream.tick()))
+    stream.land(event("c", 30, {"id": 3, "v": "c"}))
+    assert stream.values() == [(1, "a"), (2, "b"), (3, "c")]
+    after = stream.ground.lake.state(ORDERS)
+    assert before is not None
+    assert after is not None
+    assert before.basis.uuid != after.basis.uuid
+
+
 CASES: list[Callable[[Stream], None]] = [
     a_missing_table_has_no_state,
     creates_updates_and_deletes_land,
@@ -366,4 +427,8 @@ CASES: list[Callable[[Stream], None]] = [
     a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own,
     an_epoch_counts_under_the_generation_that_it_was_sealed_under,
     a_batch_that_is_sealed_again_keeps_the_generation_of_its_first_epoch,
+    a_column_that_needs_another_type_has_its_values_and_the_table_is_marked,
+    a_renamed_column_keeps_its_values_and_the_table_is_marked,
+    another_partitioning_keeps_the_rows_and_marks_the_table,
+    a_table_that_was_dropped_is_held_and_made_again_from_the_log,
 ]

@@ -19,3 +19,6 @@ class MemoryGround:
 
     def snapshots(self, table: TableName) -> list[dict[str, str]]:
         return [dict(snapshot.summary) for snapshot in reversed(self.catalog.tables[table].ancestry())]
+
+    def drop(self, table: TableName) -> None:
+        self.catalog.drop(table)

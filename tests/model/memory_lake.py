@@ -26,7 +26,8 @@ from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoding
 from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.types import Column
-from firn.errors import UnknownOutcome
+from firn.errors import TransientError, UnknownOutcome
+from firn.jobs import specs
 from firn.jobs.counted import Counted
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.expiry import Ref, Snapshots, plan
@@ -35,7 +36,7 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, SOURCES, TableState, fed_by, progress_in
 from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
@@ -47,6 +48,7 @@ from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName, slug
 
+NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
 T = TypeVar("T")
 Values = Mapping[str, Any]
 Change = dict[str, Any]
@@ -64,7 +66,9 @@ class Call:
 
     load      the table's state is read
     create    the table is made, if it is not there
-    evolve    columns are added or widened, or renamed
+    evolve    columns are added or widened
+    update    a snapshot with all rows rewritten: their values in the columns that are to have other types
+    alter     columns are renamed or swapped, or the partitioning changes: compare-and-set on the newest snapshot
     remember  facts (deletes, truncates, first halves of moves) are appended beside the table, before its commit
     write     a data file is there; no snapshot knows it yet
     commit    compare-and-set on the stream's progress: the snapshot is there at once, or nothing is
@@ -74,7 +78,20 @@ class Call:
     unlink    a file is removed
     """
 
-    kind: Literal["load", "create", "evolve", "remember", "write", "commit", "replace", "expire", "list", "unlink"]
+    kind: Literal[
+        "load",
+        "create",
+        "evolve",
+        "update",
+        "alter",
+        "remember",
+        "write",
+        "commit",
+        "replace",
+        "expire",
+        "list",
+        "unlink",
+    ]
     table: TableName
 
 
@@ -89,7 +106,7 @@ class File:
 @dataclass(frozen=True)
 class Snapshot:
     """`rows`: by key in a mirror table, by identity in an append table. Never changes. They are what `files` hold, but
-    for the places that are `gone`."""
+    for the places that are `gone`. `called`: first name -> name of the columns that it was made under."""
 
     id: int
     parent: int | None
@@ -98,14 +115,22 @@ class Snapshot:
     files: frozenset[str] = frozenset()
     gone: frozenset[tuple[str, Key]] = frozenset()
     at: datetime = datetime(2026, 1, 1, tzinfo=UTC)
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self) -> dict[Key, dict[str, Any]]:
+        """The rows by key, read by the columns of that time, without those that are just being filled."""
+        called = {first: name for first, name in self.called.items() if not name.endswith(NEW)}
+        return {key: {name: row.values.get(first) for first, name in called.items()} for key, row in self.rows.items()}
 
 
 @dataclass
 class Table:
     """One table of the catalog. `facts`: (epoch, change); `removed`: rows that a delete took. Rows have their values
-    under the name that a column had first (`first`), as Iceberg's files have them under its id."""
+    under the name that a column had first (`first`), as Iceberg's files have them under its id. A column that got
+    another type has another one since."""
 
     name: TableName
+    uuid: str
     columns: tuple[Column, ...]
     first: tuple[str, ...]
     properties: Mapping[str, str]
@@ -163,7 +188,18 @@ class Table:
             ),
             snapshot_id=self.current,
             ancestry=tuple(snapshot.summary for snapshot in self.ancestry()),
+            uuid=self.uuid,
         )
+
+    def is_as(self, base: "Table", alterations: int = 0) -> "Table":
+        """This one, if it still is what was planned for when it was `base`, but for so many alterations. Raises
+        LostRace."""
+        expected = base.state().basis
+        for _ in range(alterations):
+            expected = expected.next()
+        if self.state().basis != expected:
+            raise LostRace(f"{self.name} is {self.state().basis}, not {expected}")
+        return self
 
 
 def straight(call: Call, effect: Callable[[], T]) -> T:
@@ -210,27 +246,28 @@ class Catalog:
         return self.call("load", name, look)
 
     def create(self, name: TableName, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
-        """Creates the table; a twin that was quicker is as good."""
+        """Creates the table. Raises LostRace if a twin was quicker: its table may be another one."""
 
         def make() -> None:
-            if name not in self.tables:
-                first = tuple(column.name for column in columns)
-                self.tables[name] = Table(name, columns, first, properties, facts=self.early.pop(name, []))
+            if name in self.tables:
+                raise LostRace(f"{name} is there")
+            self.last_id += 1
+            first = tuple(column.name for column in columns)
+            facts = self.early.pop(name, [])
+            self.tables[name] = Table(name, f"uuid-{self.last_id}", columns, first, properties, facts=facts)
 
         self.call("create", name, make)
 
     def evolve(self, base: Table, columns: tuple[Column, ...], properties: Mapping[str, str]) -> None:
-        """The columns from now on, as `base` has them widened and with new ones after them. Those of a twin stay."""
+        """New columns, wider types, other properties. The columns of a twin stay."""
         name = base.name
 
         def change() -> None:
-            table = self.tables[name]
-            wider = {first: column.type for first, column in zip(base.first, columns, strict=False)}
-            known = tuple(
-                replace(c, type=wider.get(f, c.type)) for f, c in zip(table.first, table.columns, strict=True)
-            )
-            there = {column.name for column in known}
-            new = tuple(column for column in columns[len(base.columns) :] if column.name not in there)
+            table = self._same(base)
+            types = {column.name: column.type for column in columns}
+            known = tuple(replace(one, type=types.get(one.name, one.type)) for one in table.columns)
+            there = {column.name for column in (*base.columns, *known)}
+            new = tuple(column for column in columns if column.name not in there)
             assert not {column.name for column in new} & set(table.first), f"{name}: an old name is another column"
             table.columns = (*known, *new)
             table.first += tuple(column.name for column in new)
@@ -238,17 +275,54 @@ class Catalog:
 
         self.call("evolve", name, change)
 
-    def rename(self, base: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> None:
-        """Other names for columns (old -> new), and what the table remembers of it. Raises LostRace."""
+    def update(self, base: Table, rows: Mapping[Key, Row]) -> int:
+        """One snapshot more, with all rows of the newest one rewritten. -> its id. Raises LostRace if it is not the
+        newest any more."""
+        path = self.write(base.name, rows)
+
+        def swap() -> int:
+            table = self._same(base)
+            if table.current != base.current:
+                raise LostRace(f"{base.name}: rows came while they were rewritten")
+            self._add(table, rows, {"operation": "overwrite"}, {path}, ())
+            return self.last_id
+
+        return self.call("update", base.name, swap)
+
+    def alter(
+        self,
+        base: Table,
+        properties: Mapping[str, str],
+        names: Mapping[str, str],
+        dropped: Sequence[str] = (),
+        *,
+        marked: bool = True,
+    ) -> None:
+        """Columns go (`dropped`), others get their names (old -> new), and properties are set, with a snapshot of
+        nothing that marks it (`marked`), all at once. Raises LostRace if anything was committed since `base`."""
 
         def change() -> None:
-            table = self.tables[base.name]
-            if table.columns != base.columns:
-                raise LostRace(f"{base.name}: its columns are others by now")
-            table.columns = tuple(replace(one, name=names.get(one.name, one.name)) for one in table.columns)
+            table = self._same(base)
+            table.is_as(base)
+            if marked and table.current != base.current:
+                raise LostRace(f"{base.name} was committed to")
+            kept = [(c, f) for c, f in zip(table.columns, table.first, strict=True) if c.name not in dropped]
+            table.columns = tuple(replace(column, name=names.get(column.name, column.name)) for column, _ in kept)
+            table.first = tuple(first for _, first in kept)
             table.properties = {**table.properties, **properties}
+            if marked:
+                head = table.snapshots[table.current] if table.current is not None else None
+                mark = table.state().basis.next().summary()
+                self._add(table, head.rows if head else {}, mark, head.files if head else (), head.gone if head else ())
 
-        self.call("evolve", base.name, change)
+        self.call("alter", base.name, change)
+
+    def _same(self, base: Table) -> Table:
+        """The table as it is now. Raises LostRace if it is gone, or another one of the same name."""
+        table = self.tables.get(base.name)
+        if table is None or table.uuid != base.uuid:
+            raise LostRace(f"{base.name} was dropped")
+        return table
 
     def remember(self, name: TableName, facts: list[tuple[int, RowChange]], removed: list[tuple[Key, Row]]) -> None:
         """Appends facts. Doubled ones do no harm."""
@@ -289,9 +363,10 @@ class Catalog:
         except FileNotFoundError as error:  # the snapshot expired since it was read
             raise LostRace(str(error)) from error
         gone = {(holders[key], key) for key in rows if key in holders}
+        told = {**summary, **base.state().basis.summary()}
 
         def swap() -> None:
-            table = self.tables[name]
+            table = self._same(base).is_as(base)
             if table.progress(stream) != expected:
                 raise LostRace(f"{name}: the progress is {table.progress(stream)}, not {expected}")
             head = table.snapshots[table.current] if table.current is not None else None
@@ -299,7 +374,7 @@ class Catalog:
             if moved := {file for file, _ in gone} - files:
                 raise LostRace(f"{name}: rows of {sorted(moved)} are elsewhere")
             self._add(
-                table, (head.rows if head else {}) | new, summary, files | ({path} if path else set()),
+                table, (head.rows if head else {}) | new, told, files | ({path} if path else set()),
                 (head.gone if head else frozenset()) | gone, without=[key for key, row in rows.items() if row is None],
             )  # fmt: skip
 
@@ -336,7 +411,7 @@ class Catalog:
         path = self.write(name, kept) if kept else None
 
         def swap() -> None:
-            table = self.tables[name]
+            table = self._same(base).is_as(base)
             now = table.snapshots[table.current] if table.current is not None else None
             if now is None or not old <= now.files:
                 raise LostRace(f"{name}: some of the files are no longer there")
@@ -368,16 +443,16 @@ class Catalog:
         before = table.used
 
         def take() -> None:
-            now = self.tables[name]
+            now = self._same(base)
             assert now.current not in found.expired, "the current snapshot"
             for one in found.expired:
                 now.snapshots.pop(one, None)
 
         # Iceberg refuses what a branch still refers to, and takes the rest out of whatever the metadata is by then.
-        current = self.tables[name].current
+        current = self._same(base).current
         if found.expired and current not in found.expired:
             self.call("expire", name, take)
-            for path in sorted(before - self.tables[name].used):
+            for path in sorted(before - self._same(base).used):
                 self.unlink(name, path)
 
     def remove_orphans(self, name: TableName, age: timedelta) -> None:
@@ -401,6 +476,11 @@ class Catalog:
         assert snapshot is None or snapshot in self.tables[name].snapshots
         self.tables[name].current = snapshot
 
+    def drop(self, name: TableName) -> None:
+        """By hand: the table is gone, with what is remembered beside it and all its files."""
+        del self.tables[name]
+        self.files.pop(name, None)
+
     def _add(
         self,
         table: Table,
@@ -415,8 +495,9 @@ class Catalog:
         for key in without:
             left.pop(key, None)
         table.snapshots[self.last_id] = Snapshot(
-            self.last_id, table.current, dict(summary), left, frozenset(files), frozenset(gone), self.clock()
-        )
+            self.last_id, table.current, dict(summary), left, frozenset(files), frozenset(gone), self.clock(),
+            table.called,
+        )  # fmt: skip
         table.current = self.last_id
 
 
@@ -462,6 +543,7 @@ class MemoryRange:
         self._last = last
         self._log = Generations(lake.store, settings, last)
         self._changes = self._read(epochs.values())
+        self._seen: dict[TableName, int] = {}
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -509,15 +591,21 @@ class MemoryRange:
 
     def _once(self, target: Target, above: int) -> Outcome:
         table = self._catalog.load(target.name)
+        if table:
+            table = self._finished(table)
         progress = table.progress(self._stream) if table else 0
+        if progress < self._seen.setdefault(target.name, progress):
+            raise TransientError(f"{target.name} was set back or made again while a job was at it")
         outcome = Outcome(str(target.name), target.sources, progress=progress, events=target.events(progress))
         if outcome.events == 0:
             outcome.status, outcome.snapshot_id = "skipped", table.current if table else None
             return outcome
         plan = planned(target.above(progress), self._settings, table.state() if table else None)
         if table and not (plan.renames.properties().items() <= table.properties.items() and not plan.due):
-            self._catalog.rename(table, plan.due, plan.renames.properties())
-            table = self._loaded(target.name)
+            inferred = {plan.due.get(name, name): kind for name, kind in table.state().inferred.items()}
+            remembered = {**plan.renames.properties(), INFERRED_AS: json.dumps(inferred)}
+            self._catalog.alter(table, remembered, plan.due, marked=bool(plan.due))
+            table = self._loaded(table, alterations=bool(plan.due))
         outcome.mode, decoding = plan.mode, plan.decoding
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
@@ -537,6 +625,8 @@ class MemoryRange:
                 self._catalog.remember(target.name, truncates, [])
             return outcome
         table = self._ready(target, table, plan)
+        if table.progress(self._stream) != progress:
+            raise LostRace(f"{table.name} moved while its columns were made ready")
         if outcome.mode == "mirror":
             rows = self._merged(table, good, mine, decoding, target)
             kept = min(
@@ -555,24 +645,65 @@ class MemoryRange:
 
     def _ready(self, target: Target, table: Table | None, plan: Planned) -> Table:
         columns, inferred = plan.columns.columns, {INFERRED_AS: json.dumps(plan.columns.inferred)}
+        wanted = plan.renames.rule(target.rule).partition_by
+        fed: dict[str, str] = {}
+        if plan.mode == "mirror":
+            fed = {SOURCES: json.dumps(fed_by(table.state() if table else None, target.sources))}
         if table is None:
             properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
             properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
-            self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties())
-            return self._loaded(target.name)
-        told_of = table.state().identities if plan.mode == "append" else {}
-        same = _types(table.columns) == _types(columns) and table.state().inferred == plan.columns.inferred
-        if not (same and told_of.items() <= table.properties.items()):
-            self._catalog.evolve(table, columns, inferred | told_of)
-        else:
-            return table
-        return self._loaded(target.name)
+            properties |= specs.asked(wanted) if wanted else {}
+            self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties() | fed)
+            return self._created(target.name)
+        fed |= table.state().identities if plan.mode == "append" else {}
+        table = self._retyped(table, plan.columns.retyped)
+        types = {column.name: str(column.type) for column in table.columns}
+        if (
+            any(types.get(one.name) != str(one.type) for one in columns)
+            or table.state().inferred != plan.columns.inferred
+            or not fed.items() <= table.properties.items()
+        ):
+            self._catalog.evolve(table, columns, inferred | fed)
+            table = self._loaded(table)
+        if table.state().key() is not None and specs.differs(wanted, table.properties, lambda: ()):
+            self._catalog.alter(table, specs.asked(wanted), {})
+            table = self._loaded(table, alterations=1)
+        return table
 
-    def _loaded(self, name: TableName) -> Table:
+    def _retyped(self, table: Table, columns: Sequence[Column]) -> Table:
+        """The table with these columns in their new types, by the steps of firn_spark.tables.retype."""
+        if not columns:
+            return table
+        there = {column.name: column.type for column in table.columns}
+        new = [replace(one, name=one.name + NEW) for one in columns if one.name + NEW not in there]
+        if new:
+            self._catalog.evolve(table, tuple(new), {})
+            table = self._loaded(table)
+        first = {name: first for first, name in table.called.items()}
+        moved = {first[one.name]: first[one.name + NEW] for one in columns}
+        if table.current is not None:
+            rows = {key: _converted(row, moved) for key, row in table.snapshots[table.current].rows.items()}
+            updated = self._catalog.update(table, rows)
+            table = self._loaded(table)
+            if table.current != updated:
+                raise LostRace(f"{table.name}: rows came after the update")  # and the next try finishes it
+        names = {one.name + NEW: one.name for one in columns}
+        self._catalog.alter(table, {}, names, tuple(names.values()))
+        return self._loaded(table, alterations=1)
+
+    def _finished(self, table: Table) -> Table:
+        """What a job that died left half-way."""
+        begun = [one for one in table.columns if one.name.endswith(NEW)]
+        return self._retyped(table, [replace(one, name=one.name.removesuffix(NEW)) for one in begun])
+
+    def _created(self, name: TableName) -> Table:
         found = self._catalog.load(name)
         if found is None:
             raise LostRace(f"{name} was dropped")
         return found
+
+    def _loaded(self, before: Table, alterations: int = 0) -> Table:
+        return self._created(before.name).is_as(before, alterations)
 
     def _merged(
         self, table: Table, good: list[Decoded], mine: list[Change], decoding: Decoding, target: Target
@@ -584,7 +715,8 @@ class MemoryRange:
         rows = table.snapshots[table.current].rows if table.current is not None else {}
         there = {key: _row(row, called) for key, row in rows.items()}
         facts = tuple(_change(fact, called) for epoch, fact in table.facts if epoch <= self._last)
-        known = Known(there, facts, tuple((key, _row(row, called)) for key, row in table.removed))
+        removed = tuple((key, _row(row, called)) for key, row in table.removed)
+        known = Known(there, facts, removed, frozenset(table.state().sources))
 
         def log(keys: Any) -> list[RowChange]:
             staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
@@ -593,9 +725,9 @@ class MemoryRange:
 
         after = apply(known, [change for _, change in changes], log)
         new = [(epoch, _change(change, first)) for epoch, change in changes if is_fact(change)]
-        removed = [(key, _row(row, first)) for key, row in after.removed[len(known.removed) :]]
-        if new or removed:
-            self._catalog.remember(target.name, new, removed)
+        gone_now = [(key, _row(row, first)) for key, row in after.removed[len(known.removed) :]]
+        if new or gone_now:
+            self._catalog.remember(target.name, new, gone_now)
         gone: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
         return gone | {key: _row(row, first) for key, row in after.rows.items() if there.get(key) != row}
 
@@ -661,8 +793,10 @@ def _under(values: Mapping[str, T], names: Mapping[str, str]) -> dict[str, T]:
     return {names.get(name, name): value for name, value in values.items()}
 
 
-def _types(columns: Iterable[Column]) -> list[tuple[str, str]]:
-    return [(column.name, str(column.type)) for column in columns]
+def _converted(row: Row, moved: Mapping[str, str]) -> Row:
+    """The row with its values as text under other first names too, and what it holds under those alone."""
+    texts = {new: None if (value := row.values.get(old)) is None else str(value) for old, new in moved.items()}
+    return replace(row, values={**row.values, **texts}, held=_under(row.held, moved))
 
 
 def _ms(when: datetime) -> int:

@@ -50,6 +50,7 @@ class Postgres:
     ms: int = _START_MS
     held: list[int] = field(default_factory=list)
     renamed: int = 0  # how often the out-of-line column was; rows and changes have it under its first name
+    texts: bool = False  # the columns that held numbers hold text by now
 
     def free(self, table: str, keys: range) -> list[int]:
         """Keys that no row has."""
@@ -112,8 +113,9 @@ class Postgres:
         """Rows of a table without a key, some of them alike, in one transaction."""
         before = self.committed
         for _ in range(rows):
-            line = self._line("c", LOG, {"word": "same"}, None, before, self._next())
-            self.log.append(Event(line, LOG, (RowChange("c", (), line.encode(), line.encode(), {"word": "same"}),)))
+            row = {"word": "same", "n": self._number(1)}
+            line = self._line("c", LOG, row, None, before, self._next())
+            self.log.append(Event(line, LOG, (RowChange("c", (), line.encode(), line.encode(), row),)))
         self.committed = self._next()
 
     def broken(self, kind: str) -> None:
@@ -130,12 +132,19 @@ class Postgres:
         """The out-of-line column has another name from now on."""
         self.renamed += 1
 
+    def retype(self) -> None:
+        """The columns that hold numbers hold text from now on."""
+        self.texts = True
+
     def wait(self, seconds: int) -> None:
         """The source's clock goes on. It never goes back: that would be another source."""
         self.ms += 1000 * seconds
 
     def _new(self, key: int) -> dict[str, Any]:
-        return {"id": key, "n": self.lsn + 1, "v": f"v{self.lsn + 1}"}
+        return {"id": key, "n": self._number(self.lsn + 1), "v": f"v{self.lsn + 1}"}
+
+    def _number(self, number: int) -> int | str:
+        return f"n{number}" if self.texts else number
 
     def _next(self) -> int:
         self.lsn += 1
@@ -191,6 +200,8 @@ def _called(name: str, renamed: int) -> str:
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """A table's row as `Postgres.rows` has it: the source's columns, under the names that they had first."""
+    """A row, of a table or of `Postgres.rows`: the source's columns, under the names that they had first, with text for
+    what was a number first."""
     assert sum(name in NAMES for name in values) <= 1, f"a renamed column is two: {values}"
-    return {NAMES[0] if name in NAMES else name: value for name, value in values.items() if not name.startswith("_")}
+    named = {NAMES[0] if name in NAMES else name: value for name, value in values.items() if not name.startswith("_")}
+    return named | ({"n": str(named["n"])} if named.get("n") is not None else {})

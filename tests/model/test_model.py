@@ -14,8 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from firn.changes.types import LONG, STRING, Column
 from firn.staging import configs
 from firn.staging.epochs import SKEW
+from firn.streams.names import TableName
 from tests.faults.calls import FAULTS, READS, Fault
 from tests.model.checks import Checks
 from tests.model.processes import Process, Turns
@@ -93,9 +95,12 @@ class Firn(RuleBasedStateMachine):
 
     # The source, and its events on their way.
 
-    @initialize(writes=histories, count=st.integers(1, 10))
-    def there_is_a_lake(self, writes: Writes, count: int) -> None:
-        """Some of it in epochs of its own."""
+    @initialize(writes=histories, count=st.integers(1, 10), adopted=st.booleans())
+    def there_is_a_lake(self, writes: Writes, count: int, adopted: bool) -> None:
+        """Some of it in epochs of its own. `adopted`: one table is there already, and not Firn's."""
+        if adopted:
+            columns = (Column("id", LONG), Column("n", STRING), Column("v", STRING))
+            self.world.catalog.create(TableName("lake", "items"), columns, {})
         self.write_all([("insert", "orders", 0, 0, False), ("insert", "items", 1, 1, False), *writes])
         for start in range(0, len(self.world.source.log), count):
             self.world.parcel(self.some_events(start, count, new=True, backwards=False))
@@ -198,6 +203,9 @@ class Firn(RuleBasedStateMachine):
     def a_commit_begins(self, fate: Fate, given_up: bool) -> None:
         """What is staged is sealed, and its job begins. `given_up`: EMR says that it failed; it may stand still and go
         on after its successor."""
+        self.begin_commits(fate, given_up)
+
+    def begin_commits(self, fate: Fate, given_up: bool) -> None:
         self.world.now += timedelta(minutes=2)
         self.world.dispatch(force=True)
         begun = {one.run for one in self.living}
@@ -223,12 +231,32 @@ class Firn(RuleBasedStateMachine):
         self.begin("release", "release", self.world.release, fate)
 
     @precondition(lambda self: self.versions < 3)
-    @rule(forgets=st.booleans())
-    def a_configuration_is_published(self, forgets: bool) -> None:
+    @rule(forgets=st.booleans(), buckets=st.integers(0, 2))
+    def a_configuration_is_published(self, forgets: bool, buckets: int) -> None:
         """`forgets`: it says nothing of renames any more, once the tables know them all."""
         self.versions += 1
         renamed = 0 if forgets and self.world.knows_renames() else self.world.source.renamed
-        configs.publish(self.world.disk, configuration(renamed, f"version {self.versions}"))
+        configs.publish(self.world.disk, configuration(renamed, f"version {self.versions}", buckets))
+
+    @precondition(lambda self: not self.world.source.texts)
+    @rule(paused=st.none() | fates, fate=fates, writes=histories)
+    def columns_of_numbers_become_text(self, paused: Fate | None, fate: Fate, writes: Writes) -> None:
+        """A job that has looked before may stand still at any call, and so may the one that retypes the columns."""
+        if paused is not None:
+            self.write_all([("insert", table, 0, 0, False) for table in TABLES])
+            self.a_job_comes_of_it(paused, given_up=True)
+        self.world.source.retype()
+        self.write_all([("insert", table, 0, 1, False) for table in TABLES])
+        self.write_all([("update", table, 0, 0, False) for table in TABLES])
+        self.write_all([("append", "orders", 0, 0, False), *writes])
+        self.a_job_comes_of_it(fate, given_up=False)
+
+    def a_job_comes_of_it(self, fate: Fate, *, given_up: bool) -> None:
+        """What the source has told since is staged, and a job begins to commit it."""
+        self.world.parcel(self.some_events(0, 20, new=True, backwards=False))
+        for parcel in self.world.waiting():
+            self.world.post(parcel)
+        self.begin_commits(fate, given_up)
 
     @precondition(lambda self: self.world.source.renamed < len(NAMES) - 1)
     @rule(fault=st.sampled_from(["dies before", "dies after"]), lands=st.booleans(), forgets=st.booleans())
@@ -306,12 +334,32 @@ class Firn(RuleBasedStateMachine):
         if self.world.emr.active():
             return
         name = chosen_surely(list(self.world.catalog.tables), pick)
-        ancestry = self.world.catalog.tables[name].ancestry()
+        table = self.world.catalog.tables[name]
+        # Rows of before a column got another type have nothing in it: such a table has to be rebuilt.
+        ancestry = [one for one in table.ancestry() if one.called.keys() <= table.called.keys()]
         if ancestry:
             self.checks.now()
             self.world.catalog.rollback(name, chosen_surely(ancestry, to).id)
             self.checks.rolled_back(name)
             self.world.source.append(1)
+
+    @precondition(lambda self: self.world.catalog.tables and self.have_all_looked() and not self.world.source.renamed)
+    @rule(pick=picks)
+    def a_table_is_dropped_by_hand(self, pick: int) -> None:
+        """Whoever stands at a commit to it has looked at another table. The next job finds it, as after a rollback.
+        What the table remembered of renames would be gone with it."""
+        if self.world.emr.active():
+            return
+        name = chosen_surely(list(self.world.catalog.tables), pick)
+        self.checks.now()
+        self.world.catalog.drop(name)
+        self.checks.rolled_back(name)
+        self.world.source.append(1)
+
+    def have_all_looked(self) -> bool:
+        """Whether all jobs that stand still do so at their last call on a table."""
+        jobs = [one.process.pending or "" for one in self.living if one.kind == "job"]
+        return all(pending.startswith(("commit ", "alter ", "update ")) for pending in jobs)
 
     # What must be true.
 

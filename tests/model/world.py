@@ -47,10 +47,11 @@ streams:
 DECLARED: Final = ("", "renames: {remark: v}", "renames: {note: remark, remark: v}")  # of source.NAMES
 
 
-def configuration(renamed: int, comment: object = "") -> str:
-    """CONFIG after so many renames."""
+def configuration(renamed: int, comment: object = "", buckets: int = 0) -> str:
+    """CONFIG after so many renames, with tables in so many buckets."""
     columns = "columns: {id: long}"
-    text = CONFIG.replace(columns, f"{columns}, {DECLARED[renamed]}") if renamed else CONFIG
+    more = [DECLARED[renamed]] * bool(renamed) + [f"partition_by: ['bucket({buckets}, id)']"] * bool(buckets)
+    text = CONFIG.replace(columns, ", ".join([columns, *more]))
     return f"{text}\n# {comment}\n" if comment else text
 
 

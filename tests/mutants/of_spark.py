@@ -12,6 +12,10 @@ _OLDER: Final = (
 )
 _REBUILD: Final = f"{_TESTS}/test_appending.py::test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by"
 _WHO: Final = f"{_TESTS}/test_appending.py::test_spark_and_the_specification_in_python_give_one_identity"
+_ALTERED: Final = (
+    f"{_TESTS}/test_paused_committers.py::test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong"
+)
+_ANOTHER: Final = f"{_TESTS}/test_catalogs.py::test_a_commit_on_a_table_that_is_another_by_now_is_refused"
 
 MUTANTS: Final = (
     Mutant(
@@ -57,9 +61,71 @@ MUTANTS: Final = (
     Mutant(
         "the fence compares nothing",
         f"{_SPARK}/tables/fence.py",
-        "return progress_in(self._stream, found) == self._expected and rebuilt_in(found) == self._rebuilt",
+        "return not self._why",
         "return True",
         (f"{_TESTS}/test_commit.py::test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence",),
+    ),
+    Mutant(
+        "the fence looks for no marks",
+        f"{_SPARK}/tables/fence.py",
+        "if now.basis != before.basis:",
+        "if replace(now.basis, altered=before.basis.altered) != before.basis:",
+        (f"{_ALTERED}[retype-append-later-spark]",),
+    ),
+    Mutant(
+        "the fence takes a table of another mode or key",
+        f"{_SPARK}/tables/fence.py",
+        "if table.branch is not None:  # its properties",
+        "if True:  # its properties",
+        (f"{_ANOTHER}[rest-of another key]",),
+    ),
+    Mutant(
+        "that a table was made again is no reason to look again",
+        f"{_SPARK}/tables/fence.py",
+        '    | {f"{_ERRORS}.NoSuchTableException", "java.lang.IllegalStateException"}\n',
+        "",
+        (f"{_ANOTHER}[rest-made again]",),
+    ),
+    Mutant(
+        "an alteration leaves no mark",
+        f"{_SPARK}/tables/fence.py",
+        '{"firn.format": "1", **main.basis.next().summary()}',
+        '{"firn.format": "1", **main.basis.summary()}',
+        (
+            f"{_TESTS}/test_lake_contract.py::test_contract[a_renamed_column_keeps_its_values_and_the_table_is_marked-spark]",
+        ),
+    ),
+    Mutant(
+        "the swap of a retype does not look whether the UPDATE's snapshot is the newest",
+        f"{_SPARK}/tables/retype.py",
+        "if name in table.state.ancestry[0]:",
+        "if name:",
+        (f"{_TESTS}/test_paused_committers.py::test_a_row_that_lands_after_the_update_of_a_retype_is_converted_too",),
+    ),
+    Mutant(
+        "an alteration is committed whatever came since its table was looked at",
+        f"{_SPARK}/tables/fence.py",
+        "mark.validateWith(_Stands(main.snapshot_id))",
+        "_Stands(main.snapshot_id)",
+        (f"{_TESTS}/test_catalogs.py::test_a_commit_that_comes_between_refuses_an_alteration[rest-begun]",),
+    ),
+    Mutant(
+        "what was set back is committed to by the next try",
+        f"{_SPARK}/table_job.py",
+        "if progress < self._seen.setdefault(target.name, progress):",
+        "if progress < 0:",
+        (
+            f"{_TESTS}/test_paused_committers.py::test_a_committer_that_sleeps_while_its_table_is_made_again_starts_over_or_fails[later]",
+        ),
+    ),
+    Mutant(
+        "rows of before a retype are looked for under today's field ids alone",
+        "layers/core/python/firn/jobs/progress.py",
+        "return next((named[name] for name in (column.name, *column.earlier) if name in named), None)",
+        "return named.get('') if number else None",
+        (
+            f"{_TESTS}/test_paused_committers.py::test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_after_it[retype-driver]",
+        ),
     ),
     Mutant(
         "files of a commit whose outcome is unknown are deleted",

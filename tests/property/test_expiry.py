@@ -22,6 +22,7 @@ class History:
         self.refs: list[Ref] = []
         self.epochs = dict.fromkeys(STREAMS, 0)
         self.ms = 0
+        self.altered = 0
 
     def add(self, summary: dict[str, str], *, parent: bool = True) -> None:
         n = len(self.all) + 1
@@ -54,6 +55,9 @@ class History:
                 self.add({"firn.rebuild": str(dice)} | self.told(), parent=False)
             case "tag" if self.head is not None:
                 self.refs.append(Ref(f"tag-{len(self.refs)}", "tag", self.head))
+            case "altered":
+                self.altered += 1
+                self.add({"firn.schema": str(self.altered)})
             case "carry":
                 self.add(self.told())
 
@@ -69,7 +73,7 @@ def told_from(snapshots: Snapshots, head: int | None) -> dict[str, str]:
     return told([one.summary for one in snapshots.chain(head)][::-1])
 
 
-KINDS = ("commit",) * 12 + ("merge", "merge", "twin", "rollback", "rebuild", "tag", "carry")
+KINDS = ("commit",) * 12 + ("merge", "merge", "twin", "rollback", "rebuild", "tag", "carry", "altered")
 steps = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 1_000)), min_size=1, max_size=120)
 policies = st.builds(Expiry, st.integers(1, 900), st.integers(1, 30), st.integers(1, 60))
 

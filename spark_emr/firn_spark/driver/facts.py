@@ -16,6 +16,7 @@ from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, S
 from firn_spark.driver import lookup
 from firn_spark.driver.unfit import Unfit
 from firn_spark.driver.write import write_columns, write_rows
+from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.tables.evolve import Table
 
@@ -65,6 +66,8 @@ class DriverMemory(Memory):
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
         for snapshot in sorted(looked):
             if table is not None and table.java.snapshot(snapshot) is not None:
+                if is_retyped(self._spark, table, snapshot, columns):
+                    raise Unfit("rows from before a column got another type")
                 files = lookup.plan(self._spark, table, lookup.Wanted(key, keys, snapshot=snapshot))
                 rows.append(lookup.read(table, files, [*columns, _POSITION, _HELD, SOURCE_METADATA]))
         return rows

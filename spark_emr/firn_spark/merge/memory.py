@@ -29,6 +29,7 @@ from firn.streams.names import TableName, quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
+from firn_spark.tables.alterations import rename
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import converted, finish, retype
@@ -101,7 +102,7 @@ class Memory:
             )
         self._table = finish(self._spark, self._tables, self._table)
         due = renames.due(field["name"] for field in self._table.state.fields)
-        self._table = self._tables.rename(self._table, due, {})
+        self._table = rename(self._spark, self._tables, self._table, due, {})
         state = self._table.state
         told = [s for s in state.ancestry if NEWEST in s]
         self.said = Remembered(
@@ -242,9 +243,10 @@ class Memory:
             wider = tuple(c for c in late if promotable(own[c.name], c.type) and not changes_form(own[c.name], c.type))
             added = ColumnPlan(plan.columns, missing, wider)
             self._table = retype(self._spark, self._tables, self._table, [c for c in late if c not in wider])
-            self._table = self._tables.evolve(self._table, added, FACTS_METADATA)
+            self._table = fence.unmoved(self._table, self._tables.evolve(self._table, added, FACTS_METADATA))
             if self._numbers != (self._table.state.properties.get(BY_NUMBER) == "true"):
-                self._table = self._tables.set_properties(self._table, {BY_NUMBER: str(self._numbers).lower()})
+                said = {BY_NUMBER: str(self._numbers).lower()}
+                self._table = fence.unmoved(self._table, self._tables.set_properties(self._table, said))
             return self._table
         columns = [Column(column.name, column.type) for column in plan.columns]
         properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}

@@ -20,6 +20,7 @@ from firn_spark.merge.memory import Memory, newest_of
 from firn_spark.staged.frames import changes_in
 from firn_spark.tables.deletes import Places, by_file
 from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import unmoved
 
 TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
@@ -102,8 +103,8 @@ def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int],
     known = {int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text}
     held = known | {ids[plan.columns[i].name] for i in seen.unavailable}
     if held:
-        table = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
-        table = tables.set_properties(table, {HELD_IDS: ",".join(map(str, sorted(held)))})
+        ready = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
+        table = unmoved(table, tables.set_properties(ready, {HELD_IDS: ",".join(map(str, sorted(held)))}))
     gaps = tuple(i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
     return table, Shape(
         columns=plan.columns,

@@ -25,6 +25,7 @@ from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
 from firn.streams.names import quoted
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.deciding import Shape, folded_schema
+from firn_spark.merge.earlier import rows_at
 from firn_spark.merge.folding import NOTHING, same_key
 from firn_spark.merge.memory import Memory, spark_type
 from firn_spark.tables.columns import arrow_type
@@ -199,8 +200,7 @@ def _removed(
         rows += [_row(row | {"_pos": row["_ord"][1:]}, shape, unnamed) for row in found]
     for snapshot in memory.looked(shape.columns, shape.key, keys):
         if table.java.snapshot(snapshot) is not None:
-            was = spark.read.option("versionAsOf", snapshot).table(table.files_sql)
-            rows += _rows_of(was, keys, shape, unnamed)[0]
+            rows += _rows_of(rows_at(spark, table, snapshot, shape.columns), keys, shape, unnamed)[0]
     return rows
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from firn.changes.fields import type_json
 from firn.changes.types import Column
 from firn.jobs import progress, specs
-from firn.jobs.planning import METADATA, POSITION, ColumnPlan
+from firn.jobs.planning import POSITION, ColumnPlan
 from firn.streams.names import TableName, quoted
 from firn.streams.partitions import Partition, in_words
 from firn_spark.session import CATALOG
@@ -107,8 +107,8 @@ class Tables:
         partition_by: Sequence[Partition],
         properties: Mapping[str, str],
     ) -> Table:
-        """Creates the table, or loads it if a twin was quicker. Raises ValueError for a partition column that the table
-        does not have."""
+        """Creates the table. Raises ValueError for a partition column that the table does not have, and what Iceberg
+        raises if a twin was quicker: its table may have another key, and other columns."""
         self._create_namespace(name.namespace)
         schema = self._schema([*columns, *metadata])
         spec = self._partition_spec(name, schema, columns, partition_by)
@@ -116,13 +116,7 @@ class Tables:
         settings = java_class(self._spark, "java.util.HashMap")()
         for key, value in {**_PROPERTIES, **properties}.items():
             settings.put(key, value)
-        try:
-            java = self._catalog.createTable(self._identifier(name), schema, spec, location, settings)
-        except Py4JJavaError as error:
-            if "AlreadyExistsException" not in str(error.java_exception.getClass().getName()):
-                raise
-            java = self._catalog.loadTable(self._identifier(name))
-        return self._look(name, java)
+        return self._look(name, self._catalog.createTable(self._identifier(name), schema, spec, location, settings))
 
     def places(self) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
         """(identifier, location, properties) of all tables in the namespaces of the catalog. Each is loaded."""
@@ -157,64 +151,12 @@ class Tables:
         table.java.refresh()
         return self._look(table.name, table.java)
 
-    def repartition(self, table: Table, wanted: Sequence[Partition]) -> Table:
-        """New files are partitioned by these from here on, those that are there stay as they are; one commit of
-        metadata. Raises ValueError for a column that the table does not have, or whose type has no such partition."""
-        there = {field["name"] for field in table.state.fields} - METADATA
-        for partition in wanted:
-            if partition.column not in there:
-                raise ValueError(_no_column(table.name, partition))
-        expressions = java_class(self._spark, f"{_ICEBERG}.expressions.Expressions")
-        words = [str(one) for one in wanted]
-        both = table.java.newTransaction()
-        update = both.updateSpec()
-        before = table.partitions
-        try:
-            for word in before.keys() - set(words):
-                update = update.removeField(before[word])
-            for one in wanted:
-                if str(one) not in before:
-                    term = getattr(expressions, "ref" if one.transform == "identity" else one.transform)
-                    update = update.addField(term(one.column) if one.size is None else term(one.column, one.size))
-            update.commit()
-        except Py4JJavaError as error:
-            if not str(error.java_exception.getClass().getSimpleName()).startswith(("Validation", "IllegalArgument")):
-                raise
-            message = str(error.java_exception.getMessage())
-            raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
-        properties = both.updateProperties()
-        for name, value in specs.asked(wanted).items():
-            properties = properties.set(name, value)
-        properties.commit()
-        both.commitTransaction()
-        return self.look_again(table)
-
-    def rename(self, table: Table, names: Mapping[str, str], properties: Mapping[str, str]) -> Table:
-        """Renames columns (old name -> new name), which keep their ids, and sets properties, all in one commit."""
-        new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
-        if not names:
-            return self.set_properties(table, new)
-        inferred = table.state.inferred
-        if set(names) & set(inferred):
-            moved = {names.get(name, name): kind for name, kind in inferred.items()}
-            new[progress.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
-        both = table.java.newTransaction()
-        update = both.updateSchema()
-        for old, name in names.items():
-            update = update.renameColumn(old, name)
-        update.commit()
-        if new:
-            _set(both.updateProperties(), new)
-        both.commitTransaction()
-        table.java.refresh()
-        return self._look(table.name, table.java)
-
     def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
         """Sets those that differ, in one commit."""
         new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
         if not new:
             return table
-        _set(table.java.updateProperties(), new)
+        set_all(table.java.updateProperties(), new)
         table.java.refresh()
         return self._look(table.name, table.java)
 
@@ -225,7 +167,7 @@ class Tables:
 
     def metadata(self, table: Table) -> str:
         """The table's metadata as JSON, as it was last loaded or committed."""
-        return self._metadata(table.java)
+        return metadata_of(self._spark, table.java)
 
     def _widen(self, update: Any, column: Column) -> Any:
         name, kind = column.name, column.type
@@ -234,15 +176,7 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        return Table(name, java, progress.parse(self._metadata(java)))
-
-    def _metadata(self, java: Any) -> str:
-        """The table's metadata as JSON."""
-        writer = java_class(self._spark, "java.io.StringWriter")()
-        generator = java_class(self._spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
-        java_class(self._spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
-        generator.flush()
-        return text_of(writer.getBuffer())
+        return Table(name, java, progress.parse(metadata_of(self._spark, java)))
 
     def _identifier(self, name: TableName) -> Any:
         parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")
@@ -282,20 +216,31 @@ class Tables:
         there = {column.name for column in columns}
         for partition in partition_by:
             if partition.column not in there:
-                raise ValueError(_no_column(name, partition))
+                raise ValueError(no_column(name, partition))
             apply = getattr(builder, partition.transform)
             builder = apply(partition.column) if partition.size is None else apply(partition.column, partition.size)
         return builder.build()
 
 
-def _no_column(name: TableName, partition: Partition) -> str:
+def metadata_of(spark: SparkSession, java: Any) -> str:
+    """The metadata of an org.apache.iceberg.Table as JSON, as it was last read or committed."""
+    writer = java_class(spark, "java.io.StringWriter")()
+    generator = java_class(spark, f"{_ICEBERG}.util.JsonUtil").factory().createGenerator(writer)
+    java_class(spark, f"{_ICEBERG}.TableMetadataParser").toJson(java.operations().current(), generator)
+    generator.flush()
+    return text_of(writer.getBuffer())
+
+
+def no_column(name: TableName, partition: Partition) -> str:
+    """What is said of a partition column that the table does not have."""
     return (
         f"{name} is partitioned by {partition.column}, which no change and no declaration has named yet; "
         f"declare it under columns: in firn.yaml, or correct partition_by"
     )
 
 
-def _set(update: Any, properties: Mapping[str, str]) -> None:
+def set_all(update: Any, properties: Mapping[str, str]) -> None:
+    """Commits `update` (an org.apache.iceberg.UpdateProperties) with these properties."""
     for name, value in properties.items():
         update = update.set(name, value)
     update.commit()

@@ -1,30 +1,41 @@
-"""The fence of every data commit: it holds only if the stream's progress is still the one that was read.
+"""The fence of every data commit: it holds only if the table and the stream's progress are still those that were read.
 
 Iceberg refreshes its base inside a commit, so a check before it would not do. Twin jobs, paused jobs and answers that
 got lost then change nothing: whoever comes second is refused, and looks again.
+
+Files hold values by field ids, and a snapshot's commit does not mind which ids the table has by then (a REST catalog is
+not even told). So whatever alters the meaning of files (`alter`) leaves a mark among the snapshots, where the fence of
+whoever planned before finds it (docs/adr/0031-the-fence-knows-the-schema.md).
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
-from firn.jobs.progress import EPOCH, REBUILD, progress_in, rebuilt_in
-from firn_spark.tables.evolve import Table
+from firn.errors import TransientError, UnknownOutcome
+from firn.jobs.progress import EPOCH, parse
+from firn_spark.tables.evolve import Table, metadata_of
 
 _ERRORS = "org.apache.iceberg.exceptions"
 _starting = threading.Lock()
-_REFUSED = frozenset({f"{_ERRORS}.ValidationException", f"{_ERRORS}.CommitFailedException"})
+_REFUSED = frozenset(
+    {f"{_ERRORS}.ValidationException", f"{_ERRORS}.CommitFailedException"}
+    # The table was dropped, or is another one of the same name: its UUID is not the one that was loaded.
+    | {f"{_ERRORS}.NoSuchTableException", "java.lang.IllegalStateException"}
+)
 
 
-class LostRace(Exception):
+class LostRace(TransientError):
     """Another writer's commit came between. Nothing was applied: look at the table again, and start over."""
 
 
-class CommitUnknown(Exception):
+class CommitUnknown(UnknownOutcome):
     """The catalog's answer is not known: the commit may be in the table, or come yet. Its files are left alone."""
 
 
@@ -41,8 +52,37 @@ def commit(
     files  what was written for it: removed if the commit is refused, kept if that is not sure
     Raises LostRace, CommitUnknown, or what the catalog says.
     """
-    rule = _ProgressUnchanged(stream, table.state.progress(stream), table.state.rebuilt)
-    _land(spark, table, update, files, properties, rule)
+    properties = {**properties, **table.state.basis.summary()}
+    _land(spark, table, update, files, properties, _ProgressUnchanged(spark, table, stream))
+
+
+def alter(spark: SparkSession, table: Table, both: Any) -> None:
+    """Commits `both` (an org.apache.iceberg.Transaction that changes what the columns or files of the table mean),
+    begun on the table as it is in `table.state`, together with a snapshot of nothing on main that marks it.
+
+    Raises LostRace (a snapshot came since: what was planned on the table may be wrong by now), CommitUnknown, or what
+    the catalog says.
+    """
+    main = table.state if table.branch is None else parse(metadata_of(spark, table.java))
+    mark = both.newAppend()
+    for name, value in {"firn.format": "1", **main.basis.next().summary()}.items():
+        mark.set(name, value)
+    answers_java(spark.sparkContext._gateway)
+    mark.validateWith(_Stands(main.snapshot_id))
+    with _refusals(table, ()):
+        mark.commit()
+        both.commitTransaction()
+
+
+def unmoved(before: Table, now: Table, alterations: int = 0) -> Table:
+    """`now`, a later look at a table, if but for so many alterations of the caller's own it still is what was planned
+    for. Raises LostRace."""
+    expected = before.state.basis
+    for _ in range(alterations if now.branch is None else 0):  # marks are on main
+        expected = expected.next()
+    if now.state.basis != expected:
+        raise LostRace(f"{now.name} is {now.state.basis} by now, not {expected}")
+    return now
 
 
 def carry(spark: SparkSession, table: Table, told: Mapping[str, str]) -> None:
@@ -66,8 +106,14 @@ def _land(
     update.validateWith(rule)
     if table.branch is not None:
         update.toBranch(table.branch)
-    try:
+    with _refusals(table, files):
         update.commit()
+
+
+@contextmanager
+def _refusals(table: Table, files: Iterable[Any]) -> Iterator[None]:
+    try:
+        yield
     except Py4JJavaError as error:
         kind, text = error.java_exception.getClass().getName(), error.java_exception.getMessage()
         if kind in _REFUSED:
@@ -88,27 +134,32 @@ def answers_java(gateway: Any) -> None:
 
 
 class _ProgressUnchanged:
-    """Iceberg calls this inside the commit with the ancestry that the new snapshot would get."""
+    """Iceberg calls this inside the commit, once it has read the table's metadata again."""
 
-    def __init__(self, stream: str, expected: int, rebuilt: int) -> None:
+    def __init__(self, spark: SparkSession, table: Table, stream: str) -> None:
+        self._spark = spark
+        self._table = table
         self._stream = stream
-        self._expected = expected
-        self._rebuilt = rebuilt
+        self._why = ""
 
-    def validate(self, snapshots: Any) -> bool:
-        """Whether the highest `firn.epoch.{stream}` of the snapshots (an Iterable<Snapshot>) is the expected one, and
-        the table was not rebuilt meanwhile, which leaves the progress as it is."""
-        found = []
-        iterator = snapshots.iterator()
-        while iterator.hasNext():
-            summary = iterator.next().summary()
-            said = {name: summary.get(name) for name in (EPOCH + self._stream, REBUILD)}
-            found.append({name: value for name, value in said.items() if value is not None})
-        return progress_in(self._stream, found) == self._expected and rebuilt_in(found) == self._rebuilt
+    def validate(self, _: Any) -> bool:
+        """Whether the table is still what was planned for, and the stream's progress in it the expected one. `_`: the
+        ancestry that the new snapshot would get (an Iterable<Snapshot>), which the metadata tells with fewer calls."""
+        table, before = self._table, self._table.state
+        now = parse(metadata_of(self._spark, table.java), table.branch)
+        if table.branch is not None:  # its properties are those that main will have
+            now = replace(now, properties=before.properties)
+        expected, found = before.progress(self._stream), now.progress(self._stream)
+        self._why = ""
+        if now.basis != before.basis:
+            self._why = f"the table is {now.basis} by now, not {before.basis}"
+        elif found != expected:
+            self._why = f"{EPOCH}{self._stream} is no longer {expected}, but {found}"
+        return not self._why
 
     def errorMessage(self) -> str:
         """What Iceberg says when the commit is refused."""
-        return f"{EPOCH}{self._stream} is no longer {self._expected}, or the table was rebuilt: another job was quicker"
+        return f"{self._why}: another job was quicker"
 
     class Java:
         """py4j's declaration of the interface."""
@@ -133,6 +184,31 @@ class _Follows:
     def errorMessage(self) -> str:
         """What Iceberg says when the commit is refused."""
         return f"snapshot {self._snapshot} is no longer among the table's: it was rolled back, or rebuilt"
+
+    class Java:
+        """py4j's declaration of the interface."""
+
+        implements: ClassVar[list[str]] = ["org.apache.iceberg.SnapshotAncestryValidator"]
+
+
+class _Stands:
+    """Called like the other: whether a snapshot is the one that the new one would follow; None: it would be the first.
+
+    A transaction begins on the table as it is then, which may be newer than what its caller has looked at.
+    """
+
+    def __init__(self, snapshot: int | None) -> None:
+        self._snapshot = snapshot
+
+    def validate(self, snapshots: Any) -> bool:
+        """`snapshots`: an Iterable<Snapshot>, newest first."""
+        iterator = snapshots.iterator()
+        head = iterator.next().snapshotId() if iterator.hasNext() else None
+        return bool(head == self._snapshot)
+
+    def errorMessage(self) -> str:
+        """What Iceberg says when the commit is refused."""
+        return f"snapshot {self._snapshot} is no longer the newest: another job was quicker"
 
     class Java:
         """py4j's declaration of the interface."""

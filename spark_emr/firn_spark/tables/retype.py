@@ -3,9 +3,14 @@
 A source that alters a column, or a stream without schema whose later values need a wider type, must give the same table
 however its changes are split. Readers see the old column until the last step, which swaps the names in one commit; each
 step can be done again.
+
+Another committer, that knows nothing of it, may land in between: rows that come after the UPDATE have nothing in the
+new column. So the swap stands on the snapshot that the UPDATE made, or the UPDATE is done again; and whoever planned
+before the swap is refused after it (tables.alterations).
 """
 
 import re
+import uuid
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -20,15 +25,22 @@ from firn.errors import TerminalError
 from firn.jobs.planning import HELD
 from firn.jobs.progress import HELD_IDS
 from firn.streams.names import quoted
+from firn_spark.tables import fence
+from firn_spark.tables.alterations import altered
 from firn_spark.tables.columns import iceberg_type
-from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.evolve import Table, Tables, set_all
 
 _NEW = "__firn_new"
 _EPOCH: Final = datetime(1970, 1, 1)
+_SAYS = "spark.sql.iceberg.snapshot-property"  # of a session: what the summaries of Spark's own commits say
+_UPDATES = 5
 
 
 def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[Column]) -> Table:
-    """The table with these columns in their new types. Raises what Iceberg raises if another writer comes between."""
+    """The table with these columns in their new types.
+
+    Raises fence.LostRace, fence.CommitUnknown, or what Iceberg raises if another writer comes between.
+    """
     there = {field["name"]: field for field in table.state.fields}
     columns = [column for column in columns if column.name in there]
     if not columns:
@@ -43,7 +55,7 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         for column in new:
             update = update.addColumn(None, column.name + _NEW, iceberg_type(spark._jvm, column.type))
         update.commit()
-        table = tables.look_again(table)
+        table = fence.unmoved(table, tables.look_again(table))
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
     moved = {ids[column.name]: ids[column.name + _NEW] for column in columns}
     sets = [
@@ -54,20 +66,33 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         renamed = " ".join(f"WHEN {old} THEN {to}" for old, to in moved.items())
         sets.append(f"{HELD} = transform_keys({HELD}, (k, v) -> CASE k {renamed} ELSE k END)")
     if table.state.snapshot_id is not None:
-        # Names are quoted, types are ours.
-        spark.sql(f"UPDATE {table.sql} SET {', '.join(sets)}")  # noqa: S608
-    held = [int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text]
-    if set(held) & set(moved):
-        table = tables.set_properties(
-            tables.look_again(table), {HELD_IDS: ",".join(str(moved.get(one, one)) for one in held)}
-        )
-    table.java.refresh()
-    update = table.java.updateSchema()
+        table = _updated(spark, tables, table, sets)
+    both = table.java.newTransaction()
+    update = both.updateSchema()
     for column in columns:
         update = update.deleteColumn(column.name)
         update = update.renameColumn(column.name + _NEW, column.name)
     update.commit()
-    return tables.look_again(table)
+    held = [int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text]
+    if set(held) & set(moved):
+        set_all(both.updateProperties(), {HELD_IDS: ",".join(str(moved.get(one, one)) for one in held)})
+    return altered(spark, tables, table, both)
+
+
+def _updated(spark: SparkSession, tables: Tables, table: Table, sets: Sequence[str]) -> Table:
+    """The table whose newest snapshot is an UPDATE of all its rows. Raises fence.LostRace where it never is."""
+    for _ in range(_UPDATES):
+        name = f"firn.update.{uuid.uuid4().hex}"  # other tables are updated in this session meanwhile
+        spark.conf.set(f"{_SAYS}.{name}", "true")
+        try:
+            # Names are quoted, types are ours.
+            spark.sql(f"UPDATE {table.sql} SET {', '.join(sets)}")  # noqa: S608
+        finally:
+            spark.conf.unset(f"{_SAYS}.{name}")
+        table = fence.unmoved(table, tables.look_again(table))
+        if name in table.state.ancestry[0]:
+            return table
+    raise fence.LostRace(f"{table.name} was committed to after each of {_UPDATES} updates of its rows")
 
 
 def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:

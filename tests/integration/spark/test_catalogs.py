@@ -1,19 +1,24 @@
 """The real job on a REST catalog and on PostgreSQL: what it commits there, a lost answer, a rebuild."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.changes.types import storable
+from firn.jobs.planning import MIRROR_METADATA
 from firn.streams.care import Expiry
 from firn.streams.names import TableName
+from firn.streams.partitions import Partition
 from firn_spark import rebuild
 from firn_spark.care import expiry
 from firn_spark.rebuild import Request
 from firn_spark.tables import fence
-from firn_spark.tables.evolve import Tables
+from firn_spark.tables.alterations import rename, repartition
+from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.postgresql import postgresql
@@ -77,6 +82,62 @@ def test_a_commit_that_comes_second_is_refused(lake: Lake) -> None:
     with pytest.raises(fence.LostRace, match="no longer 1"):
         fence.commit(lake.spark, before, before.java.newAppend(), (), {"firn.epoch.spec": "2"}, "spec")
     assert len(lake.snapshots("lake.t")) == 2
+
+
+def renamed(lake: Lake, table: Table) -> None:
+    rename(lake.spark, Tables(lake.spark), table, {"v": "w"}, {})
+
+
+def made_again(lake: Lake, table: Table) -> None:
+    lake.catalog.drop_table("lake.t")
+    properties = {name: table.state.properties[name] for name in ("firn.key", "firn.mode")}
+    columns = [replace(one, type=storable(one.type)) for one in table.columns()[0]]
+    Tables(lake.spark).create(table.name, lake.warehouse, columns, MIRROR_METADATA, (), properties)
+
+
+OTHERS = {
+    "renamed": renamed,
+    "partitioned": lambda lake, table: repartition(lake.spark, Tables(lake.spark), table, [Partition("identity", "v")]),
+    "of another mode": lambda lake, table: Tables(lake.spark).set_properties(table, {"firn.mode": "append"}),
+    "of another key": lambda lake, table: Tables(lake.spark).set_properties(table, {"firn.key": '["v"]'}),
+    "dropped": lambda lake, table: lake.catalog.drop_table("lake.t"),
+    "made again": made_again,
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_commit_on_a_table_that_is_another_by_now_is_refused(lake: Lake, other: str) -> None:
+    lake.land([event("c", 10, {"id": 1, "v": "a"})])
+    tables, name = Tables(lake.spark), TableName.parse("lake.t")
+    before, now = tables.load(name), tables.load(name)
+    assert before is not None
+    assert now is not None
+    OTHERS[other](lake, now)
+    with pytest.raises(fence.LostRace):
+        fence.commit(lake.spark, before, before.java.newAppend(), (), {"firn.epoch.spec": "2"}, "spec")
+    assert not lake.catalog.table_exists("lake.t") or "2" not in [
+        s.get("firn.epoch.spec") for s in lake.snapshots("lake.t")
+    ]
+
+
+@pytest.mark.parametrize("at", ["begun", "ready"])
+def test_a_commit_that_comes_between_refuses_an_alteration(lake: Lake, at: str) -> None:
+    """Before its transaction is begun, and when it is ready but for the catalog's swap."""
+    lake.land([event("c", 10, {"id": 1, "v": "a"})])
+    tables = Tables(lake.spark)
+    table = tables.load(TableName.parse("lake.t"))
+    assert table is not None
+    if at == "begun":
+        lake.land([event("c", 20, {"id": 2, "v": "b"})])
+    both = table.java.newTransaction()
+    both.updateSchema().renameColumn("v", "w").commit()
+    if at == "ready":
+        lake.land([event("c", 20, {"id": 2, "v": "b"})])
+    with pytest.raises(fence.LostRace):
+        fence.alter(lake.spark, table, both)
+    assert values(lake) == {1: "a", 2: "b"}
+    rename(lake.spark, tables, tables.look_again(table), {"v": "w"}, {})
+    assert {row["id"]: row["w"] for row in lake.rows("lake.t")} == {1: "a", 2: "b"}
 
 
 def test_a_commit_whose_answer_is_lost_is_in_once(rest: RestLake) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.streams.names import TableName
+from firn.streams.names import FACTS, TableName
 from firn_spark.lake import SparkLake
 from tests.integration.spark.spark_lake import Lake
 from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream
@@ -26,6 +26,11 @@ class IcebergGround:
 
     def snapshots(self, table: TableName) -> list[dict[str, str]]:
         return self._lake.snapshots(str(table))
+
+    def drop(self, table: TableName) -> None:
+        for name in (table.table, table.table + FACTS):
+            if self._lake.catalog.table_exists((table.namespace, name)):
+                self._lake.catalog.drop_table((table.namespace, name))
 
 
 @pytest.mark.parametrize("driver_events", [None, 0], ids=["driver", "spark"])

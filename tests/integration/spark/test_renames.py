@@ -11,7 +11,7 @@ from firn.streams.names import TableName
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
-from firn_spark.tables.evolve import Tables
+from firn_spark.tables import fence
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.soak import long_only
@@ -93,15 +93,15 @@ def test_a_job_that_dies_between_the_table_and_its_facts(
     n = lake.seal()
     done: list[TableName] = []
 
-    def dies(self: Tables, table: Any, *arguments: Any) -> Any:
+    def dies(spark: SparkSession, table: Any, both: Any) -> None:
         if done:
             raise RuntimeError("the job is gone")
         done.append(table.name)
-        return rename(self, table, *arguments)
+        alter(spark, table, both)
 
-    rename = Tables.rename
+    alter = fence.alter
     with monkeypatch.context() as patch:
-        patch.setattr(Tables, "rename", dies)
+        patch.setattr(fence, "alter", dies)
         assert lake.commit(n) != 0
     assert ("val" in fields(lake), "v" in fields(lake, "t__deletes")) == (True, True)
     under(lake, "key: [id]")

@@ -142,3 +142,11 @@ def test_a_float_that_becomes_a_double_has_the_digits_that_it_had(spark: SparkSe
     split.land(events[2:])
     assert rows(split) == rows(at_once)
     assert rows(split)[1] == {"id": 1, "v": "0.1", "many": ["0.1", None]}
+
+
+def test_a_table_that_has_lost_all_its_files_is_retyped(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([event("c", 10, {"id": 1, "v": 1})])
+    lake.spark.sql("DELETE FROM firn.lake.t")
+    lake.land([event("c", 20, {"id": 2, "v": "x"})])
+    assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {2: "x"}

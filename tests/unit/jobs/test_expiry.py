@@ -240,4 +240,4 @@ def test_it_tells_as_the_job_reads_it() -> None:
     assert found["firn.sealed.shop"] == state.sealed("shop") == "x6"
     assert found["firn.epoch.b"] == str(state.progress("b")) == "4"
     assert found.get("firn.sealed.b") is state.sealed("b") is None
-    assert found["firn.rebuild"] == str(state.rebuilt) == "1"
+    assert found["firn.rebuild"] == str(state.basis.rebuilt) == "1"

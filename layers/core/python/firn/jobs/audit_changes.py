@@ -112,7 +112,7 @@ class TableLog:
     def order(self, n: int) -> Order:
         """What ordered the changes of epoch n, but for their generations. A rebuild takes the rules of its own day."""
         settings = self._view.settings(n)
-        rules = self._current if self.state.rebuilt and self._current else settings
+        rules = self._current if self.state.basis.rebuilt and self._current else settings
         high = self._view.cut.high if self._view.cut else None
         return replace(rules, commits=tells_commits(high, rules.generation)).order
 
@@ -187,7 +187,7 @@ class TableLog:
     def _way(self, n: int) -> _Way | None:
         """How changes of epoch n came into the table; None: not at all."""
         settings = self._view.settings(n)
-        if self.state.rebuilt and self._current:
+        if self.state.basis.rebuilt and self._current:
             settings = self._current
         if id(settings) not in self._ways:
             try:

@@ -1,9 +1,10 @@
 """Which snapshots of a table may go. Pure: firn_spark.care.expiry reads them and lets them go.
 
 What a table's snapshots tell is read from the summaries of a snapshot and its ancestors: how far each stream has come,
-which rebuild the table is, what its facts hold. A missing parent ends the ancestry. So what stays of a branch is one
-run from its newest snapshot back, and it ends at a snapshot that tells by itself all that it and its ancestors told
-(`told`): then nobody sees a difference, from whichever snapshot that stays he looks, after a rollback too.
+which rebuild the table is, how often it was altered, what its facts hold. A missing parent ends the ancestry. So what
+stays of a branch is one run from its newest snapshot back, and it ends at a snapshot that tells by itself all that it
+and its ancestors told (`told`): then nobody sees a difference, from whichever snapshot that stays he looks, after a
+rollback too.
 
 A commit of the only stream of a table tells all by itself. Where several streams feed a table, or where it was rebuilt
 in place, none does, and expiry first adds a snapshot of nothing that does (`Plan.carry`).
@@ -14,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from firn.jobs.progress import CREATES, EPOCH, NEWEST, REBUILD, SEALED, TRUNCATED, epoch_of
+from firn.jobs.progress import CREATES, EPOCH, NEWEST, REBUILD, SCHEMA, SEALED, TRUNCATED, epoch_of
 from firn.streams.care import FEWEST_SNAPSHOTS, Expiry
 
 MAIN: Final = "main"
@@ -138,7 +139,7 @@ def _hear(found: dict[str, str], summary: Mapping[str, str]) -> None:
                 found[sealed] = summary[sealed]
             else:
                 found.pop(sealed, None)
-        elif name == REBUILD:
+        elif name in (REBUILD, SCHEMA):
             found[name] = str(max(int(value), int(found.get(name, 0))))
         elif name in (NEWEST, TRUNCATED):
             found[name] = max(value, found.get(name, ""))

@@ -13,6 +13,8 @@ from firn.jobs.planning import METADATA
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
+SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
+MODE, KEY = "firn.mode", "firn.key"  # table properties
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
 NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]"}  # of one that is made now
@@ -43,6 +45,38 @@ def floor_of(properties: Mapping[str, str], *, numbers: bool = False) -> bytes:
 
 
 @dataclass(frozen=True)
+class Basis:
+    """What a plan for a table rests on, beside a stream's progress. Where it is another one by the time of the commit,
+    the plan's files could hold values under fields that nobody reads any more, or rows of another key.
+
+    uuid       the table's: one that is dropped and made again is another one under the same name
+    mode, key  its properties, None where it has none
+    rebuilt    the number of the rebuild in place that it is
+    altered    how often a column was renamed or got another type, or the partitioning changed
+    """
+
+    uuid: str
+    mode: str | None
+    key: str | None
+    rebuilt: int
+    altered: int
+
+    @classmethod
+    def of(cls, uuid: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]) -> "Basis":
+        """`summaries`: of a snapshot and its ancestors."""
+        found = list(summaries)
+        return cls(uuid, properties.get(MODE), properties.get(KEY), _highest(REBUILD, found), _highest(SCHEMA, found))
+
+    def next(self) -> "Basis":
+        """The same after one alteration more."""
+        return replace(self, altered=self.altered + 1)
+
+    def summary(self) -> dict[str, str]:
+        """What each commit says of it, so that a snapshot tells all that its ancestors told."""
+        return {SCHEMA: str(self.altered)} if self.altered else {}
+
+
+@dataclass(frozen=True)
 class TableState:
     """One version of an Iceberg table's metadata, as plain values.
 
@@ -57,6 +91,7 @@ class TableState:
     snapshot_id: int | None
     ancestry: tuple[Mapping[str, str], ...]
     partitioned_by: frozenset[int] = frozenset()
+    uuid: str = ""
 
     @property
     def records(self) -> int:
@@ -113,7 +148,7 @@ class TableState:
 
     def key(self) -> tuple[str, ...] | None:
         """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
-        text = self.properties.get("firn.key")
+        text = self.properties.get(KEY)
         return None if text is None else tuple(json.loads(text))
 
     def named_key(self) -> tuple[str, ...] | None:
@@ -141,9 +176,9 @@ class TableState:
         return next(found, None) if n else None
 
     @property
-    def rebuilt(self) -> int:
-        """The number of the rebuild in place that this table is; 0 if it is as it always was."""
-        return rebuilt_in(self.ancestry)
+    def basis(self) -> Basis:
+        """What a plan for this table rests on."""
+        return Basis.of(self.uuid, self.properties, self.ancestry)
 
 
 def fed_by(state: TableState | None, sources: Iterable[str]) -> tuple[str | None, ...]:
@@ -163,13 +198,20 @@ def of_unnamed(sources: Sequence[str | None]) -> str | None:
 
 def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
     """The highest `firn.epoch.{stream}` in the summaries: a twin may have landed after its successor."""
-    name = EPOCH + stream
-    return max((int(summary[name]) for summary in summaries if name in summary), default=0)
+    return _highest(EPOCH + stream, summaries)
 
 
-def rebuilt_in(summaries: Iterable[Mapping[str, str]]) -> int:
-    """The highest `firn.rebuild` in the summaries, 0 without one."""
-    return max((int(summary[REBUILD]) for summary in summaries if REBUILD in summary), default=0)
+def field_before(column: Column, number: int | None, fields: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Which of the fields (as TableState.fields) of an earlier schema the column was; None if it was not there.
+
+    number  its field id today. Where it has got another one since, as another type needs, the name tells, or one that
+            it had before
+    """
+    there = {int(field["id"]): field for field in fields}
+    named = {str(field["name"]): field for field in there.values()}
+    if number in there:
+        return there[number]
+    return next((named[name] for name in (column.name, *column.earlier) if name in named), None)
 
 
 def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
@@ -196,6 +238,7 @@ def parse(metadata: str, branch: str | None = None) -> TableState:
         partitioned_by=frozenset(
             int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
         ),
+        uuid=table.get("table-uuid", ""),
     )
 
 
@@ -203,3 +246,8 @@ def _ancestors(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) 
     while current is not None and (snapshot := snapshots.get(current)) is not None:
         yield snapshot.get("summary") or {}
         current = snapshot.get("parent-snapshot-id")
+
+
+def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest number under this name, 0 without one."""
+    return max((int(summary[name]) for summary in summaries if name in summary), default=0)
