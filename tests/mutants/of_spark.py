@@ -119,15 +119,6 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "rows of before a retype are looked for under today's field ids alone",
-        "layers/core/python/firn/jobs/progress.py",
-        "return next((named[name] for name in (column.name, *column.earlier) if name in named), None)",
-        "return named.get('') if number else None",
-        (
-            f"{_TESTS}/test_paused_committers.py::test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_after_it[retype-driver]",
-        ),
-    ),
-    Mutant(
         "files of a commit whose outcome is unknown are deleted",
         f"{_SPARK}/tables/fence.py",
         'if kind == f"{_ERRORS}.CommitStateUnknownException":\n',
