@@ -8,13 +8,14 @@ import pytest
 from firn.changes.placing import Order
 from firn.cli.release import release
 from firn.staging import configs, epochs, quarantine
+from firn.staging.generations import Generations
 from firn.streams.names import TableName
 from firn_spark import rebuild
 from firn_spark.driver.staged import Held
-from firn_spark.lake import batches_of
 from firn_spark.rebuild import Request
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.frames import raw_changes
+from firn_spark.staged.kept import batches_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 
@@ -145,6 +146,7 @@ def test_every_way_of_reading_tells_the_same_keys(lake: Make) -> None:
         one.post(part)
         sealed.append(one.seal())
     found = {n: epoch for n in sealed if (epoch := epochs.read(one.store, "spec", n)) is not None}
-    spark = facts_of(raw_changes(one.spark, one.staging, batches_of(found), Order()))
-    driver = Held(one.store, one.staging, [(batches_of(found), Order())], whole=True).facts
+    batches = batches_of(found, Generations(one.store, one.config.streams["spec"], sealed[-1]))
+    spark = facts_of(raw_changes(one.spark, one.staging, batches, Order()))
+    driver = Held(one.store, one.staging, [(batches, Order())], whole=True).facts
     assert spark["app.t"].keys == driver["app.t"].keys == {("id",): 2, ("r", "id"): 2}
