@@ -22,7 +22,7 @@ from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
-from firn.jobs.progress import INFERRED_AS, NAMED_KEY, NO_FIRST_IDENTITY, SOURCES, are_several, by_number, fed_by
+from firn.jobs.progress import INFERRED_AS, NAMED_KEY, NO_FIRST_IDENTITY, are_several, by_number, fed_by, feeding
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -187,7 +187,7 @@ class TableJob:
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
-            log = self._log_of(target, decoding)
+            log = self._log_of(all_of(target, table), decoding)
             few = seen.changes <= lookup.FEW and not truncates
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.sources))
             with self._decided(table, good, memory, shape, seen, known, few, log, outcome) as found:
@@ -352,11 +352,9 @@ class TableJob:
         relaxed = [plan.columns[i].name for i in nulls]
         fed: dict[str, str] = {}
         if outcome.mode == "mirror":
-            sources = fed_by(table.state if table else None, target.sources)
-            if are_several(sources):
+            fed = feeding(table.state if table else None, target.sources)
+            if are_several(fed_by(table.state if table else None, target.sources)):
                 metadata = (*metadata, SOURCE_METADATA)
-            if table is None or table.state.sources != sources:
-                fed = {SOURCES: json.dumps(sources, ensure_ascii=False)}
         seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
             table = retype(self._spark, self._tables, table, plan.retyped)
@@ -393,6 +391,13 @@ class TableJob:
     def _snapshot(self, target: Target) -> int | None:
         table = self._tables.load(target.name)
         return table.state.snapshot_id if table else None
+
+
+def all_of(target: Target, table: Table | None) -> Target:
+    """The target with all source tables that ever fed its table, not only those of this range: what is folded again may
+    be of any of them."""
+    fed = fed_by(table.state if table else None, target.sources)
+    return replace(target, sources=tuple(one for one in fed if one))
 
 
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:

@@ -17,7 +17,7 @@ from firn.staging.replay import acknowledged
 from firn.staging.store import get, paths
 from firn.streams.names import TableName
 from tests.model.memory_lake import Snapshot, Table
-from tests.model.source import LOG, TABLES, Event, plain
+from tests.model.source import LOG, PARTS, TABLES, Event, plain
 from tests.model.world import STREAM, World
 
 _TOLD: Final = ("op", "order", "table", "before", "after")
@@ -176,7 +176,7 @@ class Checks:
                 held = self._snapshots[name][snapshot].epochs if snapshot is not None else frozenset[int]()
                 touched = {
                     at for at, epoch in sealed.items()
-                    if at <= n and at not in given_up and f"app.{name.table}" in epoch.tables
+                    if at <= n and at not in given_up and _sources(name) & epoch.tables.keys()
                 }  # fmt: skip
                 if snapshot is None:
                     assert not self._expected(name, (sealed[at] for at in touched)), f"cut {n} has no {name}"
@@ -248,13 +248,17 @@ class Checks:
     def _expected(self, name: TableName, held: Iterable[Epoch]) -> Any:
         events = [
             self._events[row] for epoch in held for batch in epoch.batches for row in self._batches[batch.id]
-            if row[2] == f"app.{name.table}"
+            if row[2] in _sources(name)
         ]  # fmt: skip
         changes: list[RowChange] = [change for event in events for change in event.changes]
         if name.table == LOG:
             distinct = {change.order: change for change in changes}
             return Counter(json.dumps(plain(change.values or {}), sort_keys=True) for change in distinct.values())
         return {key: plain(row.values) for key, row in fold({}, changes).rows.items()}
+
+
+def _sources(name: TableName) -> set[str]:
+    return {f"app.{part}" for part in PARTS.get(name.table, (name.table,))}
 
 
 def _carries(snapshot: Snapshot) -> bool:

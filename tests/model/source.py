@@ -12,6 +12,7 @@ from typing import Any, Final
 from firn.changes.fold import RowChange
 
 TABLES: Final = ("orders", "items")  # with a key: mirrored
+PARTS: Final = {"items": ("items", "items_old")}  # the source tables that feed it, which share their keys
 LOG: Final = "log"  # without one: appended to
 NAMES: Final = ("v", "remark", "note")  # of the out-of-line column, one after the other
 GONE: Final = "__debezium_unavailable_value"
@@ -51,6 +52,8 @@ class Postgres:
     held: list[int] = field(default_factory=list)
     renamed: int = 0  # how often the out-of-line column was; rows and changes have it under its first name
     texts: bool = False  # the columns that held numbers hold text by now
+    part: int = 0  # which of a table's PARTS the next statement writes to
+    owners: dict[tuple[str, int], str] = field(default_factory=dict)  # which of them wrote a key's row last
 
     def free(self, table: str, keys: range) -> list[int]:
         """Keys that no row has."""
@@ -88,14 +91,16 @@ class Postgres:
         self._tell("c", table, row, keeps=keeps, at=(before, lsn))
 
     def truncate(self, table: str) -> None:
-        """All rows go."""
-        self.rows[table].clear()
+        """All rows of the source table go."""
+        for key in [key for key in self.rows[table] if self.owners[table, key] == self._source(table)]:
+            del self.rows[table][key]
         self._tell("t", table, None)
 
     def snapshot(self, table: str) -> None:
         """Debezium reads the table while it goes on streaming: reads stand between the last commit and the next one."""
-        for row in list(self.rows[table].values()):
-            self._tell("r", table, row)
+        for key, row in list(self.rows[table].items()):
+            if self.owners[table, key] == self._source(table):
+                self._tell("r", table, row)
 
     def several(self, table: str, keys: list[int]) -> None:
         """One transaction updates many rows."""
@@ -140,6 +145,9 @@ class Postgres:
         """The source's clock goes on. It never goes back: that would be another source."""
         self.ms += 1000 * seconds
 
+    def _source(self, table: str) -> str:
+        return PARTS.get(table, (table,))[self.part % len(PARTS.get(table, (table,)))]
+
     def _new(self, key: int) -> dict[str, Any]:
         return {"id": key, "n": self._number(self.lsn + 1), "v": f"v{self.lsn + 1}"}
 
@@ -167,12 +175,15 @@ class Postgres:
         gaps = (
             frozenset({"v"}) if (keeps and op in "cu") or (op == "c" and after and after["v"] == GONE) else frozenset()
         )
-        line = self._line(op, table, image, before, commit, lsn)
+        source = self._source(table)
+        line = self._line(op, source, image, before, commit, lsn)
+        if after is not None:
+            self.owners[table, after["id"]] = source
 
         def change(op: str, key: tuple[int, ...], image: Mapping[str, Any] | None, rank: str) -> RowChange:
             place = f"{commit:012d}.{0 if op == 'r' else 1}.{lsn:012d}".encode()
             order = place + str(_RANK[rank]).encode()
-            return RowChange(op, key, place, order, image, gaps if op in "cu" else frozenset())
+            return RowChange(op, key, place, order, image, gaps if op in "cu" else frozenset(), source)
 
         if op == "t":
             changes = [change("t", (), None, "t")]

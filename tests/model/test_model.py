@@ -113,6 +113,7 @@ class Firn(RuleBasedStateMachine):
 
     def write(self, action: str, table: str, pick: int, other: int, keeps: bool) -> None:
         source = self.world.source
+        source.part = pick // 2
         live, free = sorted(source.rows[table]), source.free(table, KEYS)
         key, to = chosen(live, pick), chosen(free, other)
         if action.startswith("insert") and to is not None:

@@ -42,6 +42,7 @@ streams:
     tables:
       app.orders: {to: lake.orders, key: [id], columns: {id: long}}
       app.items: {to: lake.items, key: [id], columns: {id: long}}
+      app.items_old: {to: lake.items, key: [id], columns: {id: long}}
       app.log: {to: lake.log, mode: append}
 """
 DECLARED: Final = ("", "renames: {remark: v}", "renames: {note: remark, remark: v}")  # of source.NAMES

@@ -115,4 +115,14 @@ MUTANTS: Final = (
             "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-driver]",
         ),
     ),
+    Mutant(
+        "what is folded again is folded with the source tables of its range alone",
+        "spark_emr/firn_spark/table_job.py",
+        "return replace(target, sources=tuple(one for one in fed if one))",
+        "return target",
+        (
+            f"{_TESTS}/test_specification.py"
+            "::test_what_one_source_table_tells_late_is_folded_with_what_the_others_told[driver]",
+        ),
+    ),
 )

@@ -12,6 +12,13 @@ _AUDIT_ROWS: Final = "tests/unit/jobs/test_audit_rows.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a table of a newer version is written to",
+        "layers/core/python/firn/jobs/progress.py",
+        "int(number) <= NEWEST_FORMAT",
+        "int(number) >= 0",
+        ("tests/unit/jobs/test_feeding.py::test_a_table_of_a_newer_version_is_refused_by_name[3]",),
+    ),
+    Mutant(
         "an audit takes an older change's row for the newest one's",
         f"{_JOBS}/audit_rows.py",
         "if should.order != row.order:",

@@ -21,7 +21,7 @@ MUTANTS: Final = (
     Mutant(
         "the guard is dropped in Spark: what arrives last wins",
         f"{_SPARK}/merge/deciding.py",
-        'newer = live & (f.col("t_pos").isNull() | f.coalesce(f.col("_order") > f.col("t_pos"), f.lit(False)))',
+        'newer = live & (f.col("t_pos").isNull() | after)',
         "newer = live",
         (f"{_TESTS}/test_lake_contract.py::test_contract[a_stale_change_loses_and_leaves_its_mark-spark]",),
     ),

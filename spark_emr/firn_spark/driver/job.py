@@ -31,7 +31,7 @@ from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
-from firn_spark.table_job import TableJob, together, with_schemas
+from firn_spark.table_job import TableJob, all_of, together, with_schemas
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
@@ -106,7 +106,7 @@ class DriverJob(TableJob):
         good, bad = told.decoded(mine.rows, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
-        log = self._log_in(target, decoding)
+        log = self._log_in(all_of(target, table), decoding)
         sources = fed_by(table.state if table else None, target.sources)
         found = look(self._spark, table, memory, plan.columns, key, decoded.changes, truncates, sources, log)
 

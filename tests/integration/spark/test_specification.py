@@ -170,3 +170,21 @@ def test_several_source_tables_of_one_table_truncated_in_between_equal_the_speci
         assert table is not None
         sources = {key: row.get("_firn_source") or table.state.sources[0] for key, row in found.items()}
         assert sources == {key[0]: row.source for key, row in expected.items()}
+
+
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+def test_what_one_source_table_tells_late_is_folded_with_what_the_others_told(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
+) -> None:
+    """Though the range that brings it holds nothing of the others."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
+    row = {"id": 1, "v": "long", "w": "w", "n": 10}
+    lake = Lake(spark, tmp_path, PARTITIONS)
+    told = [event("c", 110, row, table="a"), event("c", 111, row | {"id": 2}, table="b"), event("t", 120, table="a")]
+    late = event("u", 115, row | {"v": GONE, "n": 15}, table="b")
+    lake.land(told)
+    assert set(lake.by_key("lake.t", "id")) == {2}
+    lake.land([late])
+    found = lake.by_key("lake.t", "id")
+    assert {key: (row["v"], row["n"]) for key, row in found.items()} == {1: ("long", 15), 2: ("long", 10)}
+    assert {key[0] for key in fold({}, map(change, [*told, late])).rows} == set(found)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from firn.changes.rows import Decoding
 from firn.jobs.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key
-from firn.jobs.progress import TableState, are_several, fed_by
+from firn.jobs.progress import TableState, are_several, check_format, fed_by
 from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
 from firn.streams.config import Mode, StreamConfig, TableRule
@@ -33,7 +33,8 @@ def key_and_mode(
 
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
-    """`state`: the table as it is; None if there is none yet. Raises KeyChanged."""
+    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TerminalError."""
+    check_format(state)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
         own = state.named_key()

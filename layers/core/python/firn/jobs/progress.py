@@ -3,11 +3,12 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from firn.changes.fields import column_of
 from firn.changes.positions import by_field
 from firn.changes.types import INFERRED, Column, storable
+from firn.errors import TerminalError
 from firn.jobs.planning import METADATA
 
 EPOCH = "firn.epoch."
@@ -17,7 +18,9 @@ SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to i
 MODE, KEY = "firn.mode", "firn.key"  # table properties
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
-NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]"}  # of one that is made now
+FORMAT = "firn.format"  # table property: 1, or what a version needs to know at least to write the table
+NEWEST_FORMAT: Final = 2  # 2: rows name their source table, or append rows have the identity of ADR 30
+NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]", FORMAT: str(NEWEST_FORMAT)}  # of one that is made now
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
@@ -189,6 +192,25 @@ def fed_by(state: TableState | None, sources: Iterable[str]) -> tuple[str | None
 def are_several(sources: Iterable[str | None]) -> bool:
     """Whether more than one source table is among them: then each row says of which one it is."""
     return len(set(sources) - {None}) > 1
+
+
+def feeding(state: TableState | None, sources: Iterable[str]) -> dict[str, str]:
+    """What a mirror table says of its source tables once it has changes of these too; {} if it says so already."""
+    fed = fed_by(state, sources)
+    if state is not None and state.sources == fed:
+        return {}
+    said = {SOURCES: json.dumps(fed, ensure_ascii=False)}
+    return said | ({FORMAT: str(NEWEST_FORMAT)} if are_several(fed) else {})
+
+
+def check_format(state: TableState | None) -> None:
+    """Raises TerminalError for a table that a newer version of Firn has written."""
+    number = state.properties.get(FORMAT, "1") if state else "1"
+    if not (number.isascii() and number.isdecimal() and int(number) <= NEWEST_FORMAT):
+        raise TerminalError(
+            f"the table has {FORMAT} {number[:20]}, and this Firn knows {NEWEST_FORMAT} at most: a newer one "
+            "has written it. Deploy that version again; the changes wait in the log"
+        )
 
 
 def of_unnamed(sources: Sequence[str | None]) -> str | None:

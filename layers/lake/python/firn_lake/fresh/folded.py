@@ -99,7 +99,7 @@ class Mirror:
         removed: Iterable[tuple[Key, Row]] = ()
         if self._facts and linked:
             removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked, self._unnamed)
-        log = waiting.pending.log(waiting.target.sources, waiting.decoder)
+        log = waiting.pending.log(tuple(one for one in self._sources if one), waiting.decoder)
         before = Known(rows, tuple(facts), tuple(removed), frozenset(self._sources))
         return self._told(rows, apply(before, [*changes, *truncates], log).rows, linked, times, known)
 
