@@ -1,6 +1,8 @@
 """Random histories, delivered shuffled and doubled in one epoch, against the executable specification."""
 
+import json
 import random
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from firn.changes.positions import order_key, position
 from firn.streams.names import TableName
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.soak import LONG
 
@@ -137,15 +140,22 @@ streams:
       app.a: {to: lake.t, key: [id]}
       app.b: {to: lake.t, key: [id]}
       app.c: {to: lake.t, key: [id]}
+  copy:
+    tables:
+      'app.*': {to: lake.log, mode: append}
 """
+WAYS = ["20000", "0", "in turns"]
 
 
-@pytest.mark.parametrize("driver_events", ["20000", "0", "in turns"])
-@pytest.mark.parametrize("seed", range(6, 16) if LONG else [6, 7])
+@pytest.mark.parametrize(
+    ("driver_events", "seed"),
+    [(way, seed) for way in WAYS for seed in range(6, 16)] if LONG else [("in turns", 6), ("20000", 7)],
+)
 def test_several_source_tables_of_one_table_truncated_in_between_equal_the_specification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str, seed: int
 ) -> None:
-    """A truncate empties its own source table, whatever comes late; each row says of which it is."""
+    """A truncate empties its own source table of the mirror, whatever comes late and whenever the job is killed; each
+    row says of which it is. The append table that another stream makes of the same events has each once."""
     told = history(seed, 40, 5, "abc", truncates=2)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=len(told) // 3)
@@ -154,14 +164,24 @@ def test_several_source_tables_of_one_table_truncated_in_between_equal_the_speci
     late, rest = delivered[:half], sorted(delivered[half:], key=lambda one: one["source"]["sequence"])
     dice.shuffle(late)
     delivered = late + rest
-    lake = Lake(spark, tmp_path, PARTITIONS)
+    lake, copy = Lake(spark, tmp_path, PARTITIONS), Lake(spark, tmp_path, PARTITIONS, stream="copy")
     come: list[dict[str, Any]] = []
-    for first in range(0, len(delivered), 12):
+    while len(come) < len(delivered):
         way = dice.choice(["20000", "0"]) if driver_events == "in turns" else driver_events
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", way)
-        come += delivered[first : first + 12]
-        lake.land(delivered[first : first + 12], at_once=4)
+        part = delivered[len(come) : len(come) + dice.choice((2, 12, 16))]
+        come += part
+        for one in (lake, copy):
+            one.post(part, at_once=1)
+            sealed = one.seal()
+            if dice.random() < 0.3:
+                with dying(monkeypatch, before=dice.random() < 0.5), pytest.raises(Died):
+                    one.commit(sealed)
+            assert one.commit(sealed) == 0, one.lines
         expected = fold({}, map(change, come)).rows
+        if not lake.catalog.table_exists(("lake", "t")):
+            assert not expected
+            continue
         found = lake.by_key("lake.t", "id")
         assert {key: {name: row[name] for name in ("id", "v", "w", "n")} for key, row in found.items()} == {
             key[0]: row.values for key, row in expected.items()
@@ -170,6 +190,16 @@ def test_several_source_tables_of_one_table_truncated_in_between_equal_the_speci
         assert table is not None
         sources = {key: row.get("_firn_source") or table.state.sources[0] for key, row in found.items()}
         assert sources == {key[0]: row.source for key, row in expected.items()}
+    once = {json.dumps(one, sort_keys=True): one for one in come}.values()
+    log = Counter((row["_firn_op"], row["id"], row["v"], row["n"]) for row in copy.rows("lake.log"))
+    assert log == Counter((one["op"], *_image(one)) for one in once)
+
+
+def _image(one: dict[str, Any]) -> tuple[Any, ...]:
+    """What an append table shows of an event: what an update left out is null there."""
+    row = one["before"] if one["op"] == "d" else one["after"] or {}
+    value = row.get("v")
+    return row.get("id"), None if one["op"] == "u" and value == GONE else value, row.get("n")
 
 
 @pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
