@@ -344,4 +344,18 @@ MUTANTS: Final = (
         "float",
         ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
     ),
+    Mutant(
+        "the row before is no part of the content",
+        f"{_CHANGES}/placing.py",
+        'content = f"{before}\\0{after}',
+        'content = f"{after}',
+        ("tests/unit/changes/test_placing.py::test_changes_of_equal_rows_after_and_others_before_are_two",),
+    ),
+    Mutant(
+        "part of a key before counts as a changed key",
+        f"{_CHANGES}/rows.py",
+        'if old != key and self._has_key(change["before"]):',
+        "if old != key:",
+        ("tests/unit/changes/test_told.py::test_a_changed_key_is_one_that_the_row_before_names_whole",),
+    ),
 )  # fmt: skip

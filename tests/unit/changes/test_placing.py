@@ -26,6 +26,13 @@ def test_an_event_that_one_request_brings_twice_is_one_change() -> None:
     assert of(change(emitted=7), change(11, emitted=8), change(emitted=7))["occurrence"] == [0, 0, 0]
 
 
+def test_changes_of_equal_rows_after_and_others_before_are_two() -> None:
+    """Two updates of one statement in a table without a key: both leave the same row, of another one."""
+    one, other = (change(op="u", before=f'{{"a": {n}}}') for n in (1, 2))
+    found = of(one, other, one)
+    assert found["ord"][0] == found["ord"][2] != found["ord"][1]
+
+
 def test_equal_rows_of_a_snapshot_are_told_apart_by_when_they_were_read() -> None:
     reads = of(change(op="r", emitted=7), change(op="r", emitted=8))
     assert reads["tx_order"] == [7, 8]

@@ -46,6 +46,15 @@ def test_a_row_is_a_change_with_its_total_order_and_the_columns_that_it_leaves_o
     assert changes[3].values is None
 
 
+def test_a_changed_key_is_one_that_the_row_before_names_whole() -> None:
+    """Some sources send of the row before only the columns that changed, or part of the key."""
+    both = Decoding((Column("id", LONG), Column("part", STRING), Column("v", STRING)), (0, 1), DecodeSettings())
+    after = '{"id": 1, "part": "x", "v": "a"}'
+    for before, ops in (('{"id": 1}', "u"), ('{"v": "old"}', "u"), ('{"id": 2, "part": "x"}', "dc"), (after, "u")):
+        good, _ = told.decoded([raw("u", after, before)], both, mirror=True)
+        assert "".join(row[told.OP] for row in good) == ops, before
+
+
 def test_truncates_that_can_be_placed_are_changes_too() -> None:
     found = told.truncates([raw("t"), raw("t", fault="bad_position"), raw("c", "{}")])
     assert [(change.op, change.position) for change in found] == [("t", b"p" * 45)]
