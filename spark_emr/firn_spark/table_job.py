@@ -16,13 +16,21 @@ from firn.changes.incremental import Truncates
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
-from firn.errors import TransientError
+from firn.errors import EventError, TransientError
 from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
-from firn.jobs.progress import INFERRED_AS, NAMED_KEY, NO_FIRST_IDENTITY, are_several, by_number, fed_by, feeding
+from firn.jobs.progress import (
+    INFERRED_AS,
+    NAMED_KEY,
+    NO_FIRST_IDENTITY,
+    are_several,
+    by_number,
+    fed_by,
+    source_properties,
+)
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
 from firn.jobs.targets import Target
@@ -163,7 +171,7 @@ class TableJob:
     ) -> None:
         plan, decoding = planned.columns, planned.decoding
         ignored = target.events(outcome.progress, "t")
-        truncates = mirror.truncates_in(mine) if ignored else []
+        truncates = mirror.truncates_in(mine, decoding.names) if ignored else []
         outcome.ignored = ignored + (0 if decoding.snapshot_reads else target.events(outcome.progress, "r"))
         facts = name_in(table.state.properties) if table else None
         memory = Memory(
@@ -187,9 +195,9 @@ class TableJob:
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
-            log = self._log_of(all_of(target, table), decoding)
+            log = self._log_of(all_of(target, table, self._config), decoding)
             few = seen.changes <= lookup.FEW and not truncates
-            known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.sources))
+            known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
             with self._decided(table, good, memory, shape, seen, known, few, log, outcome) as found:
                 rows = found.persist(StorageLevel.MEMORY_AND_DISK)
                 try:
@@ -352,8 +360,8 @@ class TableJob:
         relaxed = [plan.columns[i].name for i in nulls]
         fed: dict[str, str] = {}
         if outcome.mode == "mirror":
-            fed = feeding(table.state if table else None, target.sources)
-            if are_several(fed_by(table.state if table else None, target.sources)):
+            fed = source_properties(table.state if table else None, target.fed)
+            if are_several(fed_by(table.state if table else None, target.fed)):
                 metadata = (*metadata, SOURCE_METADATA)
         seen_as = {INFERRED_AS: json.dumps(plan.inferred, ensure_ascii=False, sort_keys=True)}
         if table is not None:
@@ -393,11 +401,20 @@ class TableJob:
         return table.state.snapshot_id if table else None
 
 
-def all_of(target: Target, table: Table | None) -> Target:
+def all_of(target: Target, table: Table | None, config: StreamConfig) -> Target:
     """The target with all source tables that ever fed its table, not only those of this range: what is folded again may
     be of any of them."""
-    fed = fed_by(table.state if table else None, target.sources)
-    return replace(target, sources=tuple(one for one in fed if one))
+    fed = [one for one in fed_by(table.state if table else None, target.fed) if one]
+    bare = [name for one in fed if (name := one.partition(".")[2]) and _goes_to(config, name, target)]
+    return replace(target, sources=tuple(dict.fromkeys([*target.sources, *fed, *bare])))
+
+
+def _goes_to(config: StreamConfig, source: str, target: Target) -> bool:
+    try:
+        rule = config.rule_for(source)
+        return rule is not None and rule.target(source) == target.name
+    except EventError:
+        return False
 
 
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:

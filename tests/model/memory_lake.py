@@ -36,7 +36,7 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, fed_by, feeding, progress_in
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, fed_by, progress_in, source_properties
 from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
 from firn.jobs.rejects import by_table, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
@@ -648,7 +648,7 @@ class MemoryRange:
         wanted = plan.renames.rule(target.rule).partition_by
         fed: dict[str, str] = {}
         if plan.mode == "mirror":
-            fed = feeding(table.state() if table else None, target.sources)
+            fed = source_properties(table.state() if table else None, target.fed)
         if table is None:
             properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
             properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
@@ -720,7 +720,7 @@ class MemoryRange:
 
         def log(keys: Any) -> list[RowChange]:
             staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
-            fed = fed_by(table.state(), target.sources)
+            fed = {*fed_by(table.state(), target.fed), *target.sources}
             said, _ = told.decoded([one for one in staged if one["table"] in fed], decoding, mirror=True)
             return [change for change in (told.row_change(row, decoding) for row in said) if change.key in keys]
 
@@ -805,4 +805,4 @@ def _ms(when: datetime) -> int:
 
 
 def _truncates(changes: Iterable[Change]) -> list[tuple[int, RowChange]]:
-    return [(one["epoch"], found) for one in changes for found in told.truncates([one])]
+    return [(one["epoch"], found) for one in changes for found in told.truncates([one], {})]

@@ -70,7 +70,7 @@ MUTANTS: Final = (
     Mutant(
         "the driver remembers deletes after the commit that makes them",
         f"{_DRIVER}/job.py",
-        """            source = target.sources[0]
+        """            source = target.fed[0]
             remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, source, snapshot, last)
             written = by_columns.write(self._spark, table, decided, plan)
             remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
@@ -80,7 +80,7 @@ MUTANTS: Final = (
         """            written = by_columns.write(self._spark, table, decided, plan)
         summary = outcome.summary(self._stream, self._epochs, self._last)
         by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
-        by_columns.remember(memory, plan, good, decoding, seen, target.sources[0], snapshot, self._last)
+        by_columns.remember(memory, plan, good, decoding, seen, target.fed[0], snapshot, self._last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),
@@ -118,7 +118,7 @@ MUTANTS: Final = (
     Mutant(
         "what is folded again is folded with the source tables of its range alone",
         "spark_emr/firn_spark/table_job.py",
-        "return replace(target, sources=tuple(one for one in fed if one))",
+        "return replace(target, sources=tuple(dict.fromkeys([*target.sources, *fed, *bare])))",
         "return target",
         (
             f"{_TESTS}/test_specification.py"

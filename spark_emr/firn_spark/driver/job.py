@@ -102,12 +102,12 @@ class DriverJob(TableJob):
             return
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
-        truncates = told.truncates(mine.rows)
+        truncates = told.truncates(mine.rows, decoding.names)
         good, bad = told.decoded(mine.rows, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
-        log = self._log_in(all_of(target, table), decoding)
-        sources = fed_by(table.state if table else None, target.sources)
+        log = self._log_in(all_of(target, table, self._config), decoding)
+        sources = fed_by(table.state if table else None, target.fed)
         found = look(self._spark, table, memory, plan.columns, key, decoded.changes, truncates, sources, log)
 
         outcome.way |= {"lookup": "driver", "by": "rows"}
@@ -164,7 +164,7 @@ class DriverJob(TableJob):
         outcome.decided(decided.told)
         with ThreadPoolExecutor(1) as pool:
             last = self._last
-            source = target.sources[0]
+            source = target.fed[0]
             remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, source, snapshot, last)
             written = by_columns.write(self._spark, table, decided, plan)
             remembered.result()  # before the rows: a job that dies in between remembers too much, never too little

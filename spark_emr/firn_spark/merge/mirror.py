@@ -1,6 +1,6 @@
 """One mirror table in one job: survey, fold, decide, remember, commit. The rules are those of changes.incremental."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
@@ -82,11 +82,11 @@ def _is_fact() -> Column:
     return late & f.col("_pos").isNotNull()
 
 
-def truncates_in(raw: DataFrame) -> list[RowChange]:
-    """The truncates among raw changes (packed), each once."""
-    names = ("op", "fault", "pos", "ord", "table")
-    found = changes_in(raw, names).where((f.col("op") == "t") & f.col("fault").isNull()).distinct()
-    return told.truncates(row for row in found.toArrow().to_pylist())
+def truncates_in(raw: DataFrame, names: Mapping[str, str]) -> list[RowChange]:
+    """The truncates among raw changes (packed), each once. `names`: as Decoding has them."""
+    wanted = ("op", "fault", "pos", "ord", "table")
+    found = changes_in(raw, wanted).where((f.col("op") == "t") & f.col("fault").isNull()).distinct()
+    return told.truncates(found.toArrow().to_pylist(), names)
 
 
 def known_truncates(memory: Memory, new: Sequence[RowChange], seen: Survey, sources: Sequence[str | None]) -> Truncates:

@@ -179,6 +179,9 @@ class Columnar:
             return
         passed = _PASSED if self._mirror else _PASSED | {"_before": "before"}
         found = [_taken(part[passed[name]], chosen) if name in passed else None for name in self._meta]
+        if "_table" in self._meta and self._decoder.names:
+            place, names = self._meta.index("_table"), self._decoder.names
+            found[place] = pa.array([names.get(one, one) for one in found[place].to_pylist()], pa.string())
         found += [arrays.get(ordinal) for ordinal in range(self._decoder.width)]
         filled = [
             pa.nulls(len(chosen), field.type) if array is None else array

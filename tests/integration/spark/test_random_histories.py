@@ -25,13 +25,15 @@ _GONE = frozenset({"v", "w"})
 
 
 def histories(dice: random.Random, tables: str) -> list[list[dict[str, Any]]]:
-    """Statements in the source's order, each with what every history has of it."""
+    """Statements in the source's order, each with what every history has of it, at a position of its own."""
     found = []
-    for lsn in range(110, 110 + dice.randrange(4, 10)):
+    for lsn in range(1_000, 1_000 * dice.randrange(5, 11), 1_000):
         if dice.random() < 0.15:
             found.append([event("t", lsn, table=one) for one in sorted({dice.choice(tables), dice.choice(tables)})])
         else:
-            found.append([one for number in range(AT_ONCE) for one in statement(dice, lsn, number * KEYS, tables)])
+            found.append(
+                [one for number in range(AT_ONCE) for one in statement(dice, lsn + number, number * KEYS, tables)]
+            )
     return found
 
 

@@ -56,7 +56,7 @@ def test_a_changed_key_is_one_that_the_row_before_names_whole() -> None:
 
 
 def test_truncates_that_can_be_placed_are_changes_too() -> None:
-    found = told.truncates([raw("t"), raw("t", fault="bad_position"), raw("c", "{}")])
+    found = told.truncates([raw("t"), raw("t", fault="bad_position"), raw("c", "{}")], {})
     assert [(change.op, change.position) for change in found] == [("t", b"p" * 45)]
 
 

@@ -31,7 +31,7 @@ class Decoding:
     """How to decode the changes of one table. `key`: ordinals of the key's columns in `columns`; `schemas`: columns of
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
-    than one source table feeds the table."""
+    than one source table feeds the table; `names`: the whole names of source tables that events name without schema."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -41,6 +41,7 @@ class Decoding:
     snapshot_reads: bool = True
     no_key: str | None = None
     several: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class Decoder:
@@ -51,6 +52,7 @@ class Decoder:
     def __init__(self, decoding: Decoding) -> None:
         self.decoding = decoding
         self.width = len(decoding.columns)
+        self.names = decoding.names
         self._codecs: dict[tuple[str | None, bool, bool], RowCodec] = {}
 
     def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
@@ -95,7 +97,7 @@ class Decoder:
         return [
             change["epoch"], change["batch"], change["index"], op, change["ts"], change["pos"],
             change["ord"] if total is None else total, list(unavailable) or None, None, None, None, change["tx_order"],
-            change["occurrence"], change["origin"], change["table"], *values,
+            change["occurrence"], change["origin"], self.names.get(change["table"], change["table"]), *values,
         ]  # fmt: skip
 
     def _rejected(self, change: dict[str, Any], code: str, message: str) -> list[Any]:

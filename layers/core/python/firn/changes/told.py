@@ -55,10 +55,11 @@ def row_change(row: Sequence[Any], decoding: Decoding) -> RowChange:
     return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE])
 
 
-def truncates(changes: Iterable[Mapping[str, Any]]) -> list[RowChange]:
-    """The truncates among raw changes, each once."""
+def truncates(changes: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[RowChange]:
+    """The truncates among raw changes, each once. `names`: as Decoding has them."""
     there = (one for one in changes if one["op"] == "t" and one["fault"] is None)
-    found = (RowChange("t", (), one["pos"], one["ord"], None, source=one["table"]) for one in there)
+    named = ((one, names.get(one["table"], one["table"])) for one in there)
+    found = (RowChange("t", (), one["pos"], one["ord"], None, source=source) for one, source in named)
     return list({one.identity: one for one in found}.values())
 
 

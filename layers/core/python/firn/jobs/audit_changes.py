@@ -132,7 +132,7 @@ class TableLog:
                 name, other = self.identities(row)
                 yield Logged(name, row[told.BATCH], row[told.INDEX], needed=False, other=other)
         for one in raw if self.mirror else ():
-            for change in told.truncates([one]):
+            for change in told.truncates([one], decoder.decoding.names):
                 alive = needed and (one["batch"], one["index"]) not in dead
                 self.truncates.append(Logged((), one["batch"], one["index"], alive, change))
 

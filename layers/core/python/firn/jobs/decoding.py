@@ -59,6 +59,7 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
         no_key=lacking_key(plan, required, made=state is not None),
-        several=mode == "mirror" and are_several(fed_by(state, target.sources)),
+        several=mode == "mirror" and are_several(fed_by(state, target.fed)),
+        names=target.names,
     )
     return Planned(key, mode, plan, decoding, renames, due)

@@ -194,7 +194,7 @@ def are_several(sources: Iterable[str | None]) -> bool:
     return len(set(sources) - {None}) > 1
 
 
-def feeding(state: TableState | None, sources: Iterable[str]) -> dict[str, str]:
+def source_properties(state: TableState | None, sources: Iterable[str]) -> dict[str, str]:
     """What a mirror table says of its source tables once it has changes of these too; {} if it says so already."""
     fed = fed_by(state, sources)
     if state is not None and state.sources == fed:

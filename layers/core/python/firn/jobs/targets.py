@@ -13,12 +13,19 @@ from firn.streams.names import TableName
 
 @dataclass(frozen=True)
 class Target:
-    """One Iceberg table and what feeds it. `facts` are those of all its sources, in order."""
+    """One Iceberg table and what feeds it. `facts` are those of all its sources, in order; `names`: the whole names of
+    sources that events name without schema."""
 
     name: TableName
     rule: TableRule
     sources: tuple[str, ...]
     facts: tuple[TableFacts, ...]
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def fed(self) -> tuple[str, ...]:
+        """The sources by their whole names, each once."""
+        return tuple(dict.fromkeys(self.names.get(source, source) for source in self.sources))
 
     def events(self, above: int, op: str | None = None) -> int:
         """Staged changes in epochs above `above`, all or those of one op."""
@@ -88,5 +95,6 @@ def route(config: StreamConfig, facts: Mapping[str, TableFacts]) -> Routes:
         tables = tuple(table for table, _ in sources)
         # An exact rule is meant for this target more than a pattern that happens to reach it.
         rule = min((rule for _, rule in sources), key=lambda rule: rule.is_pattern)
-        routes.targets.append(Target(name, rule, tables, tuple(facts[table] for table in tables)))
+        names = {table: whole for table, own in sources if (whole := own.source_of(table)) != table}
+        routes.targets.append(Target(name, rule, tables, tuple(facts[table] for table in tables), names))
     return routes

@@ -99,6 +99,11 @@ class TableRule:
         """Whether `source` holds a `*`."""
         return "*" in self.source
 
+    def source_of(self, table: str) -> str:
+        """The whole name of the source table `table`: without schema it has the rule's own, if that names one."""
+        schema = self._schema
+        return table if "." in table or not schema else f"{schema}.{table}"
+
     def target(self, table: str) -> TableName:
         """The Iceberg table for the source table `table`. A `table` without schema takes the rule's own schema.
 

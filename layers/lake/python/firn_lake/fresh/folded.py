@@ -62,7 +62,7 @@ class Mirror:
         self._facts = Facts(catalog, table, state) if table is not None and state is not None else None
         self._holds = state is not None and bool(state.properties.get(HELD_IDS))
         self._there = state is not None and state.snapshot_id is not None
-        self._sources = fed_by(state, waiting.target.sources)
+        self._sources = fed_by(state, waiting.target.fed)
         self._unnamed = of_unnamed(self._sources)
 
     def result(self) -> Result:
@@ -99,7 +99,8 @@ class Mirror:
         removed: Iterable[tuple[Key, Row]] = ()
         if self._facts and linked:
             removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked, self._unnamed)
-        log = waiting.pending.log(tuple(one for one in self._sources if one), waiting.decoder)
+        fed = (*waiting.target.sources, *(one for one in self._sources if one))
+        log = waiting.pending.log(tuple(dict.fromkeys(fed)), waiting.decoder)
         before = Known(rows, tuple(facts), tuple(removed), frozenset(self._sources))
         return self._told(rows, apply(before, [*changes, *truncates], log).rows, linked, times, known)
 

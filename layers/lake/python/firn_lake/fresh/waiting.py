@@ -68,7 +68,7 @@ class Waiting:
     def truncates(self) -> list[RowChange]:
         """The truncates of a mirror table."""
         batches = self.pending.above(self.above) if self.target.events(self.above, "t") else []
-        return [one for batch in batches for one in told.truncates(batch.of(self.target.sources))]
+        return [one for batch in batches for one in told.truncates(batch.of(self.target.sources), self.decoding.names)]
 
 
 def state_of(table: "Table") -> TableState:
