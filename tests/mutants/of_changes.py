@@ -16,9 +16,6 @@ _RANDOM: Final = (
     "tests/property/test_random_histories.py"
     "::test_the_specification_what_a_table_remembers_and_the_small_way_say_the_same"
 )
-_AT_EACH_STEP: Final = (
-    "tests/property/test_incremental.py::test_after_each_batch_it_equals_the_specification_of_what_has_come"
-)
 _BACKWARDS: Final = "tests/property/test_incremental.py::test_one_change_at_a_time_backwards"
 _TOLD: Final = f"{_CHANGES}/told.py"
 _IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
@@ -88,7 +85,7 @@ MUTANTS: Final = (
         _INCREMENTAL,
         "lost = {column for column, order in row.held.items() if order <= gone}",
         "lost: set[str] = set()",
-        (_AT_EACH_STEP,),
+        (_RANDOM,),
     ),
     Mutant(
         "a late full change does not fill the columns that a newer one left out",
