@@ -118,7 +118,9 @@ class Truncates:
         last = _last(row, changes)
         if last is None:
             return b""
-        emptied = self._of(last.source, (*self._newest_earlier, *self.newest_new))
+        emptied = self.newest
+        if last.source is not None:
+            emptied = max(self._newest.get(last.source, b""), self._newest.get(None, b""))
         return emptied if emptied > last.order else b""
 
     def meet(self, row: Row | None, changes: Collection[RowChange]) -> bool:
@@ -128,8 +130,8 @@ class Truncates:
         if not self.several or last is None:
             return False
         if row is None and last.source is not None:
-            others = (t.order for t in self._newest_earlier if t.source not in (last.source, None))
-            if any(order > last.order for order in others):
+            other = next((t.order for t in self._newest_earlier if t.source != last.source), b"")
+            if other > last.order:
                 return True  # a newer row of that source table may have been there, and gone with it
         if not last.held:
             return False
@@ -139,8 +141,15 @@ class Truncates:
         return late or self._first_new < last.order
 
     @cached_property
+    def _newest(self) -> Mapping[str | None, bytes]:
+        """The order of the newest of each source table."""
+        return {one.source: one.order for one in _newest_by_source((*self.earlier, *self.new))}
+
+    @cached_property
     def _newest_earlier(self) -> Collection[RowChange]:
-        return _newest_by_source(self.earlier)
+        """The two newest that are in the table, of two known source tables: one of them is another's."""
+        known = (one for one in _newest_by_source(self.earlier) if one.source is not None)
+        return sorted(known, key=lambda one: one.order, reverse=True)[:2]
 
     @cached_property
     def newest_new(self) -> Collection[RowChange]:
@@ -154,9 +163,6 @@ class Truncates:
     @cached_property
     def _earlier_orders(self) -> list[bytes]:
         return sorted(one.order for one in self.earlier)
-
-    def _of(self, source: str | None, truncates: Iterable[RowChange]) -> bytes:
-        return max((t.order for t in truncates if source is None or t.source in (source, None)), default=b"")
 
 
 def _newest_by_source(truncates: Iterable[RowChange]) -> Collection[RowChange]:
