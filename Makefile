@@ -43,7 +43,7 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup-tests  ## all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadscope tests/unit tests/property tests/model tests/faults tests/mutants \
+	@$(BIN)/python -m pytest -n 2 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
 	  tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
@@ -71,7 +71,7 @@ mutants: setup  ## seeded mistakes: each must be found by the test that names it
 soak: setup  ## hours of random histories, faults and real kills; prints the seeds that replay them
 	@seed=$${FIRN_SEED:-$$RANDOM}; echo "FIRN_SEED=$$seed"; failed=0; \
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest --hypothesis-seed=$$seed tests/property tests/model tests/faults || failed=1; \
-	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/mutants tests/integration/spark \
+	FIRN_SOAK=1 FIRN_SEED=$$seed $(BIN)/python -m pytest -rP tests/attacks tests/mutants tests/integration/spark \
 	  tests/unit/lake/test_bounded_memory.py tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py tests/e2e/test_real_sources.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
