@@ -9,6 +9,7 @@ _DISPATCH_TESTS: Final = "tests/unit/jobs/test_dispatch.py"
 _TIERING_TESTS: Final = "tests/unit/jobs/test_tiering.py"
 _QUARANTINE_TESTS: Final = "tests/model/test_quarantine.py"
 _AUDIT_ROWS: Final = "tests/unit/jobs/test_audit_rows.py"
+_NARROWED: Final = "tests/model/test_narrowing.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -17,6 +18,34 @@ MUTANTS: Final = (
         "int(number) <= NEWEST_FORMAT",
         "int(number) >= 0",
         ("tests/unit/jobs/test_feeding.py::test_a_table_of_a_newer_version_is_refused_by_name[3]",),
+    ),
+    Mutant(
+        "a range whose table is ahead is narrowed to its first epoch for ever",
+        f"{_JOBS}/dispatch.py",
+        "(epoch.n for epoch in pending if epoch.n > upto)",
+        "(epoch.n for epoch in pending)",
+        (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[0]",),
+    ),
+    Mutant(
+        "the deaths of a whole range are held against its last epoch",
+        f"{_JOBS}/dispatch.py",
+        "run.attempt > succeeded and run.last == following",
+        "run.last == following",
+        (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[0]",),
+    ),
+    Mutant(
+        "a narrowed job goes on with what kills jobs",
+        f"{_JOBS}/lingering.py",
+        "if cuts.newest(store, stream) < last:",
+        "if cuts.newest(store, stream) < 0:",
+        (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[3]",),
+    ),
+    Mutant(
+        "no cut passes over a held epoch that some table has",
+        f"{_JOBS}/dispatch.py",
+        "if waiting and n > waiting[-1]:",
+        "if waiting and n < waiting[-1]:",
+        (f"{_NARROWED}::test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch[3]",),
     ),
     Mutant(
         "an audit takes an older change's row for the newest one's",

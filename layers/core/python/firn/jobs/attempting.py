@@ -11,8 +11,8 @@ MAX_PASSING: Final = 20  # failures that pass by themselves: after a third of an
 
 
 class Step(Enum):
-    """range: run all of it (again). narrow: run the first epoch alone. hold: that epoch kills every job. stuck: only a
-    person can help."""
+    """range: run all of it (again). narrow: run up to the next epoch only. hold: that epoch kills every job. stuck:
+    only a person can help."""
 
     RANGE = "range"
     NARROW = "narrow"
@@ -20,17 +20,19 @@ class Step(Enum):
     STUCK = "stuck"
 
 
-def next_step(failed: Sequence[tuple[int, End | None]], first: int) -> Step:
-    """`failed`: (last epoch, how it ended) of each failed run from epoch `first` on; None: it never began to work.
+def next_step(failed: Sequence[End | None], alone: Sequence[End | None]) -> Step:
+    """What to do about a range that is in no cut yet.
+
+    failed  how the runs ended that failed; None: it never began to work
+    alone   those of them that had nothing left to do but one epoch, the one that is next
 
     Only runs that began and were killed speak against an epoch: one that never began tells of the deployment (an entry
     point that is missing, no capacity), and one that could say why it failed did not die of what it read.
     """
-    hard = [(last, end) for last, end in failed if end != "transient"]
+    hard = [end for end in failed if end != "transient"]
     if len(hard) < MAX_ATTEMPTS and len(failed) < MAX_PASSING:
         return Step.RANGE
-    killed = [last for last, end in hard if end == "killed"]
-    if killed.count(first) >= MAX_ATTEMPTS:
+    if alone.count("killed") >= MAX_ATTEMPTS:
         return Step.HOLD
-    alone = sum(last == first for last, _ in hard)
-    return Step.NARROW if len(killed) >= MAX_ATTEMPTS and alone < MAX_ATTEMPTS else Step.STUCK
+    tried_alone = sum(end != "transient" for end in alone)
+    return Step.NARROW if hard.count("killed") >= MAX_ATTEMPTS and tried_alone < MAX_ATTEMPTS else Step.STUCK

@@ -109,11 +109,17 @@ def dispatch(
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
         started = _start(store, jobs, done, pending, together, once_more=force or reconcile)
-        if started is not None:
+        if isinstance(started, Dispatched):
             return started
-        n = waiting.pop(0)
+        n = started
+        waiting.remove(n)
         if cuts.newest(store, stream) >= n:
             return done  # a job was quicker than this dispatcher
+        if waiting and n > waiting[-1]:
+            # Some table may have this epoch: only a cut above it can name the tables as they are.
+            above = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
+            epochs.seal(store, stream, above, now=now, config=config, nonce=random(16).hex())
+            waiting = [m for m in _waiting(store, stream, committed, known) if m != n]
         found_dead = rules.killing_epoch(stream, n, rules.MAX_ATTEMPTS, layout.instant(now))
         quarantine.hold(store, found_dead)
         _log.error("epoch %d of stream %s is quarantined: %s; %s", n, stream, found_dead.message, found_dead.advice)
@@ -193,9 +199,9 @@ def _start(
     together: Collection[str],
     *,
     once_more: bool,
-) -> Dispatched | None:
-    """Starts a run of the pending epochs, unless one is there that will take them. -> None if the first epoch kills
-    every job."""
+) -> Dispatched | int:
+    """Starts a run of the pending epochs, unless one is there that will take them. -> the epoch that kills every job,
+    if there is one."""
     first, last = pending[0].n, pending[-1].n
     found = replace(done, pending=(first, last))
     if jobs is None:
@@ -212,9 +218,15 @@ def _start(
     tried = [run for run in runs if run.first == first]
     failed = [run for run in tried if run.failed]
     ends = attempts.ends(store, done.stream, first) if failed else {}
-    step = next_step([(run.last, ends.get((run.last, run.attempt))) for run in failed], first)
+    # Runs that ended well and left no cut, because some table is ahead of it: what they ran is in all tables.
+    succeeded, upto = max(((run.attempt, run.last) for run in tried if run.state == "SUCCESS"), default=(0, 0))
+    following = next((epoch.n for epoch in pending if epoch.n > upto), last)
+    step = next_step(
+        [ends.get((run.last, run.attempt)) for run in failed],
+        [ends.get((run.last, run.attempt)) for run in failed if run.attempt > succeeded and run.last == following],
+    )
     if step is Step.HOLD:
-        return None
+        return following
     if step is Step.STUCK and not once_more:
         latest = max(tried, key=lambda run: run.attempt)
         _log.error(
@@ -223,8 +235,8 @@ def _start(
         )  # fmt: skip
         return replace(found, stuck=True)
     attempt = 1 + max((run.attempt for run in tried), default=0)
-    upto = first if step is Step.NARROW else last
-    return replace(found, run=_start_surely(jobs, done.stream, first, upto, attempt))
+    last = following if step is Step.NARROW else last
+    return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
 
 
 def _serves(run: Run, stream: str, together: Collection[str]) -> bool:
