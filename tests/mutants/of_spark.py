@@ -103,6 +103,13 @@ MUTANTS: Final = (
         ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
     ),
     Mutant(
+        "the UPDATE of a retype has a file open for each partition",
+        f"{_SPARK}/tables/retype.py",
+        '{FANOUT: "false"}',
+        "{}",
+        ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
+    ),
+    Mutant(
         "zeroes of both signs are written in one sorted pass",
         f"{_SPARK}/tables/writing.py",
         "for part in _by_sign(rows, signed(table)) for",
