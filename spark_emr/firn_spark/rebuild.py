@@ -40,7 +40,6 @@ from firn_spark.staged.kept import batches_of, raw_in_place
 from firn_spark.table_job import TableJob
 from firn_spark.tables.evolve import Table
 
-CHECK: Final = "__check"
 _CATCH_UPS: Final = 20
 Log = Callable[[dict[str, Any]], None]
 
@@ -184,6 +183,8 @@ class _Rebuild:
 
     def _into(self, name: TableName) -> None:
         """Into a table of its own, which may be there from a run that did not come to its end."""
+        if names.is_reserved(name.table):
+            raise CannotRebuild(f"{name} can't be made: {names.RESERVED_NAMES}; choose another name")
         facts = TableName(name.namespace, name.table + names.FACTS)
         if self._tables.load(name) is None and self._tables.marked(facts):
             self._tables.drop(facts)  # its table was dropped: they tell of rows that are no longer there
@@ -214,7 +215,7 @@ class _Rebuild:
     def _check(self, live: Table) -> None:
         """Into a table that is dropped again, compared with the live one as it was at the beginning."""
         self._of_the_log(live)
-        name = TableName(live.name.namespace, live.name.table + CHECK)
+        name = TableName(live.name.namespace, live.name.table + names.CHECK)
         both = (name, TableName(name.namespace, name.table + names.FACTS))
         parts = plan(self._store, self._config, live.name, upto=self._progress(live))
         for one in both:

@@ -13,6 +13,41 @@ _NARROWED: Final = "tests/model/test_narrowing.py"
 
 MUTANTS: Final = (
     Mutant(
+        "a pattern gives a source table the name of Firn's own tables",
+        "layers/core/python/firn/streams/config.py",
+        "if self.is_pattern and \"{\" in target and is_reserved(found.table):",
+        "if self.is_pattern and not found.table:",
+        ("tests/unit/streams/test_rules.py::test_a_pattern_gives_no_table_one_of_firns_own_names[zz__deletes]",),
+    ),
+    Mutant(
+        "the tables of rebuilds in place are forgotten among Firn's own names",
+        "layers/core/python/firn/streams/names.py",
+        'rf"{OWN}.*|.+({FACTS}(_\\d+_[0-9a-f]{{8}})?|',
+        'rf"{OWN}.*|.+({FACTS}|',
+        ("tests/unit/streams/test_rules.py::test_a_pattern_gives_no_table_one_of_firns_own_names[zz__deletes_3_00ffaa11]",),
+    ),
+    Mutant(
+        "names are told from Firn's own by upper and lower case",
+        "layers/core/python/firn/streams/names.py",
+        "re.DOTALL | re.IGNORECASE)",
+        "re.DOTALL)",
+        ("tests/unit/streams/test_rules.py::test_a_pattern_gives_no_table_one_of_firns_own_names[ZZ__Deletes]",),
+    ),
+    Mutant(
+        "a published configuration is refused for what was taken when it was published",
+        "layers/core/python/firn/streams/reading.py",
+        "if is_reserved(name) and not section.problems.published:",
+        "if is_reserved(name):",
+        ("tests/unit/streams/test_config_errors.py::test_what_is_refused_only_now_goes_on_where_it_was_published",),
+    ),
+    Mutant(
+        "a source's column is taken for what a retype left",
+        f"{_JOBS}/planning.py",
+        "if not is_own_column(column.name) and column.name not in unwritable:",
+        "if column.name not in METADATA and column.name not in unwritable:",
+        ("tests/unit/spark/test_rules.py::test_a_sources_columns_of_firns_own_names_are_left_out",),
+    ),
+    Mutant(
         "a table of a newer version is written to",
         "layers/core/python/firn/jobs/progress.py",
         "int(number) <= NEWEST_FORMAT",

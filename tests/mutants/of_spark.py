@@ -96,6 +96,27 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a task has a file open for each partition",
+        f"{_SPARK}/tables/writing.py",
+        '{"fanout-enabled": "false"}',
+        '{"fanout-enabled": "true"}',
+        ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
+    ),
+    Mutant(
+        "the UPDATE of a retype has a file open for each partition",
+        f"{_SPARK}/tables/retype.py",
+        '{FANOUT: "false"}',
+        "{}",
+        ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
+    ),
+    Mutant(
+        "zeroes of both signs are written in one sorted pass",
+        f"{_SPARK}/tables/writing.py",
+        "for part in _by_sign(rows, signed(table)) for",
+        "for part in [rows] for",
+        (f"{_TESTS}/test_partitioning.py::test_rows_come_sorted_by_whatever_partitions_them[x]",),
+    ),
+    Mutant(
         "the swap of a retype does not look whether the UPDATE's snapshot is the newest",
         f"{_SPARK}/tables/retype.py",
         "if name in table.state.ancestry[0]:",

@@ -8,6 +8,7 @@ import io
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -27,6 +28,8 @@ ON_DRIVER: Final = 500_000  # positions
 _PER_FILE = (
     1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
 )
+_AT_ONCE = 4  # delete files that the driver writes
+_TASKS = 64  # that write delete files: each may write many, one after the other
 
 # The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
 _POSITIONS = pa.schema(
@@ -71,7 +74,8 @@ def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list
     Raises LostRace if one of the data files is no longer in the table.
     """
     groups = _groups(table, {file: len(rows) for file, rows in places.items()}, None)
-    return [_write_group(spark, table, group, places) for group in groups]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(lambda group: _write_group(spark, table, group, places), groups))
 
 
 def write_one(
@@ -96,7 +100,7 @@ def write_from_executors(spark: SparkSession, table: Table, decided: DataFrame, 
     numbers = spark.createDataFrame(numbered, "path string, number int, file int")
     rows = decided.where("_remove").select("t_file", "t_row")
     rows = rows.join(f.broadcast(numbers), f.col("t_file") == f.col("path")).select("number", "file", "t_row")
-    rows = rows.repartition(len(groups), "number").sortWithinPartitions("number", "file", "t_row")
+    rows = rows.repartition(min(len(groups), _TASKS), "number").sortWithinPartitions("number", "file", "t_row")
     bodies = map_in_arrow(rows, _packing([group.files for group in groups]), _BODIES)
     return [_write(spark, table, groups[row["number"]], bytes(row["body"])) for row in bodies.toLocalIterator()]
 

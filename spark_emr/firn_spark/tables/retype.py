@@ -24,13 +24,13 @@ from firn.changes.types import Column, Type, storable
 from firn.errors import TerminalError
 from firn.jobs.planning import HELD
 from firn.jobs.progress import HELD_IDS
-from firn.streams.names import quoted
+from firn.streams.names import RETYPED, quoted
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.evolve import Table, Tables, set_all
+from firn_spark.tables.writing import FANOUT, signed
 
-_NEW = "__firn_new"
 _EPOCH: Final = datetime(1970, 1, 1)
 _SAYS = "spark.sql.iceberg.snapshot-property"  # of a session: what the summaries of Spark's own commits say
 _UPDATES = 5
@@ -49,29 +49,30 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         names = ", ".join(column.name for column in columns)
         raise TerminalError(f"{names} would need another type, and a rebuild in place keeps types: use --into NAME")
     old_types = {column.name: storable(column.type) for column in table.columns()[0]}
-    new = [column for column in columns if column.name + _NEW not in there]
+    new = [column for column in columns if column.name + RETYPED not in there]
     if new:
         update = table.java.updateSchema()
         for column in new:
-            update = update.addColumn(None, column.name + _NEW, iceberg_type(spark._jvm, column.type))
+            update = update.addColumn(None, column.name + RETYPED, iceberg_type(spark._jvm, column.type))
         update.commit()
         table = fence.unmoved(table, tables.look_again(table))
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}
-    moved = {ids[column.name]: ids[column.name + _NEW] for column in columns}
-    sets = [
-        f"{quoted(column.name + _NEW)} = {converted(spark, quoted(column.name), old_types[column.name], column.type)}"
-        for column in columns
-    ]
+    moved = {ids[column.name]: ids[column.name + RETYPED] for column in columns}
+    values = [converted(spark, quoted(column.name), old_types[column.name], column.type) for column in columns]
+    sets = [f"{quoted(column.name + RETYPED)} = {value}" for column, value in zip(columns, values, strict=True)]
     if HELD in ids:
         renamed = " ".join(f"WHEN {old} THEN {to}" for old, to in moved.items())
         sets.append(f"{HELD} = transform_keys({HELD}, (k, v) -> CASE k {renamed} ELSE k END)")
     if table.state.snapshot_id is not None:
+        # The UPDATE writes all partitions: see writing. Left as it is where a sort would not do.
+        sort = {} if signed(table) else {FANOUT: "false"}
+        table = fence.unmoved(table, tables.set_properties(table, sort))
         table = _updated(spark, tables, table, sets)
     both = table.java.newTransaction()
     update = both.updateSchema()
     for column in columns:
         update = update.deleteColumn(column.name)
-        update = update.renameColumn(column.name + _NEW, column.name)
+        update = update.renameColumn(column.name + RETYPED, column.name)
     update.commit()
     held = [int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text]
     if set(held) & set(moved):
@@ -99,7 +100,7 @@ def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
     """The table without what a job that died left half-way: its columns get the types that were begun, and from there
     another one if they need it. Raises as `retype`."""
     fields = {field["name"]: field for field in table.state.fields}
-    begun = {name.removesuffix(_NEW): column_of(field) for name, field in fields.items() if name.endswith(_NEW)}
+    begun = {name.removesuffix(RETYPED): column_of(field) for name, field in fields.items() if name.endswith(RETYPED)}
     columns = [Column(name, half.type) for name, half in begun.items() if half is not None and name in fields]
     return table if table.branch is not None else retype(spark, tables, table, columns)
 

@@ -121,6 +121,7 @@ def test_the_engine_does_what_merge_does(
     if removed == "executors":
         monkeypatch.setattr(deletes, "ON_DRIVER", 0)
         monkeypatch.setattr(deletes, "_PER_FILE", 3)
+        monkeypatch.setattr(deletes, "_TASKS", 2)
     reference = Reference(lake.spark, monkeypatch)
     told = history(SEED, 40 * (epochs := times(4, 8)))
     late = random.Random(SEED).sample(told[:-40], 10)  # again, and some of them after what made them void

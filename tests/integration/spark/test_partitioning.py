@@ -138,3 +138,24 @@ def _offset(path: str) -> int | None:
     place = next(n for n in range(footer.num_columns) if footer.schema.column(n).path == "u")
     offset: int | None = footer.row_group(0).column(place).bloom_filter_offset
     return offset
+
+
+NUMBERS = [0.0, -0.0, 1.5, None]
+TEXTS = ["", "äö", None, "a", "ab", "abc", "a\u0000"]
+
+
+@pytest.mark.parametrize(
+    "by", ["x", "x, s", "'bucket(3, id)', 'truncate(1, s)', x, day(t)", "'truncate(2, s)', hour(t)"]
+)
+def test_rows_come_sorted_by_whatever_partitions_them(lake: Make, by: str) -> None:
+    """Nulls and zeroes of both signs beside each other in what arrives."""
+    one = lake(config(f"key: [id], columns: {{id: long, x: double, s: string, t: timestamp}}, partition_by: [{by}]"))
+    rows = [
+        {"id": n, "x": NUMBERS[n % 4], "s": TEXTS[n % 7], "t": None if n % 5 == 0 else (n % 3 - 1) * 86_400_000_000}
+        for n in range(140)
+    ]
+    one.land([event("c", 10 + n, row) for n, row in enumerate(rows)])
+    found = one.by_key("lake.t", "id")
+    assert {n: (one["x"], one["s"]) for n, one in found.items()} == {one["id"]: (one["x"], one["s"]) for one in rows}
+    one.land([event("d", 500 + n, None, before=row) for n, row in enumerate(rows) if n % 2])
+    assert sorted(one.by_key("lake.t", "id")) == list(range(0, 140, 2))

@@ -33,6 +33,14 @@ def test_a_new_table_gets_the_smallest_types_that_hold_all_that_was_seen() -> No
     assert plan.added == plan.columns
 
 
+def test_a_sources_columns_of_firns_own_names_are_left_out() -> None:
+    """But a table from before that has one keeps it."""
+    own = {"_firn_pos": "string", "_firn_new": "long", "v__firn_new": "long"}
+    assert [column.name for column in plan_columns((), columns(**own), [columns(v="int", **own)]).columns] == ["v"]
+    there = columns(v="int", **own)[:1] + columns(_firn_new="long")
+    assert plan_columns(there, (), [columns(v="int", **own)]).columns == tuple(there)
+
+
 def test_a_declaration_beats_what_was_seen() -> None:
     plan = plan_columns((), columns(amount="decimal(12,2)"), [columns(amount="string")])
     assert plan.columns[0].type == decimal(12, 2)

@@ -39,6 +39,12 @@ def test_the_file_is_named_as_it_was_given() -> None:
         parse("[", "conf/other.yaml")
 
 
+def test_what_is_refused_only_now_goes_on_where_it_was_published() -> None:
+    text = "streams: {shop: {tables: {a.b: {to: shop.b__deletes, columns: {c__firn_new: long}}}}}"
+    assert len(problems(text)) == 2
+    assert str(parse(text, published=True).streams["shop"].target("a.b")) == "shop.b__deletes"
+
+
 def test_history_says_when_to_expect_it() -> None:
     told = in_rule("mode: history")
     assert "expect it in a release after 0.1" in told

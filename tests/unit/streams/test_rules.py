@@ -94,6 +94,18 @@ def test_a_schema_that_is_asked_for_and_unknown_is_an_event_error() -> None:
     assert raised.value.code == "bad_table"
 
 
+@pytest.mark.parametrize("table", ["zz__deletes", "zz__deletes_3_00ffaa11", "zz__check", "ZZ__Deletes", "_firn_zz"])
+def test_a_pattern_gives_no_table_one_of_firns_own_names(table: str) -> None:
+    config = of([TableRule("*", "x.{table}"), TableRule("s.other", "x.other")])
+    with pytest.raises(EventError, match=rf"such as s\.{table}: {{to: x\.NAME}}") as raised:
+        config.target(f"s.{table}")
+    assert raised.value.code == "reserved_name"
+    assert config.target("s.zz_deletes") == TableName("x", "zz_deletes")
+    # Only a file from before names were reserved has such a rule (config.parse): its table goes on.
+    for rule in (TableRule(f"s.{table}", "x.{table}"), TableRule("*", f"x.{table}", mode="append")):
+        assert of([rule]).target(f"s.{table}") == TableName("x", table)
+
+
 def test_the_target_of_a_filtered_table_is_an_event_error() -> None:
     with pytest.raises(EventError) as raised:
         of([]).target("a.b")

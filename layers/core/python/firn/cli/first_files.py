@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from firn.cli.postgres_source import Address, Source, SourceTable
+from firn.streams.names import is_own_column, is_reserved
 
 PASSWORD_VARIABLE: Final = "FIRN_SOURCE_PASSWORD"  # noqa: S105 (the name of a variable)
 # Text says exactly what the source holds, whatever the column's scale or precision was or becomes.
@@ -96,6 +97,8 @@ def _namespaces(tables: Iterable[SourceTable], for_public: str) -> dict[str, str
 def _rule(table: SourceTable, namespace: str) -> list[str]:
     # {table} where the name itself would not survive: dots and braces mean something in `to`.
     target = table.name if _PLAIN_TABLE.fullmatch(table.name) else "{table}"
+    if is_reserved(table.name):
+        target = f"t_{target}_"
     lines = [f"      {_yaml(f'{table.schema}.{table.name}')}:", f"        to: {_yaml(f'{namespace}.{target}')}"]
     if table.key:
         why = "" if table.key_from == "primary key" else f"  # {table.key_from}"
@@ -104,7 +107,7 @@ def _rule(table: SourceTable, namespace: str) -> list[str]:
         lines.append("        mode: append                  # no primary key: every change becomes a row")
     if table.identity == "n":
         lines.append("        # REPLICA IDENTITY NOTHING: PostgreSQL sends no updates and no deletes of this table")
-    declared = [column for column in table.columns if column.declared or column.note]
+    declared = [one for one in table.columns if (one.declared or one.note) and not is_own_column(one.name)]
     if any(column.declared for column in declared):
         lines.append("        columns:")
     for column in declared:

@@ -17,6 +17,7 @@ ADVICE: Final[dict[str, str]] = {
     "missing_table": _ENVELOPE,
     "missing_image": "have the source send the row (REPLICA IDENTITY FULL) or the record's key; else " + _BY_HAND,
     "bad_table": "correct `to` of the table's rule in firn.yaml, so that it gives a name; then replay",
+    "reserved_name": "give the source table a rule of its own in firn.yaml with another name in `to`; then replay",
     "ambiguous_table": "leave one rule that the table fits in firn.yaml, or have the source send the schema; replay",
     "filtered_table": "no rule takes the table now: add one to firn.yaml and replay, or leave the letter, it expires",
     "bad_position": "set or correct the stream's `order_by` in firn.yaml; else " + _BY_HAND,

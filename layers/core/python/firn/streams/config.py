@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from firn.errors import EventError
 from firn.streams.caps import Caps
 from firn.streams.care import Care
-from firn.streams.names import TableName
+from firn.streams.names import RESERVED_NAMES, TableName, is_reserved
 from firn.streams.partitions import Partition
 
 if TYPE_CHECKING:
@@ -107,16 +107,24 @@ class TableRule:
     def target(self, table: str) -> TableName:
         """The Iceberg table for the source table `table`. A `table` without schema takes the rule's own schema.
 
-        Raises EventError("bad_table") if the names give no table name, as when {schema} is asked for and unknown.
+        Raises EventError: "bad_table" if the names give no table name, as when {schema} is asked for and unknown;
+        "reserved_name" if a pattern makes one of Firn's own out of them. (What firn.yaml names, `parse` refuses.)
         """
         schema, dot, name = table.partition(".")
         if not dot:
             schema, name = self._schema, table
         namespace, _, target = self.to.partition(".")
         try:
-            return TableName(_fill(namespace, schema, name), _fill(target, schema, name))
+            found = TableName(_fill(namespace, schema, name), _fill(target, schema, name))
         except ValueError as error:
             raise EventError("bad_table", f"source table {table!r} gives no target by {self.to!r}: {error}") from error
+        if self.is_pattern and "{" in target and is_reserved(found.table):
+            raise EventError(
+                "reserved_name",
+                f"source table {table!r} would be {found}, and {RESERVED_NAMES}; give it a rule with another `to` in "
+                f"firn.yaml, such as {table}: {{to: {found.namespace}.NAME}}",
+            )
+        return found
 
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""
@@ -301,12 +309,13 @@ class Config:
         return tuple(name for name, other in self.streams.items() if mine is not None and other.job == mine.job)
 
 
-def parse(text: str, filename: str = "firn.yaml") -> Config:
-    """Reads `firn.yaml`. `filename` is only for the messages.
+def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) -> Config:
+    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an older
+    version; what has been refused only since then goes on.
 
     Raises ConfigError that names all problems at once, a line each:
     `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.
     """
     from firn.streams.reading import read_config
 
-    return read_config(text, filename)
+    return read_config(text, filename, published=published)

@@ -15,13 +15,35 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 FACTS: Final = "__deletes"
 """What the table of a table's deletes is called after it; one that a rebuild in place made also bears its number."""
-_FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?")
+CHECK: Final = "__check"
+"""What the table that a check of a table fills and drops is called after it."""
+RETYPED: Final = "__firn_new"
+"""What the column is called after a column whose values are just rewritten in another type."""
+OWN: Final = "_firn_"
+"""What the names of Firn's own columns begin with."""
+_FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?", re.DOTALL)
+# Some catalogs keep names in lower case.
+_RESERVED = re.compile(rf"{OWN}.*|.+({FACTS}(_\d+_[0-9a-f]{{8}})?|{CHECK}|{RETYPED})", re.DOTALL | re.IGNORECASE)
 
 
 def owner(table: str) -> str:
     """The table whose deletes `table` holds, by its name; itself if it is no such table."""
     found = _FACTS.fullmatch(table)
     return found["owner"] if found else table
+
+
+def is_reserved(table: str) -> bool:
+    """Whether Firn may make a table of this name for itself, beside the table whose name it begins with: no table of a
+    source or of a user may have it, or the two would be taken for each other."""
+    return _RESERVED.fullmatch(table) is not None
+
+
+def is_own_column(name: str) -> bool:
+    """Whether a column of this name is Firn's: a source's column of such a name is left out."""
+    return name.startswith(OWN) or name.endswith(RETYPED)
+
+
+RESERVED_NAMES: Final = f"names that begin with {OWN} or end in {FACTS}, {CHECK} or {RETYPED} are Firn's own"
 
 
 def quoted(identifier: str) -> str:

@@ -39,7 +39,9 @@ def _kind(node: Node) -> str:
 class Problems:
     """Everything that is wrong with one file, to be raised together."""
 
-    def __init__(self, filename: str) -> None:
+    def __init__(self, filename: str, *, published: bool = False) -> None:
+        """`published`: see config.parse."""
+        self.published = published
         self._filename = filename
         self._found: list[tuple[int, int, str]] = []
 

@@ -32,6 +32,7 @@ from firn.streams.config import (
     Write,
 )
 from firn.streams.deployments import read_targets
+from firn.streams.names import OWN, RESERVED_NAMES, RETYPED, is_own_column, is_reserved
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
 from firn.streams.renames import check_order, read_renames
@@ -43,7 +44,6 @@ from firn.streams.yaml_lines import YamlProblem, read
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
-_RESERVED: Final = "_firn_"
 _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
@@ -78,9 +78,9 @@ _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: m
 _Placed = list[tuple[str, TableRule, int, str]]
 
 
-def read_config(text: str, filename: str) -> Config:
+def read_config(text: str, filename: str, *, published: bool) -> Config:
     """See `config.parse`."""
-    problems = Problems(filename)
+    problems = Problems(filename, published=published)
     try:
         tree = read(text)
     except YamlProblem as problem:
@@ -307,13 +307,16 @@ def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
         section.note("to", f"{shown(to)} {dotted}; write namespace.table, {example} for example")
         return ""
     rule = TableRule(source, to)
+    name = left.partition(".")[2]
     if source.strip("*.") == "" and mode == "mirror" and "{table}" not in to:
         section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
     elif not rule.is_pattern:
         try:
-            rule.target(source)
+            name = rule.target(source).table
         except EventError:
             section.note("to", f"{shown(to)} gives no table name for {shown(source)}; write to: {example}")
+    if is_reserved(name) and not section.problems.published:
+        section.note("to", f"{shown(to)} can't be: {RESERVED_NAMES}; write another name, with one _ for example")
     return to
 
 
@@ -360,8 +363,10 @@ def _bloom(section: Section) -> Bloom:
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:
     columns = {}
     for name in section.names:
-        if name.startswith(_RESERVED):
-            section.note(name, f"begins with {_RESERVED}, which Firn keeps for itself; leave the line out")
+        if name.startswith(OWN):
+            section.note(name, f"begins with {OWN}, which Firn keeps for itself; leave the line out")
+        elif is_own_column(name) and not section.problems.published:
+            section.note(name, f"ends in {RETYPED}, which Firn keeps for itself; leave the line out")
         declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
         if declared is not None:
             columns[name] = ColumnDeclaration(*declared)

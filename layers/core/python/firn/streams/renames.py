@@ -3,10 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from firn.streams.config import TableRule
+from firn.streams.names import OWN
 from firn.streams.partitions import Partition
 from firn.streams.problems import Section, shown
-
-_RESERVED = "_firn_"
 
 
 def read_renames(
@@ -42,8 +41,8 @@ def check_order(section: Section, order_by: str | None, tables: Sequence[TableRu
 def _is_good(section: Section, new: str, old: str, renames: Mapping[str, str], key: Sequence[str] | None) -> bool:
     if new == old:
         section.note(new, "is the old name too; write new name: old name, or leave the line out")
-    elif any(name.startswith(_RESERVED) for name in (new, old)):
-        section.note(new, f"names that begin with {_RESERVED} are Firn's own; leave the line out")
+    elif any(name.startswith(OWN) for name in (new, old)):
+        section.note(new, f"names that begin with {OWN} are Firn's own; leave the line out")
     elif old in renames.values():
         other = next(name for name, before in renames.items() if before == old)
         section.note(new, f"{shown(old)} became {shown(other)} above, and can't have become two columns; keep one line")

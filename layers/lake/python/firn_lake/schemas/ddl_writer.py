@@ -22,7 +22,7 @@ from pyiceberg.types import DecimalType, FixedType, IcebergType, ListType, MapTy
 from sqlglot import exp
 
 from firn.errors import TerminalError
-from firn_lake.schemas.field_tree import OWN
+from firn.streams.names import OWN
 
 Dialect = Literal["spark", "trino"]
 

@@ -7,8 +7,9 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 from firn.changes.types import parse, storable
 from firn.errors import TerminalError
+from firn.streams.names import OWN, RETYPED, is_own_column
 from firn_lake.schemas.evolution_steps import NewColumn, Step, Subject, Wishes
-from firn_lake.schemas.field_tree import OWN, RETYPED, FieldTree
+from firn_lake.schemas.field_tree import FieldTree
 from firn_lake.schemas.type_text import BadType, text_of, type_of
 from firn_lake.schemas.widening import choices, widens
 
@@ -199,7 +200,7 @@ class _Planning:
             return None
 
     def _is_name(self, name: str) -> bool:
-        if name.startswith(OWN) or name.endswith(RETYPED):
+        if is_own_column(name):
             self._refuse(f"{name} can't be a name: those that begin with {OWN} or end in {RETYPED} are Firn's own")
         elif name in self._subject.former:
             column = self._subject.former[name]

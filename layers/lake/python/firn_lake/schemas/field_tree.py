@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from firn.jobs.planning import METADATA
-
-OWN = "_firn_"
-"""Names that begin so are of Firn's own columns."""
-RETYPED = "__firn_new"
-"""Names that end so are of columns whose values the job is just writing anew in another type."""
+from firn.streams.names import OWN, is_own_column
 
 
 class FieldTree:
@@ -61,8 +56,7 @@ class FieldTree:
 
     def is_own(self, field: NestedField) -> bool:
         """Whether it is Firn's own, or in a column that is."""
-        name = self.full(field)
-        return name in METADATA or name.startswith(OWN) or name.endswith(RETYPED)
+        return is_own_column(self.full(field))
 
     def missing(self, path: str) -> str:
         """That there is no such column, the nearest that is, and all there are: for the text of an error."""

@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema, assign_fresh_schema_ids
 from pyiceberg.types import DoubleType, FloatType, NestedField
 
 from firn.errors import TerminalError, TransientError
+from firn.streams.names import RESERVED_NAMES, is_reserved
 from firn.streams.partitions import Partition
 from firn_lake.tables import shown, split_name
 from firn_lake.writing.data_files import remove_files, write_files
@@ -45,6 +46,8 @@ def create(
     parts = split_name(name)
     if len(parts) < 2 or not all(parts):
         raise CannotCreate(f"{name!r} names no namespace: write namespace.table, such as shop.{parts[-1] or 'orders'}")
+    if is_reserved(parts[-1]):
+        raise CannotCreate(f"{name} can't be made: {RESERVED_NAMES}; choose another name")
     if isinstance(key, str):
         raise CannotCreate(f"key={key!r}: write a list, such as [{key!r}]")
     columns, rows = _parted(what)

@@ -1,0 +1,157 @@
+"""Source tables and columns that are called what Firn calls its own: refused in firn.yaml, at ingest and at commit,
+with the reason, and what else there is goes on.
+"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+
+from firn.errors import ConfigError
+from firn.staging import configs, layout
+from firn.staging.store import put, put_if_absent
+from firn.streams.config import parse
+from firn_lake.lake import Lake as Read
+from firn_lake.writing.creating import CannotCreate
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import event, letters
+from tests.integration.spark.test_dead_replay import replayed
+
+Make = Callable[[str], Lake]
+TAKEN = [
+    "zz__deletes",
+    "zz__deletes_1_0a1b2c3d",
+    "zz__check",
+    "zz__check__deletes",
+    "zz__firn_new",
+    "_firn_zz",
+    "ZZ__DELETES",
+]
+PATTERN = "'app.*': {to: 'lake.{table}', key: [id]}"
+
+
+def yaml(*rules: str) -> str:
+    """One stream with these rules."""
+    lines = "".join(f"      {rule}\n" for rule in rules)
+    return f"catalog: {{type: sql}}\nstreams:\n  spec:\n    tables:\n{lines}"
+
+
+@pytest.mark.parametrize("name", TAKEN)
+def test_firn_yaml_may_not_name_one(name: str) -> None:
+    for rule in (
+        f"app.t: {{to: lake.{name}}}",
+        f"app.{name}: {{to: 'lake.{{table}}'}}",
+        f"'app.*': {{to: lake.{name}, mode: append}}",
+    ):
+        with pytest.raises(ConfigError) as refused:
+            parse(yaml("app.a: {to: lake.a}", rule))
+        assert str(refused.value).startswith("firn.yaml:6: streams.spec.tables.app.")
+        assert "names that begin with _firn_ or end in __deletes, __check or __firn_new are Firn's own" in str(
+            refused.value
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["zz_deletes", "deletes", "zz__deletes2", "__deletes", "zz__checks", "firn_new", "zz_firn_"]
+)
+def test_firn_yaml_may_name_what_only_looks_like_one(name: str) -> None:
+    assert parse(yaml(f"app.t: {{to: lake.{name}}}")).streams["spec"].target("app.t").table == name
+
+
+def test_columns_may_not_be_declared_by_such_a_name() -> None:
+    for name in ("_firn_pos", "_firn_x", "x__firn_new"):
+        with pytest.raises(ConfigError, match="which Firn keeps for itself; leave the line out"):
+            parse(yaml(f"app.t: {{to: lake.t, columns: {{{name}: long}}}}"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["driver", "spark"])
+def test_a_source_table_of_such_a_name_comes_first_and_its_neighbour_goes_on(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    if way == "spark":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    # What an older version staged: here a rule took the table under another name when it came.
+    one = lake(yaml("app.zz__deletes: {to: lake.elsewhere, key: [id]}", PATTERN))
+    one.post([event("c", 5, {"id": 0, "v": "staged"}, table="zz__deletes")])
+    one.config = configs.publish(one.store, yaml(PATTERN))
+    (answer,) = one.post([event("c", 10 + n, {"id": 1, "v": "a"}, table=name) for n, name in enumerate([*TAKEN, "zz"])])
+    assert (answer.accepted, answer.rejected) == (1, len(TAKEN))
+    assert {error.reason for error in answer.errors} == {"reserved_name"}
+    assert (
+        "give it a rule with another `to` in firn.yaml, such as app.zz__deletes: {to: lake.NAME}"
+        in answer.errors[0].message
+    )
+    assert one.commit(one.seal()) == 0, one.lines
+    one.land([event("u", 30, {"id": 1, "v": "b"}, table="zz"), event("c", 31, {"id": 2, "v": "b"}, table="zz")])
+    one.land([event("d", 40, None, before={"id": 2, "v": "b"}, table="zz")])
+    assert [(row["id"], row["v"]) for row in one.rows("lake.zz")] == [(1, "b")]
+    assert one.catalog.load_table("lake.zz__deletes").properties["firn.mode"] == "deletes"
+    assert sorted(name for _, name in one.catalog.list_tables("lake")) == ["zz", "zz__deletes"]
+    found = [(letter.reason, letter.table) for letter in letters(one)]
+    assert sorted(found) == sorted(("reserved_name", f"app.{name}") for name in [*TAKEN, "zz__deletes"])
+
+
+@pytest.mark.spark
+def test_what_was_refused_comes_back_once_its_table_is_mapped(lake: Make) -> None:
+    one = lake(yaml(PATTERN))
+    one.post([event("c", 10, {"id": 1, "v": "a"}, table="zz__deletes")])
+    one.config = configs.publish(one.store, yaml("app.zz__deletes: {to: lake.zz_deletes, key: [id]}", PATTERN))
+    assert [(done.letters, done.dead_again) for done in replayed(one)] == [(1, 0)]
+    assert one.commit(one.seal()) == 0, one.lines
+    assert [row["v"] for row in one.rows("lake.zz_deletes")] == ["a"]
+
+
+@pytest.mark.spark
+def test_a_table_from_before_its_name_was_reserved_goes_on(lake: Make) -> None:
+    """A configuration that an older version took is read; the table whose memory the name is says why it is held."""
+    one = lake(yaml(PATTERN))
+    text = yaml("app.del: {to: lake.zz__deletes, key: [id], columns: {x__firn_new: long}}", PATTERN)
+    sha = parse(text, published=True).sha
+    put_if_absent(one.store, layout.config_path(sha), text.encode())
+    put(one.store, layout.CONFIG_POINTER, json.dumps({"format": 1, "sha": sha}).encode())
+    one.config = configs.load(one.store, configs.current_sha(one.store))
+    with pytest.raises(ConfigError, match="are Firn's own"):
+        configs.publish(one.store, text)
+    one.land([event("c", 10, {"id": 1, "v": "a"}, table="del"), event("c", 11, {"id": 1, "v": "a"}, table="zz")])
+    one.post(
+        [event("u", 20, {"id": 1, "v": "b"}, table="del"), event("d", 21, None, before={"id": 1, "v": "a"}, table="zz")]
+    )
+    assert one.commit(one.seal()) == 0, one.lines
+    assert [row["v"] for row in one.rows("lake.zz__deletes")] == ["b"]
+    assert one.line("lake.zz")["status"] == "quarantined"
+    assert "lake.zz__deletes exists and is no memory of deletes" in one.line("lake.zz")["error"]
+    one.post([event("u", 30, {"id": 1, "v": "c"}, table="del")])
+    assert one.commit(one.seal()) == 0, one.lines
+    assert [row["v"] for row in one.rows("lake.zz__deletes")] == ["c"]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["driver", "spark"])
+def test_a_sources_columns_of_such_names_are_left_out(lake: Make, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    if way == "spark":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one = lake(yaml("app.t: {to: lake.t, key: [id]}"))
+
+    def row(number: int, v: Any) -> dict[str, Any]:
+        return {"id": number, "v": v, "v__firn_new": "wrong", "_firn_pos": "wrong", "_firn_cell": 7, "_FIRN": "mine"}
+
+    one.land([event("c", 10, row(1, 1)), event("c", 11, row(2, 2))])
+    one.land([event("u", 20, row(1, "text"))])  # `v` becomes text: a retype, whose own column is v__firn_new
+    one.land([event("c", 30, row(3, "more"))])
+    assert {n: (found["v"], found["_FIRN"]) for n, found in one.by_key("lake.t", "id").items()} == {
+        1: ("text", "mine"), 2: ("2", "mine"), 3: ("more", "mine"),
+    }  # fmt: skip
+    names = set(one.catalog.load_table("lake.t").schema().column_names)
+    assert {name for name in names if "firn" in name} <= {"_firn_pos", "_firn_ts", "_firn_held"}
+    assert letters(one) == []
+
+
+def test_the_small_way_makes_no_table_of_such_a_name(tmp_path: Path) -> None:
+    mine = Read(SqlCatalog("firn", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}"))
+    with pytest.raises(CannotCreate, match="are Firn's own; choose another name"):
+        mine.create("lake.zz__deletes", pa.schema([("id", pa.int64())]))
