@@ -295,8 +295,8 @@ MUTANTS: Final = (
     Mutant(
         "the events of a MongoDB transaction are ordered by their content",
         f"{_CHANGES}/placing.py",
-        "        if inside is not None:",
-        "        if inside is not None and not mongodb:",
+        "            if inside is not None and where is not None:",
+        "            if inside is not None and where is not None and not mongodb:",
         (f"{_ORDER_TESTS}::test_the_events_of_a_mongodb_transaction_are_ordered_by_when_they_were_made_or_numbered",),
     ),
     Mutant(
