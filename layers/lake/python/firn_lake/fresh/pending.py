@@ -24,6 +24,7 @@ from firn.jobs.quarantine import tells_commits
 from firn.jobs.staged import facts_of, raw_changes, said_by
 from firn.jobs.targets import Target, route
 from firn.staging import cuts, epochs, quarantine
+from firn.staging.batch import UnreadableBatch
 from firn.staging.configs import CurrentConfig
 from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.generations import Generations
@@ -145,7 +146,7 @@ class Look:
         """The tables that changes wait for, there or not; none of a stream whose changes can't be told."""
         found: set[TableName] = set()
         for stream in self.config.streams:
-            with suppress(NotFresh):
+            with suppress(NotFresh, UnreadableBatch):
                 found |= self.pending(stream).targets.keys()
         return found
 
