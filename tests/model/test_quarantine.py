@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import obstore
 import pytest
 
 from firn.errors import StorageUnavailable
@@ -120,6 +121,48 @@ def test_what_passes_by_itself_never_quarantines(stream: Stream) -> None:
     assert cuts.newest(stream.store, STREAM) == 0
     catalog(stream).around = mended
     assert stream.commit(n) == 0
+
+
+def spoil(stream: Stream, n: int) -> dict[str, bytes]:
+    """The objects of an epoch become what no reader takes. -> what they were."""
+    sealed = epochs.read(stream.store, STREAM, n)
+    assert sealed is not None
+    there = {batch.path: get(stream.store, batch.path) or b"" for batch in sealed.batches}
+    for path in there:
+        obstore.put(stream.store, path, b"no Parquet")
+    return there
+
+
+def test_an_epoch_that_can_not_be_read_is_held_at_the_last_attempt_and_the_others_go_on(stream: Stream) -> None:
+    numbers = [stream.seal(*two(10 * n, "a")) for n in range(1, 6)]
+    was = spoil(stream, 2) | spoil(stream, 5)
+    assert [stream.commit(1, 5, attempt=attempt) for attempt in (1, 2)] == [1, 1]
+    assert quarantine.read_epochs(stream.store, STREAM) == {}
+    assert stream.commit(1, 5, attempt=3) == 0, stream.lines
+    assert set(quarantine.read_epochs(stream.store, STREAM)) == {2, 5}
+    assert (stream.cut().n, numbers) == (5, [1, 2, 3, 4, 5])
+    assert stream.values() == [(10, "a"), (30, "a"), (40, "a")]
+    case = quarantine.read_all(stream.store, STREAM).epochs[2].quarantine
+    assert (case.reason, "firn release shop --epoch 2" in case.advice) == ("failed", True)
+    assert balance(stream) == {"lake.orders": 3, "lake.other": 3}
+
+    for path, body in was.items():
+        obstore.put(stream.store, path, body)
+    for n in (2, 5):
+        found = quarantine.read_all(stream.store, STREAM).epochs[n].quarantine
+        assert quarantine.lift(stream.store, found, "retry", layout.instant(stream.tick()))
+    go_on(stream)
+    assert stream.values() == [(10, "a"), (20, "a"), (30, "a"), (40, "a"), (50, "a")]
+    assert balance(stream) == {"lake.orders": 5, "lake.other": 5}
+
+
+def test_a_range_of_which_nothing_can_be_read_is_not_the_epochs_fault(stream: Stream) -> None:
+    for n in (1, 2):
+        stream.seal(*two(10 * n, "a"))
+        spoil(stream, n)
+    assert [stream.commit(1, 2, attempt=attempt) for attempt in (1, 3, 30)] == [1, 1, 1]
+    assert quarantine.read_epochs(stream.store, STREAM) == {}
+    assert cuts.newest(stream.store, STREAM) == 0
 
 
 def test_a_released_table_that_fails_again_is_quarantined_again_and_loses_nothing(stream: Stream) -> None:

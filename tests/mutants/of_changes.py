@@ -10,6 +10,7 @@ _INCREMENTAL: Final = f"{_CHANGES}/incremental.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
 _ORDER_TESTS: Final = "tests/unit/changes/test_source_orders.py"
 _ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
+_POISON_TESTS: Final = "tests/unit/changes/test_poison.py"
 _DECIDE: Final = f"{_CHANGES}/decide.py"
 _FOLD: Final = f"{_CHANGES}/fold.py"
 _RANDOM: Final = (
@@ -113,8 +114,10 @@ MUTANTS: Final = (
         _INCREMENTAL,
         "removed.append((key, row))",
         "continue",
-        ("tests/property/test_incremental.py"
-         "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",),
+        (
+            "tests/property/test_incremental.py"
+            "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",
+        ),
     ),
     Mutant(
         "the halves of a move are not linked",
@@ -128,8 +131,10 @@ MUTANTS: Final = (
         _INCREMENTAL,
         '(change.op == "t" or change.key == delete.key)',
         "change.key == delete.key",
-        ("tests/property/test_incremental.py"
-         "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",),
+        (
+            "tests/property/test_incremental.py"
+            "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",
+        ),
     ),
     Mutant(
         "all equal rows of a COPY are one",
@@ -295,8 +300,8 @@ MUTANTS: Final = (
     Mutant(
         "the events of a MongoDB transaction are ordered by their content",
         f"{_CHANGES}/placing.py",
-        "        if inside is not None:",
-        "        if inside is not None and not mongodb:",
+        "            if inside is not None and where is not None:",
+        "            if inside is not None and where is not None and not mongodb:",
         (f"{_ORDER_TESTS}::test_the_events_of_a_mongodb_transaction_are_ordered_by_when_they_were_made_or_numbered",),
     ),
     Mutant(
@@ -355,4 +360,49 @@ MUTANTS: Final = (
         "if old != key:",
         ("tests/unit/changes/test_told.py::test_a_changed_key_is_one_that_the_row_before_names_whole",),
     ),
-)  # fmt: skip
+    Mutant(
+        "want of memory is an event's fault",
+        f"{_CHANGES}/poison.py",
+        "if isinstance(error, MemoryError | OSError | FirnError):",
+        "if isinstance(error, OSError | FirnError):",
+        (f"{_POISON_TESTS}::test_want_of_memory_and_storage_are_no_events_fault",),
+    ),
+    Mutant(
+        "all events of a batch that fails are poison",
+        f"{_CHANGES}/poison.py",
+        """            step(event)
+        except Exception as error:""",
+        """            step(event)
+            raise KeyError(place)
+        except Exception as error:""",
+        (f"{_POISON_TESTS}::test_facts_are_those_of_the_others",),
+    ),
+    Mutant(
+        "an op that is none is taken for a change",
+        f"{_CHANGES}/placing.py",
+        "if not OPS.issuperset(ops):",
+        "if False and not OPS.issuperset(ops):",
+        (f"{_POISON_TESTS}::test_an_op_that_is_none_and_a_time_beyond_all_have_no_place",),
+    ),
+    Mutant(
+        "only what is known to fail is a dead letter in decoding",
+        f"{_CHANGES}/rows.py",
+        "        except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)",
+        "        except EventError as error:",
+        (f"{_POISON_TESTS}::test_what_fails_in_decoding_is_one_rejected_row",),
+    ),
+    Mutant(
+        "an event is blamed for columns that none can be read by",
+        f"{_CHANGES}/rows.py",
+        "                self._check()",
+        "                pass",
+        (f"{_POISON_TESTS}::test_columns_that_no_event_can_be_read_by_are_no_events_fault",),
+    ),
+    Mutant(
+        "half of a changed key goes on without what can't be written",
+        f"{_CHANGES}/rows.py",
+        "                each[place] = [self._rejected(changes[place], why.code, str(why))]",
+        "                each[place] = [*each[place][:-1], self._rejected(changes[place], why.code, str(why))]",
+        (f"{_POISON_TESTS}::test_both_rows_of_a_changed_key_go_together",),
+    ),
+)

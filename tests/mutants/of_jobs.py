@@ -251,8 +251,10 @@ MUTANTS: Final = (
         f"{_JOBS}/progress.py",
         "return max((int(summary[name]) for summary in summaries if name in summary), default=0)",
         "return next((int(summary[name]) for summary in summaries if name in summary), 0)",
-        ("tests/unit/spark/test_rules.py"
-         "::test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one",),
+        (
+            "tests/unit/spark/test_rules.py"
+            "::test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one",
+        ),
     ),
     Mutant(
         "a cut is made although a table failed",
@@ -322,8 +324,10 @@ MUTANTS: Final = (
         f"{_JOBS}/planning.py",
         "    if made:",
         "    if missing:",
-        ("tests/model/test_memory_lake.py::test_contract"
-         "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
+        (
+            "tests/model/test_memory_lake.py::test_contract"
+            "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",
+        ),
     ),
     Mutant(
         "a dispatcher may still seal below a log that was begun anew",
@@ -337,17 +341,21 @@ MUTANTS: Final = (
         f"{_JOBS}/cutting.py",
         "start, end = max(first, done + 1), min(through, work.last)",
         "start, end = done + 1, min(through, work.last)",
-        ("tests/unit/jobs/test_audit_held.py"
-         "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",),
+        (
+            "tests/unit/jobs/test_audit_held.py"
+            "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",
+        ),
     ),
     Mutant(
         "the audit takes every batch that is gone for expired",
         f"{_JOBS}/audit_log.py",
         "if numbers and max(numbers) <= done and not lacks and old:",
         "if numbers:",
-        ("tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
-         "tests/unit/jobs/test_audit_differences.py"
-         "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is"),
+        (
+            "tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
+            "tests/unit/jobs/test_audit_differences.py"
+            "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is",
+        ),
     ),
     Mutant(
         "a partition whose rows are deleted lately is cold",
@@ -398,4 +406,21 @@ MUTANTS: Final = (
         "{}",
         ("tests/property/test_renames.py::test_no_older_configuration_brings_an_old_name_back",),
     ),
-)  # fmt: skip
+    Mutant(
+        "where no epoch can be read, all of them are held",
+        "layers/core/python/firn/jobs/bisecting.py",
+        "    if len(found) == len(work.epochs):",
+        "    if not found:",
+        ("tests/model/test_quarantine.py::test_a_range_of_which_nothing_can_be_read_is_not_the_epochs_fault",),
+    ),
+    Mutant(
+        "an epoch is held at the first failure",
+        "layers/core/python/firn/jobs/commit.py",
+        "    if not rules.holds(work.lake.failure(error).kind, attempt):",
+        "    if not rules.holds(work.lake.failure(error).kind, 3):",
+        (
+            "tests/model/test_quarantine.py"
+            "::test_an_epoch_that_can_not_be_read_is_held_at_the_last_attempt_and_the_others_go_on",
+        ),
+    ),
+)

@@ -31,6 +31,8 @@ from firn_spark.driver.staged import Part, Staged
 from firn_spark.driver.unfit import Unfit
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
+from firn_spark.staged.columnar import typed
+from firn_spark.staged.decode import decoded_schema
 from firn_spark.table_job import TableJob, all_of, together, with_schemas
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
@@ -103,7 +105,7 @@ class DriverJob(TableJob):
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
         truncates = told.truncates(mine.rows, decoding.names)
-        good, bad = told.decoded(mine.rows, decoding, mirror=True)
+        good, bad = _decoded(mine, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
         log = self._log_in(all_of(target, table, self._config), decoding)
@@ -186,7 +188,7 @@ class DriverJob(TableJob):
         _fits(target, table, plan)
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes to append")
-        good, bad = told.decoded(mine.rows, decoding, mirror=False)
+        good, bad = _decoded(mine, decoding, mirror=False)
         seen = small.survey(good, bad, decoding, mirror=False)
         new = append.new_rows(self._spark, table, good, self._stream)
 
@@ -248,6 +250,12 @@ def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
         raise Unfit("partitioned")
     if table.state.properties.get("write.format.default", "parquet") != "parquet":
         raise Unfit("files that are not Parquet")
+
+
+def _decoded(mine: Part, decoding: Decoding, *, mirror: bool) -> tuple[list[list[Any]], list[list[Any]]]:
+    """told.decoded, where what can't be written is rejected as by the executors."""
+    schema = decoded_schema(decoding)
+    return told.decoded(mine.rows, decoding, mirror=mirror, fit=lambda rows: typed(rows, schema))
 
 
 def _why(bad: Sequence[Sequence[Any]]) -> Why:

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from firn.changes.codec import NOT_PLAIN, RowCodec
 from firn.changes.lines import one_a_line
+from firn.changes.poison import poison
 from firn.changes.rows import META, READ, Decoder, MirrorDecoder
 from firn_spark.staged.vectors import Column
 
@@ -95,22 +96,21 @@ class Columnar:
         for schema_id, flat, part in _by_schema(batch):
             left = set(range(part.num_rows))
             if not self._keyless and schema_id not in self._decoder.decoding.bad_schemas:
-                for places, decoded in self._plain(part, schema_id, flat):
-                    left.difference_update(places)
-                    yield decoded
+                try:
+                    for places, decoded in self._plain(part, schema_id, flat):
+                        left.difference_update(places)
+                        yield decoded
+                except Exception as error:  # noqa: BLE001 (one by one, the decoder of rows tells whose fault it is)
+                    poison(error)
             if left:
                 yield from self._by_rows(part.take(pa.array(sorted(left), pa.int64())))
 
     def _by_rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         columns = [part.column(name).to_pylist() for name in READ]
-        changes = (dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True))
-        rows = [row for change in changes for row in self._decoder.rows(change)]
+        changes = [dict(zip(READ, change, strict=True)) for change in zip(*columns, strict=True)]
+        rows, batch = self._decoder.fitting(changes, lambda rows: typed(rows, self._schema))
         if rows:
-            given = dict(zip(META, zip(*(row[: len(META)] for row in rows), strict=True), strict=True))
-            arrays = [given[name] for name in self._meta]
-            arrays += zip(*(row[len(META) :] for row in rows), strict=True)
-            typed = [pa.array(v, field.type) for v, field in zip(arrays, self._schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(typed, schema=self._schema)
+            yield batch
 
     def _plain(
         self, part: pa.RecordBatch, schema_id: str | None, flat: bool
@@ -194,6 +194,14 @@ class Columnar:
         if name not in self._images:
             self._images[name] = Images(self._decoder.codec(schema_id, flat, key_only=key_only))
         return self._images[name]
+
+
+def typed(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Decoded rows by columns. `schema`: META or some of it, then c0, c1, …"""
+    names = (*META, *(name for name in schema.names if name not in META))
+    columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+    arrays = [pa.array(columns[field.name], field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _by_schema(batch: pa.RecordBatch) -> Iterator[tuple[str | None, bool, pa.RecordBatch]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firn.changes.placing import PLACED_BY, Order, placed
+from firn.changes.placing import PLACED_BY, TIMES, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
 from firn.staging import layout
 from firn.staging.store import Store, get
@@ -64,14 +65,23 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, li
         for name in {*PLACED_BY, *SAID_BY}
     }
     by = replace(order, generation=batch.generation)
-    times = {"ts": columns["ts"].to_pylist()} if order.kept else {}
+    times = {"ts": columns["ts"].to_pylist()} if order.kept or not _in_time(columns["ts"]) else {}
     named = {name: lists[name] for name in PLACED_BY} | times
     where = placed(named, batch.place, by, layout.accepted(batch.batch))
+    said, bad = facts_in({name: lists[name] for name in SAID_BY})
+    for row, why in bad.items():
+        if where["fault"][row] is None:
+            where["fault"][row], where["fault_text"][row] = why.code, str(why)
     changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
     changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
     changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)
     table = pa.table([changes[name] for name in CHANGES.names], schema=CHANGES)
-    return table, list(facts_in({name: lists[name] for name in SAID_BY}))
+    return table, said
+
+
+def _in_time(times: Any) -> bool:
+    ends = pc.min_max(times).as_py()
+    return all(end is None or end in TIMES for end in ends.values())
 
 
 def _staged(body: bytes) -> dict[str, Any]:

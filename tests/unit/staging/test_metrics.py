@@ -29,6 +29,13 @@ def test_each_table_and_reason_is_a_line_in_the_embedded_metric_format() -> None
     assert all(name in first for dimensions in metrics["Dimensions"] for name in dimensions)
 
 
+def test_letters_of_firns_own_mistakes_count_once_more() -> None:
+    (line,) = dead_lines("shop", {"public.a": {"internal": 3}}, WHEN)
+    assert (line["dlq_total"], line["dlq_internal"]) == (3, 3)
+    (metrics,) = line["_aws"]["CloudWatchMetrics"]
+    assert [one["Name"] for one in metrics["Metrics"]] == ["dlq_total", "dlq_internal"]
+
+
 def test_names_of_tables_that_no_rule_takes_make_no_metrics(config: Config) -> None:
     counts = Counter(
         {("public.orders", "no_key"): 2, ("made.up", "x"): 1, ("else", "x"): 1, ("twin", "y"): 1, (None, "x"): 1}

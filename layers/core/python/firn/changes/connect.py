@@ -110,6 +110,8 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
 
 
 def _column(field: _Field) -> Column:
+    if not field.field:
+        raise EventError("bad_schema", "the inline schema has a column without a name, which no table can have")
     kind, encoding = _meaning(field)
     return Column(field.field, kind, required=not field.optional, source=encoding)
 

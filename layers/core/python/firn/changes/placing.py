@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
 
+from firn.changes.change import OPS
 from firn.changes.fold import LOADED
+from firn.changes.poison import poison
 from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
 from firn.changes.redelivered import kept
 from firn.errors import EventError
@@ -34,6 +36,8 @@ PLACED_BY: Final = (
 
 # When the connector sent a flattened row stands in the row. In text, a quote inside a value has a backslash before it.
 _SENT: Final = re.compile(r',\s*"__ts_[mun]s":\s*-?[0-9]+')
+# ms, of which a table holds the microseconds in 64 bits.
+TIMES: Final = range(-(2**63) // 1000 + 1, 2**63 // 1000)
 
 
 def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted: int = 0) -> dict[str, list[Any]]:
@@ -57,34 +61,39 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     totals: list[bytes] = []
     fault: list[str | None] = [None] * len(ops)
     fault_text: list[str | None] = [None] * len(ops)
+    wrong = _not_changes(ops, columns.get("ts", ()))
     for row, (op, connector, order, before, after, era) in enumerate(
         zip(ops, connectors, orders, befores, afters, eras, strict=True)
     ):
         where: bytes | None = None
         inside: bytes | None = None
+        total_order = b""
         try:
+            if wrong and row in wrong:
+                raise wrong[row]
             if field is None or connector not in NAMED_LATER:
                 where = position(connector or "", op, order, era, era == commits)
             if where is None and field is not None:
                 where = _by_field(field, op, era, (after, before, keys[row]), accepted)
             if mongodb and order is not None:
                 inside = within(connector or "", order)
-        except EventError as error:
-            fault[row], fault_text[row] = error.code, str(error)
+            if inside is not None and where is not None:
+                total_order = b"\1" + where + inside
+            elif where is not None:
+                content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
+                if '"__ts_' in content and op != "r":
+                    # After a restart the connector sends a change again, at another time: it is the same change. Equal
+                    # rows of a snapshot are told apart by it.
+                    content = _SENT.sub("", content)
+                total_order = b"\1" + order_key(where, op, content.encode())
+        except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)
+            why = poison(error)
+            where, fault[row], fault_text[row] = None, why.code, str(why)
         pos.append(where)
         if where is None:
             # No position: arrival order, as the epochs list the batches; older than anything that has a position.
-            totals.append(b"\0" + place.to_bytes(8, "big") + indexes[row].to_bytes(4, "big") + b"\1")
-            continue
-        if inside is not None:
-            totals.append(b"\1" + where + inside)
-            continue
-        content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
-        if '"__ts_' in content and op != "r":
-            # After a restart the connector sends a change again, at another time: it is the same change. Equal rows of
-            # a snapshot are told apart by it.
-            content = _SENT.sub("", content)
-        totals.append(b"\1" + order_key(where, op, content.encode()))
+            total_order = b"\0" + place.to_bytes(8, "big") + indexes[row].to_bytes(4, "big") + b"\1"
+        totals.append(total_order)
     if by.kept:
         pos, totals = kept(pos, totals, tables, columns["ts"], generations, by.kept)
     return {
@@ -99,6 +108,20 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
             for op, number, at in zip(ops, in_transaction, emitted, strict=True)
         ],
     }
+
+
+def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, EventError]:
+    """The places of what a staged batch may hold and no table can take, and why: ingest once let both through."""
+    found: dict[int, EventError] = {}
+    if not OPS.issuperset(ops):
+        text = "the op of the staged event is none of c, u, d, r, t"
+        found = {row: EventError("unknown_op", text) for row, op in enumerate(ops) if op not in OPS}
+    told = [time for time in times if time is not None]
+    if told and not (min(told) in TIMES and max(told) in TIMES):
+        text = "the source time is so far from 1970 that its microseconds do not fit 64 bits"
+        late = (row for row, time in enumerate(times) if time is not None and time not in TIMES)
+        found |= {row: EventError("bad_event", text) for row in late}
+    return found
 
 
 # Why a change without a row has no place in a stream with `order_by`, and what to do.

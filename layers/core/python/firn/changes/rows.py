@@ -4,11 +4,12 @@ A decoded row is a list: META, then the values of the table's columns in order.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from firn.changes.codec import Decoded, DecodeSettings, RowCodec
+from firn.changes.poison import poison, poisoned
 from firn.changes.positions import order_key
 from firn.changes.types import Column
 from firn.errors import EventError
@@ -24,6 +25,7 @@ READ: Final = (
     "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "origin",
     "table", "flat", "key", "before", "after", "schema_id",
 )  # fmt: skip
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,35 @@ class Decoder:
             yield self._rejected(change, change["fault"], change["fault_text"])
             return
         try:
-            yield from list(self._rows(change))
-        except EventError as error:
-            yield self._rejected(change, error.code, str(error))
+            rows = list(self._rows(change))
+        except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)
+            why = poison(error)
+            if why is not error:
+                self._check()
+            rows = [self._rejected(change, why.code, str(why))]
+        yield from rows
+
+    def fitting(self, changes: Sequence[dict[str, Any]], fit: Callable[[list[list[Any]]], T]) -> tuple[list[Any], T]:
+        """The decoded rows of raw changes, and what `fit` makes of them: what comes next of what may fail. A change
+        whose rows alone it fails on is rejected, and counts as a rejected row of its own."""
+        each = [list(self.rows(change)) for change in changes]
+        try:
+            rows = [row for some in each for row in some]
+            return rows, fit(rows)
+        except Exception as error:
+            poison(error)
+            bad = poisoned(each, fit)
+            if not bad:
+                raise
+            for place, why in bad.items():
+                each[place] = [self._rejected(changes[place], why.code, str(why))]
+            rows = [row for some in each for row in some]
+            return rows, fit(rows)
+
+    def _check(self) -> None:
+        """Raises what making a codec raises: no event can be to blame for columns that none of them can be read by."""
+        for flat in (False, True):
+            RowCodec(self.decoding.columns, None, self.decoding.settings, flat=flat).decode(b"{}")
 
     def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 is in an append table. Pure."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from firn.changes.fold import Key, RowChange
@@ -15,10 +15,14 @@ WIDTH: Final = len(META)  # the values of the columns follow
 
 
 def decoded(
-    changes: Iterable[Mapping[str, Any]], decoding: Decoding, *, mirror: bool
+    changes: Iterable[Mapping[str, Any]],
+    decoding: Decoding,
+    *,
+    mirror: bool,
+    fit: Callable[[list[list[Any]]], object] = len,
 ) -> tuple[list[list[Any]], list[list[Any]]]:
-    """(good, rejected) decoded rows of raw changes (rows.READ), in their order."""
-    return decoded_by(decoder(decoding, mirror=mirror), changes)
+    """(good, rejected) decoded rows of raw changes (rows.READ), in their order. `fit`: as for Decoder.fitting."""
+    return decoded_by(decoder(decoding, mirror=mirror), changes, fit)
 
 
 def decoder(decoding: Decoding, *, mirror: bool) -> Decoder:
@@ -26,13 +30,15 @@ def decoder(decoding: Decoding, *, mirror: bool) -> Decoder:
     return (MirrorDecoder if mirror else AppendDecoder)(decoding)
 
 
-def decoded_by(decoder: Decoder, changes: Iterable[Mapping[str, Any]]) -> tuple[list[list[Any]], list[list[Any]]]:
+def decoded_by(
+    decoder: Decoder, changes: Iterable[Mapping[str, Any]], fit: Callable[[list[list[Any]]], object] = len
+) -> tuple[list[list[Any]], list[list[Any]]]:
     """As `decoded`, by a decoder that is there."""
     good: list[list[Any]] = []
     rejected: list[list[Any]] = []
-    for change in changes:
-        for row in decoder.rows({name: change[name] for name in READ}):
-            (good if row[CODE] is None else rejected).append(row)
+    rows, _ = decoder.fitting([{name: change[name] for name in READ} for change in changes], fit)
+    for row in rows:
+        (good if row[CODE] is None else rejected).append(row)
     return good, rejected
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs import measuring
 from firn.jobs import quarantine as rules
+from firn.jobs.bisecting import unreadable
 from firn.jobs.care import is_due
 from firn.jobs.cutting import write_cut
 from firn.jobs.failures import Failure
@@ -54,7 +55,13 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         held = work.known.held_stream(work.settings.generation)
         outcomes: list[Outcome] = []
         if held is None:
-            held, outcomes = _Job(work, attempt, log, now).run()
+            try:
+                held, outcomes = _Job(work, attempt, log, now).run()
+            except Exception as error:
+                if not _hold_unreadable(work, attempt, error, log, now):
+                    raise
+                work = look(store, lake, stream, first, last)
+                held, outcomes = _Job(work, attempt, log, now).run()
         failed = [outcome for outcome in outcomes if outcome.status == "failed"]
         if held is None and not failed:
             for line in measuring.lines(work, outcomes, first, attempt, time.monotonic() - started, now()):
@@ -84,6 +91,18 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
             for line in lake.care(stream, table, work.config.care_of(table), now()):
                 log({"stream": stream, "table": str(table)} | line)
     return 0
+
+
+def _hold_unreadable(work: Work, attempt: int, error: Exception, log: Log, now: Now) -> bool:
+    """Holds the epochs that stop the whole range, at the attempt at which a table would be held. -> whether there are
+    any: the others can go on."""
+    if not rules.holds(work.lake.failure(error).kind, attempt):
+        return False
+    found = unreadable(work, layout.instant(now()))
+    for one in found:
+        quarantine.hold(work.store, one)
+        log({"stream": work.stream, "epoch": one.n, "status": "quarantined", "error": one.message})
+    return bool(found)
 
 
 def _tell(

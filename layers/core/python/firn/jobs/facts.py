@@ -11,6 +11,7 @@ import msgspec
 from firn.changes.connect import columns_of
 from firn.changes.infer import seen_in
 from firn.changes.lines import joined
+from firn.changes.poison import poison, poisoned
 from firn.changes.types import INFERRED, Column
 from firn.changes.types import parse as parse_type
 from firn.errors import EventError
@@ -54,8 +55,8 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
             case "schema":
                 try:
                     columns = columns_of(row["value"].encode(), bool(row["flat"]))
-                except EventError as error:
-                    facts.bad_schemas[row["schema_id"]] = str(error)
+                except Exception as error:  # noqa: BLE001 (whatever it holds: its events are dead letters)
+                    facts.bad_schemas[row["schema_id"]] = str(poison(error))
                     continue
                 facts.schemas[row["schema_id"]] = columns
                 facts.seen.append(columns)
@@ -67,14 +68,32 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
     return tables
 
 
+Facts = list[dict[str, Any]]
 SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "after", "op")
 
 
-def facts_in(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """What this object says about its tables: inline schemas, columns where there is none, the names of the keys."""
+def facts_in(columns: Mapping[str, Sequence[Any]]) -> tuple[Facts, dict[int, EventError]]:
+    """What this object says about its tables: inline schemas, columns where there is none, the names of the keys. And
+    the places of events that can't be asked (changes.poison), whose facts are left out."""
     # The text stands on the first row that uses the schema, and two tables may share one.
     texts = zip(columns["schema_id"], columns["schema"], strict=True)
     schemas = {name: text for name, text in texts if text is not None}
+    try:
+        return list(_said(columns, schemas)), {}
+    except Exception as error:
+        poison(error)
+        rows = range(len(columns["table"]))
+        bad = poisoned(rows, lambda row: list(_said(_some(columns, [row]), schemas)))
+        if not bad:
+            raise
+        return list(_said(_some(columns, [row for row in rows if row not in bad]), schemas)), bad
+
+
+def _some(columns: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[str, list[Any]]:
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for name, of_table in _by_table(columns):
         forms = list(zip(of_table["flat"], of_table["schema_id"], strict=True))
         used = dict.fromkeys(forms)
@@ -88,9 +107,13 @@ def facts_in(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
                 mine = (bool(form[0]) is flat and form[1] is None for form in forms for _ in range(2))
                 images = compress(images, mine)
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
+            if not all(column.name for column in seen):
+                raise EventError("bad_image", "the row has a column without a name, which no table can have")
             yield fact | {"fact": "columns", "value": columns_to_json(seen)}
         for key in _key_names(of_table["key"]):
-            yield {"table": name, "fact": "key", "value": json.dumps(key, ensure_ascii=False)}
+            text = json.dumps(key, ensure_ascii=False)
+            text.encode()  # half a surrogate pair is no name that could be passed on
+            yield {"table": name, "fact": "key", "value": text}
 
 
 def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
@@ -106,7 +129,7 @@ def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mappi
             places[name].append(place)
     for name, mine in places.items():
         if mine:
-            yield name, {column: [values[place] for place in mine] for column, values in columns.items()}
+            yield name, _some(columns, mine)
 
 
 _decode_keys: Final = msgspec.json.Decoder(dict[str, Any]).decode_lines

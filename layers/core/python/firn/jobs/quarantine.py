@@ -198,6 +198,16 @@ def killing_epoch(stream: str, n: int, runs: int, now: str) -> Quarantine:
     )  # fmt: skip
 
 
+def unreadable_epoch(stream: str, n: int, error: str, now: str) -> Quarantine:
+    """The quarantine of an epoch that can't be read, while others can."""
+    return Quarantine(
+        FORMAT, stream, n, now, "failed",
+        f"epoch {n} can't be read, by itself either: {error}",
+        f"mend the cause, then run `firn release {stream} --epoch {n}`: its batches are sealed into a new epoch",
+        epoch=n, last=n,
+    )  # fmt: skip
+
+
 def accepted(known: Quarantines, high: High | None) -> bool:
     """Whether somebody has said of this very high that the source did not go back."""
     return high is not None and any(case.lift is not None and case.quarantine.high == high[0] for case in known.stream)

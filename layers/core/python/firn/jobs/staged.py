@@ -10,8 +10,9 @@ from io import BytesIO
 from typing import Any, Final
 
 from firn.changes.placing import PLACED_BY, Order, placed
-from firn.jobs.facts import SAID_BY, TableFacts, collected, facts_in
+from firn.jobs.facts import SAID_BY, Facts, TableFacts, collected, facts_in
 from firn.staging import layout
+from firn.staging.batch import UnreadableBatch
 
 Change = Mapping[str, Any]
 _STAGED: Final = (
@@ -23,10 +24,8 @@ _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 
 def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -> list[dict[str, Any]]:
     """The rows of one staged object, each with its position and the text of its inline schema. `place`: as for
-    `placed`."""
-    from arro3.io import read_parquet
-
-    table = read_parquet(BytesIO(body)).read_all()
+    `placed`. Raises UnreadableBatch."""
+    table = _read(body, batch)
     rows = table.num_rows
     there = {name: table.column(name).to_pylist() for name in table.column_names}
     usual: dict[str, Sequence[Any]] = {"index": range(rows), "flat": [False] * rows}
@@ -41,15 +40,34 @@ def raw_changes(body: bytes, epoch: int, batch: str, place: int, order: Order) -
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
-def facts_told(changes: Sequence[Change]) -> Mapping[str, TableFacts]:
-    """What raw changes say about their tables, by source table."""
-    batches: dict[tuple[int, str], list[Change]] = {}
+def _read(body: bytes, batch: str) -> Any:
+    from arro3.io import read_parquet
+
+    try:
+        return read_parquet(BytesIO(body)).read_all()
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # of what is no Parquet: Rust's own, and no Exception of Python
+            raise
+        raise UnreadableBatch(f"the staged batch {batch} can't be read: {error}") from None
+
+
+def said_by(changes: Sequence[dict[str, Any]]) -> Facts:
+    """What the raw changes of one batch say about their tables (facts.facts_in). Those that can't be asked get a
+    fault."""
+    said, bad = facts_in({name: [one[name] for one in changes] for name in SAID_BY})
+    for row, why in bad.items():
+        if changes[row]["fault"] is None:
+            changes[row] |= {"fault": why.code, "fault_text": str(why)}
+    return said
+
+
+def facts_told(changes: Sequence[dict[str, Any]]) -> Mapping[str, TableFacts]:
+    """What raw changes say about their tables, by source table. Those that can't be asked get a fault."""
+    batches: dict[tuple[int, str], list[dict[str, Any]]] = {}
     for one in changes:
         batches.setdefault((one["epoch"], one["batch"]), []).append(one)
     said = [
-        fact | {"epoch": epoch, "batch": batch}
-        for (epoch, batch), rows in batches.items()
-        for fact in facts_in({name: [row[name] for row in rows] for name in SAID_BY})
+        fact | {"epoch": epoch, "batch": batch} for (epoch, batch), rows in batches.items() for fact in said_by(rows)
     ]
     return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in changes), said)
 

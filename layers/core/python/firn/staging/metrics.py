@@ -18,6 +18,7 @@ from firn.streams.config import StreamConfig
 
 NAMESPACE: Final = os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Firn"
 DEAD: Final = "dlq_total"
+INTERNAL: Final = "dlq_internal"  # those of them that are Firn's own mistakes (firn.changes.poison)
 UNKNOWN: Final = "unknown"
 Unit = Literal["Count", "Bytes", "Seconds"]
 
@@ -55,7 +56,10 @@ def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datet
     for table, reasons in counts.items():
         for reason, letters in reasons.items():
             names = {"stream": stream, "table": table or UNKNOWN, "reason": reason}
-            yield emf(names, {DEAD: (letters, "Count")}, when, also=["stream"], watched=True)
+            values: dict[str, tuple[float, Unit]] = {DEAD: (letters, "Count")}
+            if reason == "internal":
+                values[INTERNAL] = (letters, "Count")
+            yield emf(names, values, when, also=["stream"], watched=True)
 
 
 def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, int]]:

@@ -6,7 +6,7 @@ Batches never change, so what was read of one is kept while the process lives: a
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -16,14 +16,15 @@ from firn.changes.fold import Key, RowChange
 from firn.changes.placing import Order
 from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoder, Decoding, MirrorDecoder
-from firn.errors import TerminalError
+from firn.errors import FirnError, TerminalError
 from firn.jobs.caring import feeding
-from firn.jobs.facts import SAID_BY, TableFacts, facts_in
+from firn.jobs.facts import TableFacts
 from firn.jobs.lake import place_of
 from firn.jobs.quarantine import tells_commits
-from firn.jobs.staged import facts_of, raw_changes
+from firn.jobs.staged import facts_of, raw_changes, said_by
 from firn.jobs.targets import Target, route
 from firn.staging import cuts, epochs, quarantine
+from firn.staging.batch import UnreadableBatch
 from firn.staging.configs import CurrentConfig
 from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.generations import Generations
@@ -40,6 +41,20 @@ _FETCHES_AT_ONCE: Final = 8
 
 class NotFresh(TerminalError):
     """The newest changes can't be shown; the text says why, and what to do."""
+
+
+@contextmanager
+def told_apart(what: str) -> Iterator[None]:
+    """A failure of this code that nothing is known of is one of `what`, and no other table's. Raises NotFresh."""
+    try:
+        yield
+    except (FirnError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise NotFresh(
+            f"{what} can't be shown ({type(error).__name__}): read the table without fresh; if the next commit "
+            "(firn flush) does not take it either, firn status says why"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -131,14 +146,15 @@ class Look:
         """The tables that changes wait for, there or not; none of a stream whose changes can't be told."""
         found: set[TableName] = set()
         for stream in self.config.streams:
-            with suppress(NotFresh):
+            with suppress(NotFresh, UnreadableBatch):
                 found |= self.pending(stream).targets.keys()
         return found
 
     def pending(self, stream: str) -> Pending:
         """What waits of a stream. Raises NotFresh, StorageUnavailable, UnreadableBatch."""
         if stream not in self._pending:
-            self._pending[stream] = self._look(self.config.streams[stream])
+            with told_apart(f"what waits of the stream {stream}"):
+                self._pending[stream] = self._look(self.config.streams[stream])
         return self._pending[stream]
 
     def _look(self, settings: StreamConfig) -> Pending:
@@ -254,10 +270,10 @@ def _read(store: Store, where: Sequence[Place], by: Order, *, whole: bool) -> li
     return [(one.epoch, batch) for one, batch in zip(where, found, strict=True) if batch is not None]
 
 
-def _batch(changes: Sequence[Mapping[str, Any]], epoch: int, batch: str) -> Batch:
+def _batch(changes: Sequence[dict[str, Any]], epoch: int, batch: str) -> Batch:
+    said = said_by(changes)
     tables: dict[str, list[Mapping[str, Any]]] = {}
     for one in changes:
         tables.setdefault(one["table"], []).append(one)
     counts = Counter((one["table"], epoch, one["op"]) for one in changes)
-    said = facts_in({name: [one[name] for one in changes] for name in SAID_BY}) if changes else ()
     return Batch(tables, counts, [fact | {"epoch": epoch, "batch": batch} for fact in said], len(changes))

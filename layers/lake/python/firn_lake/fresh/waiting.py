@@ -13,13 +13,14 @@ from firn.changes.fields import type_json
 from firn.changes.fold import RowChange
 from firn.changes.rows import Decoder, Decoding
 from firn.changes.types import Column
+from firn.errors import TerminalError
 from firn.jobs.decoding import planned
 from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
 from firn.staging.remembered import Remembered
 from firn.streams.names import TableName
-from firn_lake.fresh.pending import Look, NotFresh, Pending
+from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
 from firn_lake.reading.files import Source
 from firn_lake.reading.versions import Version
 
@@ -61,7 +62,8 @@ class Waiting:
     def decoded(self) -> Iterator[tuple[Sequence[Any], RowChange | None]]:
         """The good changes, as decoded rows and (of a mirror table) as the specification has them."""
         for batch in self.pending.above(self.above):
-            found = batch.decoded(self.target.sources, self.decoder)
+            with told_apart(f"what waits for {self.target.name}"):
+                found = batch.decoded(self.target.sources, self.decoder)
             changes: Sequence[RowChange | None] = found.changes or [None] * len(found.rows)
             yield from zip(found.rows, changes, strict=True)
 
@@ -104,10 +106,13 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
         target = pending.targets.get(name)
         above = max(pending.committed, state.progress(stream) if state else 0)
         if target is not None and target.events(above):
-            try:
-                found.append(_planned(pending, target, state, above))
-            except KeyChanged as error:
-                raise NotFresh(f"{name}: {error}") from error
+            with told_apart(f"what waits for {name}"):
+                try:
+                    found.append(_planned(pending, target, state, above))
+                except NotFresh:
+                    raise
+                except (KeyChanged, TerminalError) as error:
+                    raise NotFresh(f"{name}: {error}") from error
     return found
 
 
