@@ -21,6 +21,7 @@ the schema.
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import takewhile
 from operator import attrgetter
 from typing import Any
 
@@ -45,6 +46,13 @@ _DELETED = ("true", True)
 
 
 @cache
+def _earlier(source: type[Source]) -> tuple[str, ...]:
+    """The telltale fields that count before this source's own: the first that is there counts."""
+    named = {f"__{field.name}" for field in msgspec.structs.fields(source)}
+    return tuple(takewhile(lambda name: name not in named, _TELLTALE))
+
+
+@cache
 def row_type(source: type[Source]) -> Any:
     """The metadata of a row, with this connector's source fields: sources.py reads it like a source."""
     fields = [field for field in msgspec.structs.fields(source) if field.name != "ts_ms"]
@@ -56,8 +64,7 @@ def row_type(source: type[Source]) -> Any:
         ("event_ts_ns", Int64 | None, None, "__ts_ns"),
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
     ]
-    named = {f"__{field.name}" for field in fields}
-    own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _TELLTALE if name not in named]
+    own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _earlier(source)]
     return msgspec.defstruct(
         "FlatRow",
         [(field.name, field.type, field.default) for field in fields] + [member[:3] for member in own],
@@ -94,7 +101,8 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
     nothing = row_type(kind)()  # for a null: it has no op, so it is read on its own
     rows = [decode_row(raw) or nothing for raw in raws]
     op = ["d" if row.deleted in _DELETED else row.op or "" for row in rows]
-    connectors = [row.connector or connector for row in rows]
+    named = list(map(attrgetter("connector"), rows))
+    connectors = [one or connector for one in named] if "" in named else named
     table = _tables(rows, destinations, connector)
     numbers = [row.tx_total_order for row in rows]
     emitted = [row.event_ts_ns for row in rows]
@@ -119,26 +127,24 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
             objects=True,
             connectors=connectors,
             connector=connector,
-            others=_told_otherwise(rows, connector),
+            others=_told_otherwise(rows, connector) if "" in named else (),
         ),
     )
 
 
 def _told_otherwise(rows: Sequence[Any], connector: str) -> list[int]:
-    """The places of rows that name no connector, and whose fields tell another one than `connector`, or none surely."""
+    """The places of rows that name no connector, and whose fields tell another one than `connector`, or may."""
+    own = next((field for field, told in _TELLTALE.items() if told == connector), None)
+    earlier = [f"has{field}" for field in _earlier(source_type(connector))]
+    if own is not None and not earlier and None not in map(attrgetter(own[2:]), rows):
+        return []  # nearly always: PostgreSQL's, all with their LSN
     silent = [i for i, row in enumerate(rows) if not row.connector]
-    if not silent:
-        return []
-    fields = list(_TELLTALE)
-    own = next((field for field in fields if _TELLTALE[field] == connector), None)
     if connector and own is None:  # one that no field tells
         return silent
-    value = attrgetter(own.removeprefix("__")) if own else None
-    earlier = [f"has{field}" for field in fields[: fields.index(own) if own else None]]
     return [
         i
         for i in silent
-        if (value is not None and value(rows[i]) is None)
+        if (own is not None and getattr(rows[i], own[2:]) is None)
         or any(getattr(rows[i], name) is not UNSET for name in earlier)
     ]
 
