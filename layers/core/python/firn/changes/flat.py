@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from firn.changes.change import Change, Ignored, Int64
+from firn.changes.change import Change, Ignored, Int64, Time
 from firn.changes.columns import Columns, irregular, single
 from firn.changes.reading import Value, decode, required_op
 from firn.changes.sources import MongoDb, MySql, Source, orders_of, source_type
@@ -59,8 +59,8 @@ def row_type(source: type[Source]) -> Any:
     own: list[tuple[str, Any, Any, str]] = [
         ("op", str | None, None, "__op"),
         ("deleted", str | bool | None, None, "__deleted"),
-        ("ts_ms", Int64 | None, None, "__source_ts_ms"),
-        ("event_ts_ms", Int64 | None, None, "__ts_ms"),
+        ("ts_ms", Time | None, None, "__source_ts_ms"),
+        ("event_ts_ms", Time | None, None, "__ts_ms"),
         ("event_ts_ns", Int64 | None, None, "__ts_ns"),
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
     ]
