@@ -142,6 +142,10 @@ BROKEN = [
     (event(source=source(connector=5)), "bad_event", "source.connector"),
     (event(source=source(ts_ms="now")), "bad_event", "source.ts_ms"),
     (event(source=source(ts_ms=2**63)), "bad_event", "source.ts_ms"),
+    (event(source=source(ts_ms=253402300800000)), "bad_event", "source.ts_ms"),  # year 10000: no table holds it
+    (row(__source_ts_ms=-62135596800001), "bad_event", "__source_ts_ms"),
+    (row(__source_ts_ms=None, __ts_ms=2**62), "bad_event", "__ts_ms"),
+    (cloudevent(iodebeziumtsms=str(2**62)), "bad_event", "iodebeziumtsms"),
     (event(source=source(sequence=[1, 2])), "bad_event", "source.sequence"),
     (event(source=source(sequence=None, lsn="x")), "bad_event", "source.lsn"),
     (event(transaction={"total_order": "x"}), "bad_event", "transaction.total_order"),
