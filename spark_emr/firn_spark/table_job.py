@@ -18,8 +18,7 @@ from firn.changes.rows import Decoding
 from firn.changes.types import Column
 from firn.errors import EventError, TransientError
 from firn.jobs import blooms, specs
-from firn.jobs.decoding import Planned, planned
-from firn.jobs.facts import TableFacts
+from firn.jobs.decoding import Planned, planned, with_schemas
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
 from firn.jobs.progress import (
@@ -290,7 +289,7 @@ class TableJob:
 
         def log(keys: DataFrame) -> DataFrame:
             raw = self._log(target.sources)
-            every = with_schemas(decoding, target, facts_of(raw))
+            every = with_schemas(decoding, target.sources, facts_of(raw))
             mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull())
             decoded = mirror_changes(mine, every).where(f.col("_code").isNull())
             return decoded.join(f.broadcast(keys), same_key(decoded, keys, decoding.key), "left_semi")
@@ -415,16 +414,6 @@ def _goes_to(config: StreamConfig, source: str, target: Target) -> bool:
         return rule is not None and rule.target(source) == target.name
     except EventError:
         return False
-
-
-def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
-    """The same decoding for all changes that `facts` tell of."""
-    known = [facts[source] for source in target.sources if source in facts]
-    return replace(
-        decoding,
-        schemas={name: columns for one in known for name, columns in one.schemas.items()},
-        bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
-    )
 
 
 def together(one: Mapping[str, Mapping[str, int]], other: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -29,7 +29,7 @@ from firn.changes.types import Column
 from firn.errors import TransientError, UnknownOutcome
 from firn.jobs import specs
 from firn.jobs.counted import Counted
-from firn.jobs.decoding import Planned, planned
+from firn.jobs.decoding import Planned, planned, with_schemas
 from firn.jobs.expiry import Ref, Snapshots, plan
 from firn.jobs.expiry import Snapshot as Dated
 from firn.jobs.facts import TableFacts
@@ -721,7 +721,8 @@ class MemoryRange:
         def log(keys: Any) -> list[RowChange]:
             staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
             fed = {*fed_by(table.state(), target.fed), *target.sources}
-            said, _ = told.decoded([one for one in staged if one["table"] in fed], decoding, mirror=True)
+            every = with_schemas(decoding, fed, facts_told(staged))
+            said, _ = told.decoded([one for one in staged if one["table"] in fed], every, mirror=True)
             return [change for change in (told.row_change(row, decoding) for row in said) if change.key in keys]
 
         after = apply(known, [change for _, change in changes], log)

@@ -12,7 +12,7 @@ from firn.changes.decide import decide
 from firn.changes.fold import Key, RowChange
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
-from firn.jobs.decoding import Planned
+from firn.jobs.decoding import Planned, with_schemas
 from firn.jobs.outcome import Outcome
 from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
 from firn.jobs.progress import by_number, fed_by
@@ -33,7 +33,7 @@ from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
-from firn_spark.table_job import TableJob, all_of, together, with_schemas
+from firn_spark.table_job import TableJob, all_of, together
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
@@ -226,7 +226,7 @@ class DriverJob(TableJob):
 
         def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
             staged = self._back(target.sources)
-            every = with_schemas(decoding, target, staged.facts)
+            every = with_schemas(decoding, target.sources, staged.facts)
             good, _ = told.decoded(staged.of(target.sources).rows, every, mirror=True)
             mine = [row for row in good if told.key_of(row, every) in keys]
             return [told.row_change(row, every) for row in mine], {row[told.ORD]: row[told.TS] for row in mine}

@@ -72,6 +72,13 @@ def test_with_a_schema_another_columns_form_is_a_value(value: Any, kind: Type, s
     assert found.values == [value]
 
 
+@pytest.mark.parametrize("wkb", [[], {}, {"a": []}, [[]], None, 5, True, ""])
+def test_an_object_with_something_odd_for_a_geometry_is_a_value(wkb: Any) -> None:
+    for source in (Encoding("geometry"), Encoding("json")):
+        value = {"wkb": wkb, "note": TEXT}  # the text has each value looked at
+        assert json.loads(row(value, parse("string"), source).values[0]) == value
+
+
 @pytest.mark.parametrize("value", [TEXT, BASE64, BASE64.rstrip("="), HEX, HEX.upper(), [TEXT], [BASE64], [UUID], BYTES])
 def test_without_schema_every_form_counts(value: Any) -> None:
     assert row(value, parse("string"), None).unavailable == (0,)

@@ -54,6 +54,18 @@ def test_markers_are_counted_in_every_envelope(reason: str, good: Any) -> None:
             assert parsed.rejected == []
 
 
+@pytest.mark.parametrize("envelope", ["flat", "auto"])
+def test_a_flattened_message_is_ignored_as_elsewhere(envelope: str) -> None:
+    message = {"id": 2, "__op": "m", "__table": "t", "ts": 6}
+    for events in ([message], [row(), message, row()], [record(message), record(row())]):
+        parsed = parse(body(*events), envelope)
+        assert (parsed.ignored, set(parsed.op), parsed.rejected) == ({"message": 1}, {"c"} & {*parsed.op}, [])
+    # What is said to be deleted is deleted, whatever else the row says, alone and among others.
+    for said in ({"__op": "m"}, {"__op": "x"}, {"__op": None}, {"__op": ""}):
+        assert one(row(__deleted="true", **said), envelope).op == "d"
+        assert parse(body(row(), row(__deleted="true", **said)), envelope).op == ["c", "d"]
+
+
 def test_with_an_inline_schema_its_name_tells_a_heartbeat_from_a_row() -> None:
     heartbeat = {"type": "struct", "name": "io.debezium.connector.common.Heartbeat"}
     assert parse(body(wrapped({"ts_ms": 1}, heartbeat)), "auto").ignored == {"heartbeat": 1}
@@ -130,6 +142,10 @@ BROKEN = [
     (event(source=source(connector=5)), "bad_event", "source.connector"),
     (event(source=source(ts_ms="now")), "bad_event", "source.ts_ms"),
     (event(source=source(ts_ms=2**63)), "bad_event", "source.ts_ms"),
+    (event(source=source(ts_ms=253402300800000)), "bad_event", "source.ts_ms"),  # year 10000: no table holds it
+    (row(__source_ts_ms=-62135596800001), "bad_event", "__source_ts_ms"),
+    (row(__source_ts_ms=None, __ts_ms=2**62), "bad_event", "__ts_ms"),
+    (cloudevent(iodebeziumtsms=str(2**62)), "bad_event", "iodebeziumtsms"),
     (event(source=source(sequence=[1, 2])), "bad_event", "source.sequence"),
     (event(source=source(sequence=None, lsn="x")), "bad_event", "source.lsn"),
     (event(transaction={"total_order": "x"}), "bad_event", "transaction.total_order"),
@@ -174,6 +190,22 @@ def test_a_broken_event_is_rejected_by_name_and_the_good_ones_land(broken: Any, 
             parsed = parse(text, "auto", "ndjson" if text.startswith(b"{") else "auto")
             assert parsed.index == [0, 2]
             assert [(r.index, r.code) for r in parsed.rejected] == [(1, code)]
+
+
+def test_an_event_is_what_it_is_whatever_comes_beside_it() -> None:
+    """Read alone, and by one decode with others."""
+    named, silent = row(__connector="mysql", __lsn=None), row()
+    no_telling = {**row(), "__lsn": None}
+    for alone in (silent, no_telling, {**row(), "__file": "b.1", "__pos": 1}, {**no_telling, "__file": "b.1"}):
+        for beside in (row(), named, row(__connector="db2"), {**named, "__connector": ""}):
+            parsed = parse(body(beside, alone), "flat")
+            assert (parsed.connector[-1], parsed.order[-1]) == (one(alone, "flat").connector, one(alone, "flat").order)
+    for odd in (cloudevent(__op="c", __table="t"), event(specversion="1.0"), cloudevent(__deleted=5)):
+        for good in (cloudevent(), event()):
+            alone, among = parse(body(odd), "auto"), parse(body(good, odd), "auto")
+            assert (alone.flat, [r.code for r in alone.rejected]) == (among.flat[1:], [r.code for r in among.rejected])
+    # With a sequence nothing asks for the LSN.
+    assert one(event(source=source(lsn="x"))).order == one(event()).order
 
 
 def test_a_declared_envelope_takes_no_other_and_says_what_it_sees() -> None:

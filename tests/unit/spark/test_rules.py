@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.types import INT53, Column, decimal
+from firn.changes.codec import DecodeSettings, RowCodec
+from firn.changes.types import INT53, LONG, STRING, Column, decimal, list_of
 from firn.changes.types import parse as kind
+from firn.errors import EventError
 from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
 from firn.jobs.staged import facts_of
@@ -81,6 +83,24 @@ def test_columns_added_to_an_existing_table_are_optional_and_its_unwritable_ones
         columns(id="int"), (), [columns(id="int", new="int", place="string")], ["new"], frozenset({"place"})
     )
     assert [(c.name, c.required) for c in plan.added] == [("new", False)]
+
+
+def test_names_that_no_column_can_have_are_told_and_their_values_refused() -> None:
+    tags, element = Column("tags", list_of(STRING)), Column("tags.element", STRING)
+    plan = plan_columns([], [], [(Column("id", LONG), Column("", LONG)), (tags, element)], key=("id",))
+    assert [column.name for column in plan.columns] == ["id", "tags"]
+    assert plan.unnamed == {"", "tags.element"}
+    # What a table has already it keeps.
+    kept = plan_columns([Column("id", LONG), element], [], [(tags,)])
+    assert ([column.name for column in kept.columns], kept.unnamed) == (["id", "tags.element"], {"tags"})
+    assert plan_columns([], [], [(Column("_firn_held.key", LONG),)]).unnamed == {"_firn_held.key"}
+
+    codec = RowCodec(plan.columns, None, DecodeSettings(), unnamed=plan.unnamed)
+    assert codec.decode(b'{"id":1,"":null}').values == [1, None]
+    for image in (b'{"id":1,"":2}', b'{"id":1,"" : {}}', b'{"id":1,"tags.element":"a"}'):
+        with pytest.raises(EventError, match="called so") as error:
+            codec.decode(image)
+        assert error.value.code == "bad_image"
 
 
 def test_a_source_column_with_the_name_of_a_metadata_column_is_left_out() -> None:

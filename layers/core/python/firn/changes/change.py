@@ -10,6 +10,8 @@ OPS = frozenset("cudrt")
 
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+# What a table can hold of a time, ms: the years 1 to 9999.
+Time = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.columns import Columns, images, irregular, single
+from firn.changes.columns import MARKERS, Columns, absent, images, irregular, single
 from firn.changes.reading import Value, decode, required_op
 from firn.changes.sources import Source, orders_of, source_type
 from firn.errors import EventError
@@ -45,6 +45,7 @@ _NO_DATA = Data()
 def event_type(source: type[Source]) -> Any:
     """The event, with this connector's source fields as attributes of its own: sources.py reads it like a source."""
     fields = msgspec.structs.fields(source)
+    others, named = absent(*sorted(MARKERS))
     return msgspec.defstruct(
         "CloudEvent",
         [(field.name, field.type, field.default) for field in fields]
@@ -53,11 +54,13 @@ def event_type(source: type[Source]) -> Any:
             ("op", str, ""),
             ("tx_total_order", Int64 | None, None),
             ("data", Data | None, _NO_DATA),
+            *others,
         ],
         rename={
             **{field.name: attribute(field.name) for field in fields},
             "op": attribute("op"),
             "tx_total_order": attribute("tx_total_order"),
+            **named,
         },
         frozen=True,
         gc=False,

@@ -1,6 +1,6 @@
 """Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -99,6 +99,7 @@ class RowCodec:
               writes it (see declared.declared_column); otherwise `settings` and its type tell.
     source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
     flat      whether images are flattened. Their `__op`, `__lsn`, … are no target columns, so nothing changes.
+    unnamed   names that no column can have: an image with a value there is refused
 
     traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
                 None: only `decode` can take this table's images
@@ -111,7 +112,13 @@ class RowCodec:
     """
 
     def __init__(
-        self, target: Sequence[Column], source: Sequence[Column] | None, settings: DecodeSettings, *, flat: bool = False
+        self,
+        target: Sequence[Column],
+        source: Sequence[Column] | None,
+        settings: DecodeSettings,
+        *,
+        flat: bool = False,
+        unnamed: Collection[str] = (),
     ) -> None:
         self.target = tuple(target)
         self.settings = settings
@@ -145,9 +152,10 @@ class RowCodec:
             for step, through, finish in zip(steps, self.through, self._finish, strict=True)
         ]
         names, texts, self._renamed = _fields(self.target, [reads_text(kind, encoding) for kind, encoding in pairs])
-        if any(c in '"\\' or c < " " for name in names for c in name):  # msgspec's structs have no such field names
+        odd = any(c in '"\\' or c < " " for name in names for c in name)  # msgspec's structs have no such field names
+        if odd or unnamed:
             self.traces = None
-            self._cells = _odd_cells(names)
+            self._cells = _odd_cells(names, unnamed)
         else:
             fast = _decoder(names, texts)
             self._fast, self._fast_lines = fast.decode, fast.decode_lines
@@ -303,11 +311,16 @@ def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
     return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
 
 
-def _odd_cells(names: Sequence[str]) -> Callable[[bytes], tuple[Any, ...]]:
+def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
     decode = msgspec.json.Decoder(dict[str, Raw]).decode
 
     def cells(image: bytes) -> tuple[Any, ...]:
         row = decode(image)
+        for name in unnamed:
+            if bytes(row.get(name, b"null")) != b"null":
+                raise EventError(
+                    "bad_image", f"the row has a member {name!r}, and no column of the table can be called so"
+                )
         return tuple(row.get(name, UNSET) for name in names)
 
     return cells

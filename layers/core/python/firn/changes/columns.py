@@ -1,8 +1,9 @@
 """Decoded events of one shape -> columns, at one comprehension a column: the path that nearly all events take."""
 
 from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from firn.changes.change import OPS, Change
 from firn.changes.reading import Value, decode
@@ -10,6 +11,16 @@ from firn.errors import EventError
 
 _OBJECT = b"{"[0]
 _NULL = Raw(b"null")
+_Never = Annotated[str, Meta(min_length=1, max_length=0)]
+# What only a flattened row has.
+MARKERS: Final = frozenset({"__op", "__deleted"})
+
+
+def absent(*names: str) -> tuple[list[tuple[str, Any, Any]], dict[str, str]]:
+    """Struct fields for members that an event of this format never has, and what they are called in JSON: what has one
+    fails the decode of them all, and is then read on its own, as what it is."""
+    fields = {f"no_{name.strip('_')}": name for name in names}
+    return [(field, _Never, "") for field in fields], fields
 
 
 class Columns(Struct, frozen=True):

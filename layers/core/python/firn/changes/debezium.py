@@ -5,23 +5,19 @@ Rules from Debezium's documentation ("Data change events" of each connector) and
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.columns import Columns, images, irregular, single
+from firn.changes.columns import MARKERS, Columns, absent, images, irregular, single
 from firn.changes.reading import Value, decode, required_op
 from firn.changes.sources import Postgres, Sequenced, Source, frequent_type, orders_of, source_type
 from firn.errors import EventError
 
-# Members that a flattened row has and no envelope: their presence fails the decode, so that a flattened row with
-# columns named `op` and `source` is read on its own, as what it is.
-MARKERS = frozenset({"__op", "__deleted"})
 _NULL = Raw(b"null")
 _Op = Literal["c", "u", "d", "r", "t", "m"]
-_Never = Annotated[str, msgspec.Meta(min_length=1, max_length=0)]
 
 
 class Transaction(Struct, frozen=True, gc=False):
@@ -36,6 +32,7 @@ def event_type(source: type[Source], op: Any = str) -> Any:
 
     Everything has a default, so that a heartbeat among events does not fail the decode of them all: its op is "".
     """
+    others, named = absent(*sorted(MARKERS), "specversion")
     return msgspec.defstruct(
         "Event",
         [
@@ -45,10 +42,9 @@ def event_type(source: type[Source], op: Any = str) -> Any:
             ("transaction", Transaction | None, None),
             ("ts_ns", Int64 | None, None),
             ("op", op, ""),
-            ("flat_op", _Never, ""),
-            ("flat_deleted", _Never, ""),
+            *others,
         ],
-        rename={"flat_op": "__op", "flat_deleted": "__deleted"},
+        rename=named,
         frozen=True,
         gc=False,
     )
@@ -118,5 +114,8 @@ def read(value: Value) -> Change | Ignored:
     if value.raw("source") is None:
         raise EventError("missing_table", "the event has no `source`, which names its table")
     connector = connector_of(value)
-    event = decode(value.text, event_type(source_type(connector)))
+    kind = frequent_type(connector)
+    event = decode(value.text, event_type(kind))
+    if kind is not source_type(connector) and kind.orders([event.source]) == [None]:
+        event = decode(value.text, event_type(source_type(connector)))
     return single(columns([event], [None], connector), value, flat=False)

@@ -20,7 +20,7 @@ from msgspec import Raw, Struct
 from firn.changes import cloudevents, debezium, flat
 from firn.changes.bodies import elements, first_elements, readable
 from firn.changes.change import Change, Ignored, Parsed, Rejected
-from firn.changes.columns import Columns, images
+from firn.changes.columns import MARKERS, Columns, images
 from firn.changes.reading import Value, absent, key_payload, unwrap
 from firn.changes.sources import SOURCES
 from firn.errors import EventError, RequestError
@@ -107,7 +107,7 @@ def parse(body: bytes, envelope: str, content: Content = "auto") -> Parsed:
 def _format(value: Value, envelope: str) -> str:
     if envelope != "auto":
         return envelope
-    if not debezium.MARKERS.isdisjoint(value.fields):
+    if not MARKERS.isdisjoint(value.fields):
         return "flat"
     return "cloudevents" if "specversion" in value.fields else "debezium"
 

@@ -5,7 +5,7 @@ the default prefix `__` these are read:
 
 | member | for |
 |---|---|
-| `__op` | the op; `__deleted` = "true" makes a delete even without it |
+| `__op` | the op; `__deleted` = "true" makes a delete whatever it is. A message (`m`) is ignored |
 | `__table`, `__schema`, `__db`, `__collection` | the table |
 | `__lsn`, `__sequence`, `__file`, `__pos`, `__row`, … | the order, by the rules of sources.py |
 | `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
@@ -21,12 +21,14 @@ the schema.
 import re
 from collections.abc import Callable, Sequence
 from functools import cache
+from itertools import takewhile
+from operator import attrgetter
 from typing import Any
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw, UnsetType
 
-from firn.changes.change import Change, Ignored, Int64
+from firn.changes.change import Change, Ignored, Int64, Time
 from firn.changes.columns import Columns, irregular, single
 from firn.changes.reading import Value, decode, required_op
 from firn.changes.sources import MongoDb, MySql, Source, orders_of, source_type
@@ -40,20 +42,29 @@ _TELLTALE = {
     "__scn": "oracle",
     "__ord": "mongodb",
 }
+_DELETED = ("true", True)
+
+
+@cache
+def _earlier(source: type[Source]) -> tuple[str, ...]:
+    """The telltale fields that count before this source's own: the first that is there counts."""
+    named = {f"__{field.name}" for field in msgspec.structs.fields(source)}
+    return tuple(takewhile(lambda name: name not in named, _TELLTALE))
 
 
 @cache
 def row_type(source: type[Source]) -> Any:
     """The metadata of a row, with this connector's source fields: sources.py reads it like a source."""
     fields = [field for field in msgspec.structs.fields(source) if field.name != "ts_ms"]
-    own = [
+    own: list[tuple[str, Any, Any, str]] = [
         ("op", str | None, None, "__op"),
         ("deleted", str | bool | None, None, "__deleted"),
-        ("ts_ms", Int64 | None, None, "__source_ts_ms"),
-        ("event_ts_ms", Int64 | None, None, "__ts_ms"),
+        ("ts_ms", Time | None, None, "__source_ts_ms"),
+        ("event_ts_ms", Time | None, None, "__ts_ms"),
         ("event_ts_ns", Int64 | None, None, "__ts_ns"),
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
     ]
+    own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _earlier(source)]
     return msgspec.defstruct(
         "FlatRow",
         [(field.name, field.type, field.default) for field in fields] + [member[:3] for member in own],
@@ -74,10 +85,8 @@ def value_type(connector: str) -> Any:  # noqa: ARG001
 def connector_of(value: Value) -> str:
     """`__connector`, or told from the order's fields; "" if nothing tells. Raises EventError bad_event."""
     raw = value.raw("__connector")
-    if raw is not None:
-        connector: str = decode(raw, str, within="__connector")
-        return connector
-    return next((name for field, name in _TELLTALE.items() if field in value.fields), "")
+    connector: str = "" if raw is None else decode(raw, str, within="__connector")
+    return connector or next((name for field, name in _TELLTALE.items() if field in value.fields), "")
 
 
 @cache
@@ -91,8 +100,9 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
     decode_row = _decoder(row_type(kind) | None)
     nothing = row_type(kind)()  # for a null: it has no op, so it is read on its own
     rows = [decode_row(raw) or nothing for raw in raws]
-    op = ["d" if row.deleted in ("true", True) else row.op or "" for row in rows]
-    connectors = [row.connector or connector for row in rows]
+    op = ["d" if row.deleted in _DELETED else row.op or "" for row in rows]
+    named = list(map(attrgetter("connector"), rows))
+    connectors = [one or connector for one in named] if "" in named else named
     table = _tables(rows, destinations, connector)
     numbers = [row.tx_total_order for row in rows]
     emitted = [row.event_ts_ns for row in rows]
@@ -109,22 +119,47 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
         emitted=emitted,
         before=before,
         after=after,
-        irregular=irregular(op, table, before, after, objects=True, connectors=connectors, connector=connector),
+        irregular=irregular(
+            op,
+            table,
+            before,
+            after,
+            objects=True,
+            connectors=connectors,
+            connector=connector,
+            others=_told_otherwise(rows, connector) if "" in named else (),
+        ),
     )
+
+
+def _told_otherwise(rows: Sequence[Any], connector: str) -> list[int]:
+    """The places of rows that name no connector, and whose fields tell another one than `connector`, or may."""
+    own = next((field for field, told in _TELLTALE.items() if told == connector), None)
+    earlier = [f"has{field}" for field in _earlier(source_type(connector))]
+    if own is not None and not earlier and None not in map(attrgetter(own[2:]), rows):
+        return []  # nearly always: PostgreSQL's, all with their LSN
+    silent = [i for i, row in enumerate(rows) if not row.connector]
+    if connector and own is None:  # one that no field tells
+        return silent
+    return [
+        i
+        for i in silent
+        if (own is not None and getattr(rows[i], own[2:]) is None)
+        or any(getattr(rows[i], name) is not UNSET for name in earlier)
+    ]
 
 
 def read(value: Value) -> Change | Ignored:
     """One row, with a reason if it can't be taken. Raises EventError."""
-    if value.raw("__op") is None and value.raw("__deleted") not in (b'"true"', b"true"):
+    deleted = value.raw("__deleted")
+    if deleted is None or decode(deleted, str | bool, within="__deleted") not in _DELETED:
         hint = ": add `op` to ExtractNewRecordState's add.fields"
         if "op" in value.fields and "source" in value.fields:
             hint = "; if it is Debezium's own envelope, write `envelope: debezium` (or auto) for this stream"
-        required_op(value, "__op", hint)
+        if required_op(value, "__op", hint) == "m":
+            return Ignored("message")
     connector = connector_of(value)
-    kind = row_type(source_type(connector))
-    row = decode(value.text, kind)
-    if row.op is not None:
-        required_op(value, "__op")
+    row = decode(value.text, row_type(source_type(connector)))
     if not (row.collection if connector == "mongodb" else row.table):
         raise EventError("missing_table", "the row has no `__table`: add `table` to ExtractNewRecordState's add.fields")
     return single(columns([Raw(value.text)], [value.destination], connector), value, flat=True)

@@ -33,7 +33,8 @@ class Decoding:
     """How to decode the changes of one table. `key`: ordinals of the key's columns in `columns`; `schemas`: columns of
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
-    than one source table feeds the table; `names`: the whole names of source tables that events name without schema."""
+    than one source table feeds the table; `names`: the whole names of source tables that events name without schema;
+    `unnamed`: names that no column can have (planning.ColumnPlan)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -44,6 +45,7 @@ class Decoding:
     no_key: str | None = None
     several: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
 
 
 class Decoder:
@@ -108,7 +110,9 @@ class Decoder:
             columns = self.decoding.columns
             target = [columns[i] for i in self.decoding.key] if key_only else columns
             source = self.decoding.schemas[schema_id] if schema_id is not None else None
-            codec = self._codecs[name] = RowCodec(target, source, self.decoding.settings, flat=flat)
+            codec = self._codecs[name] = RowCodec(
+                target, source, self.decoding.settings, flat=flat, unnamed=() if key_only else self.decoding.unnamed
+            )
         return codec
 
     def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from firn.changes.change import Int64
+from firn.changes.change import Time
 
 Int = int | None
 Text = str | None
@@ -47,7 +47,7 @@ class Source(Struct, frozen=True, gc=False):
     """Any connector. Flattened rows and CloudEvents name the same fields differently and are read by the same rules."""
 
     connector: str = ""
-    ts_ms: Int64 | None = None
+    ts_ms: Time | None = None
     schema: Text = None
     table: Text = None
 

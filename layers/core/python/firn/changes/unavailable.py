@@ -79,7 +79,8 @@ class Placeholder:
                     return value[0] in in_arrays
                 return integers is not None and value == integers
             if kind is dict:
-                return value == as_map or value.get("wkb") in _GEOMETRIES
+                wkb = value.get("wkb")
+                return value == as_map or (wkb.__class__ is str and wkb in _GEOMETRIES)
             return False
 
         return stands_for_unavailable

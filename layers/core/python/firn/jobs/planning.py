@@ -3,8 +3,9 @@
 An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from firn.changes.fields import HELD_TYPE
 from firn.changes.texts import changes_form
@@ -36,7 +37,8 @@ class ColumnPlan:
     """`columns` is what the table has after `added`, `widened` and `retyped` are applied, in the table's order,
     metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be written anew.
     `unwritable` names columns of an adopted table that Firn has no type for; `inferred` names the long and
-    string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED)."""
+    string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED);
+    `unnamed` holds names that no column of the table can have: events with values there are dead letters."""
 
     columns: tuple[Column, ...]
     added: tuple[Column, ...] = ()
@@ -44,6 +46,7 @@ class ColumnPlan:
     retyped: tuple[Column, ...] = ()
     unwritable: frozenset[str] = frozenset()
     inferred: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
 
 
 def plan_columns(
@@ -89,15 +92,35 @@ def plan_columns(
         result.append(replace(now, source=declaration.source) if declaration else now)
 
     known = {column.name for column in existing}
+    taken = set(NO_NAMES).union(*map(_names, result))
+    unnamed: set[str] = set()
     added: list[Column] = []
     for name, columns_seen in offered.items():
         if name in known:
             continue
         column = declarations.get(name) or _smallest(columns_seen)
+        if taken.intersection(_names(column)):
+            unnamed.add(name)
+            continue
+        taken.update(_names(column))
         added.append(replace(column, required=not existing and name in key))
     seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
     new = _stored(added)
-    return ColumnPlan((*_stored(result), *new), new, _stored(widened), _stored(retyped), unwritable, seen_as)
+    wider, others = _stored(widened), _stored(retyped)
+    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, frozenset(unnamed))
+
+
+# Iceberg has no column without a name, and knows the parts of a map, as those of a list, by a name with a dot.
+NO_NAMES: Final = frozenset({"", f"{HELD}.key", f"{HELD}.value"})
+
+
+def _names(column: Column) -> Iterator[str]:
+    """The names that Iceberg knows the column and what is in it by: all those of a table differ."""
+    name, kind = column.name, column.type
+    yield name
+    while kind.element is not None:
+        name, kind = f"{name}.element", kind.element
+        yield name
 
 
 def _holding(there: Type, wish: Type) -> Type:

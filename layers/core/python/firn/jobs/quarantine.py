@@ -184,7 +184,10 @@ def restored_source(stream: str, span: Span, high: High, first: int, last: int, 
 
 
 def _time(ms: int) -> str:
-    return layout.instant(datetime.fromtimestamp(ms / 1000, UTC))
+    try:
+        return layout.instant(datetime.fromtimestamp(ms / 1000, UTC))
+    except (ValueError, OverflowError):  # batches of before ingest looked at the time
+        return f"{ms} ms"
 
 
 def killing_epoch(stream: str, n: int, runs: int, now: str) -> Quarantine:
