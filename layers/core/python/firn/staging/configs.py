@@ -40,7 +40,7 @@ def load(store: Store, sha: str) -> Config:
     data = get(store, path)
     if data is None:
         raise ConfigError(f"{path} is not in the staging store; publish the configuration again")
-    return parse(data.decode(), path)
+    return parse(data.decode(), path, stored=True)
 
 
 def current_sha(store: Store) -> str:
