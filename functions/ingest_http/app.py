@@ -13,7 +13,7 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.security.gateway import Routes, call, request_of
+from firn.security.gateway import NOT_CONFIGURED, Routes, call, request_of
 from firn.security.senders import Senders, Unauthorized
 from firn.staging.bodies import content_of, read_body
 from firn.staging.counting import print_dead
@@ -37,7 +37,10 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     raw, headers = request.body, request.headers
     current, now = config(), datetime.now(UTC)
     senders.check(current, stream, request, now)
-    auth = stream_config(current, stream).auth  # an unknown stream is a 404 whatever the body is
+    known = stream_config(current, stream)  # an unknown stream is a 404 whatever the body is
+    if "http" not in known.ways:
+        raise RequestError(403, "not_accepted", f"the stream {stream} takes queue messages only: so says firn.yaml")
+    auth = known.auth
     content = content_of(headers.get("content-type"))
     # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
     # Where requests are signed only it counts: another key beside it would make a replayed request a new one.
@@ -63,7 +66,7 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
         metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
         metrics.flush_metrics()
         if done.rejected:
-            print_dead(store, stream_config(current, stream), done.batch_id, now)
+            print_dead(store, known, done.batch_id, now)
     logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
     return 202, done
 
@@ -88,14 +91,14 @@ def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
 def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     """The streams that the sender may post to, and the rules of their tables."""
     config, request, now = staging().config(), request_of(event), datetime.now(UTC)
+    posted = [stream.name for stream in config.streams.values() if "http" in stream.ways]
     streams = [
         {
             "name": stream.name,
             "envelope": stream.envelope,
             "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
         }
-        for stream in config.streams.values()
-        if senders.may(config, stream.name, request, now)
+        for stream in map(config.streams.__getitem__, senders.open_to(config, posted, request, now))
     ]
     return 200, {"streams": streams}
 
@@ -107,7 +110,7 @@ def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
     _, store, current, _ = staging()
     config, request, now = current(), request_of(event), datetime.now(UTC)
     feeds = sorted(feeding(config, table)) or [""]
-    if not any(senders.may(config, stream, request, now) for stream in feeds):
+    if not senders.open_to(config, feeds, request, now):
         senders.check(config, feeds[0], request, now)
     return 200, health_of(store, config, table, now)
 
@@ -149,7 +152,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY
         logger.error("storage is away", extra={"reason": str(error)})
     except ConfigError as error:
-        status, answer, headers = 503, {"error": "not_configured", "message": str(error)}, RETRY
+        status, answer, headers = 503, {"error": "not_configured", "message": NOT_CONFIGURED}, RETRY
         logger.error("configuration", extra={"reason": str(error)})
     return {
         "statusCode": status,

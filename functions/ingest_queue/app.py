@@ -1,7 +1,8 @@
 """SQS messages to staged batches: one object per Lambda batch and stream. Needs ReportBatchItemFailures.
 
 The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM. A message that can't be read is
-dead-lettered and counts as handled; one of an unknown stream fails alone; while storage is away, or the stream's
+dead-lettered and counts as handled; one of an unknown stream, or of one that takes no queue messages (`accept` in
+firn.yaml), fails alone, until SQS moves it to the queue's dead-letter queue; while storage is away, or the stream's
 backlog is over its limit, all fail and SQS brings them again. A message that comes twice is staged once, by its id
 (staging/queue.py).
 """
@@ -47,9 +48,14 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
     messages = [Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass")) for r in records]
-    _, store, config, gate = staging()
+    settings, store, config, gate = staging()
     current, now = config(), datetime.now(UTC)
-    stream_config(current, stream)
+    known = stream_config(current, stream)
+    if (reason := current.queue_refuses(stream, settings.queue_stream)) is not None:
+        metrics.add_dimension("stream", stream)
+        metrics.add_metric("refused_messages", MetricUnit.Count, len(records))
+        metrics.flush_metrics()
+        raise RequestError(403, "not_accepted", reason)
     if (shut := gate.shut(stream, now)) is not None:
         metrics.add_dimension("stream", stream)
         metrics.add_metric("throttled", MetricUnit.Count, len(records))
@@ -68,7 +74,7 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
         metrics.add_metric(name, MetricUnit.Count, value)
     metrics.flush_metrics()
     if done is not None and done.rejected:
-        print_dead(store, stream_config(current, stream), done.batch_id, now)
+        print_dead(store, known, done.batch_id, now)
     batch = None if done is None else done.batch_id
     logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **counts})
     return [records[place]["messageId"] for place in taken.again]

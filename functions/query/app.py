@@ -15,7 +15,7 @@ import msgspec
 from aws_lambda_powertools import Logger
 
 from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
-from firn.security.gateway import Routes, call, parameters_of, request_of
+from firn.security.gateway import NOT_CONFIGURED, Routes, call, parameters_of, request_of
 from firn.security.readers import NotAReader, Readers
 from firn.staging import results
 from firn.staging.wiring import staging
@@ -110,7 +110,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         return _refused(RequestError(503, "storage_unavailable", "the storage did not answer; retry", 1))
     except ConfigError as error:
         logger.error("configuration", extra={"reason": str(error)})
-        return _refused(RequestError(503, "not_configured", str(error), 1))
+        return _refused(RequestError(503, "not_configured", NOT_CONFIGURED, 1))
     except FirnError as error:
         known = asking.as_request_error(error)
         if known is None:

@@ -38,7 +38,8 @@ class Stack:
     def request(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, dict[str, Any]]:
-        request = urllib.request.Request(self.about["url"] + path, data=body, method=method, headers=headers or {})
+        named = {"X-Firn-Token": self.about["token"]} | (headers or {})
+        request = urllib.request.Request(self.about["url"] + path, data=body, method=method, headers=named)
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, json.loads(answer.read() or b"{}")

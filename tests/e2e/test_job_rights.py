@@ -69,14 +69,13 @@ def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypat
         make: Any = boto3.session.Session().client
         emr = make(
             "emr-serverless", endpoint_url=about["aws_endpoint"], region_name="us-east-1",
-            aws_access_key_id="test", aws_secret_access_key="test",
+            aws_access_key_id="test", aws_secret_access_key=about["token"],
         )  # fmt: skip
         application = about["env"]["FIRN_EMR_APPLICATION_ID"]
 
         def post(path: str, body: Any) -> Any:
-            request = urllib.request.Request(
-                about["url"] + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-            )
+            headers = {"Content-Type": "application/json", "X-Firn-Token": about["token"]}
+            request = urllib.request.Request(about["url"] + path, json.dumps(body).encode(), headers)
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.loads(answer.read())
 

@@ -10,7 +10,7 @@ import pytest
 from firn.staging import configs, layout
 from firn.staging.batch import read_meta
 from firn.staging.store import listing, open_store
-from firn_local.aws import AwsEndpoint
+from firn_local.aws import AwsEndpoint, s3_authorization
 from firn_local.environment import TEMPLATE
 from firn_local.host import FunctionHost
 from firn_local.queues import create_queues
@@ -45,7 +45,10 @@ def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, m
     s3.start()
     for name, value in s3.credentials.items():
         monkeypatch.setenv(name, value)
-    urllib.request.urlopen(urllib.request.Request(f"{s3.url}/staging", method="PUT"), timeout=10).close()
+    signed = {"Authorization": s3_authorization()}
+    urllib.request.urlopen(
+        urllib.request.Request(f"{s3.url}/staging", headers=signed, method="PUT"), timeout=10
+    ).close()
     store = open_store("s3://staging")
     configs.publish(store, CONFIG)
     template = read(TEMPLATE, _local_parameters(TEMPLATE, "none"), queue_urls=s3.url)

@@ -5,16 +5,18 @@ list of messages anew, so that a message sent at that moment is lost; its listin
 one lock goes around each call to moto: every request is then atomic, and conditional puts have exactly one winner.
 Long polls wait outside of the lock (`_receive`).
 
-One port serves all: the service is read from the signature's scope, as AWS's own front ends do.
+One port serves all: the service is read from the signature's scope, as AWS's own front ends do. S3 and SQS take any
+signature: what they hold is open to whoever reaches the port. What starts processes or holds secrets takes only those
+made with the stack's own secret key. Services that Firn does not use, and moto's own pages, are not here.
 """
 
+import functools
 import io
 import json
-import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -22,7 +24,8 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from firn_local import glue, lifecycle_rules, lifecycle_runner
 from firn_local.calls import Call, calls, to_know_it_is_not_there
 from firn_local.lifecycle_runner import Done
-from firn_local.serving import Held, Server, read_body
+from firn_local.serving import Held, Server, json_response, read_body
+from firn_local.signatures import Signature, is_signed_with, signature_of
 
 ACCOUNT = "123456789012"  # moto's default account
 REGION = "us-east-1"
@@ -30,46 +33,74 @@ ACCESS_KEY = SECRET_KEY = "test"  # noqa: S105
 
 Observe = Callable[[Call], None]
 
-_SCOPE = re.compile(r"Credential=[^/,\s]+/\d+/[^/]+/(?P<service>[^/]+)/aws4_request")
+_OPEN = frozenset({"s3", "sqs"})
+_OF_MOTO = _OPEN | {"glue", "secretsmanager", "ssm", "sts"}
 _POLL_SECONDS = 0.1
 
 
-def service_of(environ: WSGIEnvironment) -> str | None:
-    """The service a request was signed for (`s3`, `sqs`, `emr-serverless`), or None if it is not signed."""
-    found = _SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
-    return found["service"] if found else None
+def s3_authorization() -> str:
+    """A header by which a request goes to S3, which takes any signature."""
+    credential = f"{ACCESS_KEY}/20260101/{REGION}/s3/aws4_request"
+    return f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders=host, Signature={'0' * 64}"
 
 
 class AwsApplication:
     """Routes requests by their signature to moto or to one of `others` (service name to application)."""
 
-    def __init__(self, others: dict[str, WSGIApplication] | None = None, observe: Observe | None = None) -> None:
+    def __init__(
+        self,
+        others: dict[str, WSGIApplication] | None = None,
+        observe: Observe | None = None,
+        secret_key: str = SECRET_KEY,
+    ) -> None:
         # Imported here: moto costs 45 MB and half a second, and only the process that serves needs it.
-        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from moto.moto_server.werkzeug_app import create_backend_app
 
-        self._moto: WSGIApplication = DomainDispatcherApplication(create_backend_app)
+        self._app_of: Callable[[str], WSGIApplication] = functools.cache(create_backend_app)
+        self._secret_key = secret_key
         self._lock = threading.Lock()
         self._others = dict(others or {})
         self._observe = observe
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
-        service = service_of(environ)
+        signed = signature_of(environ)
+        if (refused := self._refusal(signed, environ)) is not None or signed is None:
+            # Each of AWS's protocols reads the error's name where it expects it.
+            name = "AccessDeniedException"
+            answer = json_response(403, {"__type": name, "message": refused}, {"x-amzn-ErrorType": name})
+            return answer.send(start_response)
+        service = signed.service
         if self._observe is not None:
             start_response = self._watched(environ, start_response, self._observe)
-        other = self._others.get(service or "")
+        other = self._others.get(service)
         if other is not None:
             return other(environ, start_response)
         if service == "sqs" and (poll := _long_poll(environ)) is not None:
             return self._receive(environ, start_response, *poll)
         bucket = lifecycle_rules.bucket_of(environ) if service == "s3" else None
         with self._lock:
+            moto = self._app_of(service)
             if bucket is not None:
-                return list(lifecycle_rules.answer(self._moto, environ, start_response, bucket, ACCOUNT))
+                return list(lifecycle_rules.answer(moto, environ, start_response, bucket, ACCOUNT))
             if service == "glue" and glue.is_stale(environ, ACCOUNT, REGION):
                 start_response("400 Bad Request", [("Content-Type", "application/x-amz-json-1.1")])
                 return [glue.REFUSED]
-            return _whole(self._moto(environ, start_response))
+            return _whole(moto(environ, start_response))
+
+    def _refusal(self, signed: Signature | None, environ: WSGIEnvironment) -> str | None:
+        """Why the request is not taken, None if it is. Leaves the body as it was."""
+        if signed is None:
+            return "sign the request (AWS signature version 4): here are S3, SQS and EMR Serverless, and no pages"
+        if signed.service not in _OF_MOTO and signed.service not in self._others:
+            return f"{signed.service} is not here"
+        if signed.service in _OPEN:
+            return None
+        body = read_body(environ)
+        environ["wsgi.input"] = io.BytesIO(body)
+        if not is_signed_with(self._secret_key, signed, environ, body, datetime.now(UTC)):
+            return "the signature is not by this stack's secret key: AWS_SECRET_ACCESS_KEY of `env` in its stack.json"
+        return None
 
     def run_lifecycle(self, now: datetime) -> list[Done]:
         """Do what the lifecycle rules of all buckets say, as if it were `now` (aware)."""
@@ -101,7 +132,7 @@ class AwsApplication:
             answer = Held()
             attempt = {**environ, "wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
             with self._lock:
-                payload = b"".join(_whole(self._moto(attempt, answer)))
+                payload = b"".join(_whole(self._app_of("sqs")(attempt, answer)))
             empty = answer.status.startswith("200") and b"MessageId" not in payload
             if not empty or time.monotonic() >= deadline:
                 start_response(answer.status, answer.headers)
@@ -142,13 +173,19 @@ def _whole(body: Iterable[bytes]) -> list[bytes]:
 class AwsEndpoint(Server):
     """S3, SQS and the `others` on one loopback port. What they hold lives in this process's memory.
 
-    `observe` hears of each action that a signed request asks for; it is called by many threads.
+    `observe` hears of each action that a signed request asks for; it is called by many threads. `secret_key`: by which
+    requests are signed that start processes or read secrets.
     """
 
     def __init__(
-        self, port: int = 0, others: dict[str, WSGIApplication] | None = None, observe: Observe | None = None
+        self,
+        port: int = 0,
+        others: dict[str, WSGIApplication] | None = None,
+        observe: Observe | None = None,
+        secret_key: str = SECRET_KEY,
     ) -> None:
-        self._application = AwsApplication(others, observe)
+        self._application = AwsApplication(others, observe, secret_key)
+        self._secret_key = secret_key
         # Each long poll holds a thread, so there are more than the machine has use for otherwise.
         super().__init__(self._application, port, threads=24)
 
@@ -162,7 +199,7 @@ class AwsEndpoint(Server):
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-            "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
+            "AWS_SECRET_ACCESS_KEY": self._secret_key,
             "AWS_REGION": REGION,
             "AWS_DEFAULT_REGION": REGION,
             # No look at the instance metadata service, and no profile of the person at the keyboard.

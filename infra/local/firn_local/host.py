@@ -1,10 +1,11 @@
 """The function host: drives each function of a template by its events there: requests, SQS batches, schedules, rules.
 
-Of its own it answers only GET /metrics, GET /_firn/health, POST /_firn/invoke/{function} and POST /_firn/lifecycle;
-everything else is API Gateway's part, its rate limit included.
+Of its own it answers only GET /metrics and, to whoever has the stack's token in X-Firn-Token, GET /_firn/health,
+POST /_firn/invoke/{function} and POST /_firn/lifecycle; everything else is API Gateway's part, its rate limit included.
 """
 
 import base64
+import hmac
 import json
 import logging
 import threading
@@ -39,9 +40,9 @@ _log = logging.getLogger("firn.local")
 class FunctionHost:
     """Serves a template's functions. `environment` is added to what the template declares for each.
 
-    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and
-    delivers no events. `rate`: bytes of
-    requests that are let in a second, 0 for all. `lifecycle`: does what the buckets' lifecycle rules say, as of a time.
+    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and delivers no
+    events. `rate`: bytes of requests that are let in a second, 0 for all. `lifecycle`: does what the buckets' lifecycle
+    rules say, as of a time. `token`: what the host's own routes ask for; "" closes them.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class FunctionHost:
         environments: int = 1,
         rate: float = 0,
         lifecycle: Callable[[datetime], list[Done]] | None = None,
+        token: str = "",
     ) -> None:
         self._lifecycle = lifecycle
+        self._token = token.encode()
         self._template = template
         self._bucket = ByteBucket(rate)
         self._metrics = Metrics(logs.parent)
@@ -190,6 +193,9 @@ class FunctionHost:
 
     def _own(self, method: str, path: str, environ: WSGIEnvironment) -> Response:
         """The host's own routes."""
+        given = environ.get("HTTP_X_FIRN_TOKEN", "").encode("utf-8", "surrogatepass")
+        if not self._token or not hmac.compare_digest(given, self._token):
+            return json_response(401, {"message": "send X-Firn-Token: it is `token` in the stack's stack.json"})
         if path == "/_firn/health" and method == "GET":
             errors = {name: function.last_error for name, function in self.functions.items()}
             return json_response(200, {"status": "ok", "functions": errors})
@@ -205,7 +211,10 @@ class FunctionHost:
         if function is None:
             return json_response(404, {"message": f"no function {name}: there are {', '.join(sorted(self.functions))}"})
         try:
-            return json_response(200, function.invoke(json.loads(read_body(environ) or b"{}")))
+            event = json.loads(read_body(environ) or b"{}")
+            if _names_caller(event):
+                return json_response(403, {"message": "who signed a request says AWS alone: take it out of the event"})
+            return json_response(200, function.invoke(event))
         except ValueError as error:
             return json_response(400, {"message": f"the event is not JSON: {error}"})
         except PayloadTooLarge as error:
@@ -227,6 +236,16 @@ class FunctionHost:
         while not self._stopping.wait(10):
             for function in self.functions.values():
                 function.reap(_IDLE_SECONDS)
+
+
+def _names_caller(event: Any) -> bool:
+    """Whether an event says who signed the request that it stands for, as none can that nobody checked."""
+    context = event.get("requestContext") if isinstance(event, dict) else None
+    if not isinstance(context, dict):
+        return bool(context)
+    identity = context.get("identity")
+    signed = identity.get("userArn") if isinstance(identity, dict) else identity
+    return bool(signed) or bool(context.get("authorizer"))
 
 
 def _lifecycle_response(run: Callable[[datetime], list[Done]], query: str) -> Response:

@@ -15,6 +15,8 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import create_server
 
+from firn_local.guard import guarded
+
 LOOPBACK = "127.0.0.1"
 
 
@@ -38,7 +40,8 @@ class PortInUse(Exception):
 
 
 class Server:
-    """One WSGI application on 127.0.0.1, served by `threads` threads with HTTP/1.1 keep-alive and chunked bodies.
+    """One WSGI application on 127.0.0.1, served by `threads` threads with HTTP/1.1 keep-alive and chunked bodies. Web
+    pages of other sites get nothing of it (firn_local.guard).
 
     `port` 0 picks a free one. waitress never upgrades a connection, so the `Upgrade: h2c` that Java's HTTP client sends
     with its first request is ignored, as RFC 9110 section 7.8 allows.
@@ -51,7 +54,7 @@ class Server:
         self._stopping = threading.Event()
         try:
             self._server = create_server(
-                app,
+                guarded(app),
                 map=self._channels,
                 host=LOOPBACK,
                 port=port,

@@ -2,12 +2,14 @@
 
 {dir}/staging, {dir}/warehouse and {dir}/catalog.db hold the data and survive a restart and a kill; with `s3` they are
 in the memory of the S3 endpoint instead, and the catalog starts empty with them. Queues are in memory either way.
-Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs (functions), {dir}/stack.json (addresses, for the CLI).
+Besides: {dir}/jobs/{run} (Spark's output), {dir}/logs (functions), {dir}/stack.json (addresses and this run's token,
+for the CLI).
 """
 
 import json
 import logging
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe
+from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
@@ -111,7 +113,9 @@ class Stack:
         spark = SparkSubmit(environment=environment)
         runner = Runner(self.dir / "jobs", spark, slots=self.options.job_slots, fetch=self._fetch, tell=self._job_state)
         emr = EmrServerless(runner, None if self.options.s3 else self.dir / "emr.json")
-        aws = AwsEndpoint(others={"emr-serverless": emr}, observe=self._observe)
+        # Of this run alone: other users of this machine reach the ports too, and shall start nothing as its owner.
+        token = secrets.token_urlsafe(32)
+        aws = AwsEndpoint(others={"emr-serverless": emr}, observe=self._observe, secret_key=token)
         self._aws = aws
         aws.start()
         self._stops += [aws.stop, runner.close]
@@ -141,6 +145,7 @@ class Stack:
             environments=self.options.environments,
             rate=self.options.rate,
             lifecycle=aws.run_lifecycle,
+            token=token,
         )
         self._stops.append(host.stop)
         host.start()
@@ -157,9 +162,16 @@ class Stack:
             "catalog_uri": environment["FIRN_CATALOG_URI"],
             "queues": queues,
             "env": dict(environment),
+            "token": token,
         }
+        self._describe()
+
+    def _describe(self) -> None:
+        """Write stack.json, which nobody but the owner may read."""
         new = self.dir / "stack.json.new"
-        new.write_text(json.dumps(self.description, indent=2) + "\n")
+        new.unlink(missing_ok=True)
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(json.dumps(self.description, indent=2) + "\n")
         new.replace(self.dir / "stack.json")
 
     def _job_state(self, run: JobRun, before: str) -> None:
@@ -186,8 +198,9 @@ class Stack:
         return self._request("GET", f"/{url.removeprefix('s3://')}")
 
     def _request(self, method: str, path: str) -> bytes:
-        """An unsigned S3 request to the own endpoint. A boto3 S3 client would cost the stack 20 MB more."""
-        request = urllib.request.Request(self._aws.url + path, method=method)  # noqa: S310
+        """A request to the own S3, which takes any signature. A boto3 S3 client would cost the stack 20 MB more."""
+        headers = {"Authorization": s3_authorization()}
+        request = urllib.request.Request(self._aws.url + path, method=method, headers=headers)  # noqa: S310
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
             body: bytes = answer.read()
         return body
@@ -256,7 +269,7 @@ def _greeting(stack: Stack) -> list[str]:
         f"  events    POST {about['url']}/v1/streams/{{stream}}",
         *(f"  queue     {url}" for name, url in about["queues"].items() if "Dead" not in name),
         f"  metrics   {about['url']}/metrics",
-        f"  AWS       {about['aws_endpoint']} (S3, SQS, EMR Serverless; keys test/test, {REGION})",
+        f"  AWS       {about['aws_endpoint']} (S3, SQS: keys test/test, {REGION}; EMR Serverless: those in stack.json)",
         f"  storage   {where}",
         f"  logs      {stack.dir}/logs, Spark's in {stack.dir}/jobs",
     ]

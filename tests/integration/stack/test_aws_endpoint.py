@@ -197,7 +197,8 @@ def test_the_endpoint_listens_on_loopback_only(endpoint: AwsEndpoint) -> None:
 def test_a_long_poll_in_sqs_older_protocol_blocks_nobody_either(endpoint: AwsEndpoint, s3: Any) -> None:
     url = client(endpoint, "sqs").create_queue(QueueName="older")["QueueUrl"]
     form = urlencode({"Action": "ReceiveMessage", "QueueUrl": url, "WaitTimeSeconds": 2, "Version": "2012-11-05"})
-    scope = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/sqs/aws4_request, SignedHeaders=host, Signature=0"
+    credential = "Credential=test/20260101/us-east-1/sqs/aws4_request"
+    scope = f"AWS4-HMAC-SHA256 {credential}, SignedHeaders=host, Signature={'0' * 64}"
     request = urllib.request.Request(url, form.encode(), {"Authorization": scope})
     with ThreadPoolExecutor(1) as pool:
         began = time.monotonic()

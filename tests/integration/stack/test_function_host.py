@@ -134,13 +134,21 @@ class Running:
         self.queues = create_queues(self.sqs, template.queues)
         environment = {**self.aws.credentials, "SEEN": str(self.seen)}
         self.host = FunctionHost(
-            template, environment, folder / "logs", sqs=self.sqs, queue_urls=self.queues, schedule_seconds=0.2
+            template,
+            environment,
+            folder / "logs",
+            sqs=self.sqs,
+            queue_urls=self.queues,
+            schedule_seconds=0.2,
+            token="t",
         )
         self.host.start()
 
     def call(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.host.server.port, timeout=20)
-        connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
+        connection.request(
+            method, path, body, {"X-Firn-Token": "t"} | {k.replace("_", "-"): value for k, value in headers.items()}
+        )
         answer = connection.getresponse()
         data = answer.read()
         connection.close()

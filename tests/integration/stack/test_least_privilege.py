@@ -95,14 +95,15 @@ class Ground:
         make: Any = boto3.session.Session().client
         return make(
             service, endpoint_url=self.about["aws_endpoint"], region_name="us-east-1",
-            aws_access_key_id="test", aws_secret_access_key="test",
+            aws_access_key_id="test", aws_secret_access_key=self.about["token"],
         )  # fmt: skip
 
     def post(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         request = urllib.request.Request(
             self.about["url"] + path,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"} | {k.replace("_", "-"): v for k, v in headers.items()},
+            headers={"Content-Type": "application/json", "X-Firn-Token": self.about["token"]}
+            | {k.replace("_", "-"): v for k, v in headers.items()},
         )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:

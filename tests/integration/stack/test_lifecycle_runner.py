@@ -54,17 +54,20 @@ def test_the_stack_runs_lifecycle_rules_on_request(tmp_path: Path) -> None:
         )  # fmt: skip
         bucket = stack.description["warehouse"].split("/")[2]
         s3.put_object(Bucket=bucket, Key="warehouse/a", Body=b"x" * 200_000, Tagging=f"{TAG}=GLACIER_IR")
-        url = stack.description["url"] + "/_firn/"
-        invoked = urllib.request.urlopen(urllib.request.Request(url + "invoke/tier", data=b"{}", method="POST"))
-        assert {"bucket": bucket, "rules": ["firn-cold-GLACIER_IR warehouse/"]} in json.loads(invoked.read())["rules"]
+        url, token = stack.description["url"] + "/_firn/", {"X-Firn-Token": stack.description["token"]}
+
+        def post(path: str, body: bytes | None = None) -> Any:
+            request = urllib.request.Request(url + path, data=body, headers=token, method="POST")
+            return json.loads(urllib.request.urlopen(request).read())
+
+        invoked = post("invoke/tier", b"{}")
+        assert {"bucket": bucket, "rules": ["firn-cold-GLACIER_IR warehouse/"]} in invoked["rules"]
         later = (datetime.now(UTC) + timedelta(days=60)).isoformat()
-        done = json.loads(
-            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now={later}", method="POST")).read()
-        )
+        done = post(f"lifecycle?now={later}")
         mine = [one for one in done["objects"] if one["bucket"] == bucket]
         assert [(one["key"], one["became"]) for one in mine] == [("warehouse/a", "GLACIER_IR")]
         with pytest.raises(urllib.error.HTTPError, match="400"):
-            urllib.request.urlopen(urllib.request.Request(f"{url}lifecycle?now=soon", method="POST"))
+            post("lifecycle?now=soon")
 
 
 @pytest.mark.parametrize(

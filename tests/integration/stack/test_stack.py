@@ -75,7 +75,7 @@ class Running:
             self.about["url"] + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers={"Content-Type": "application/json", "X-Firn-Token": self.about["token"]},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             return answer.status, json.loads(answer.read())
@@ -86,7 +86,7 @@ class Running:
             endpoint_url=self.about["aws_endpoint"],
             region_name="us-east-1",
             aws_access_key_id="test",
-            aws_secret_access_key="test",
+            aws_secret_access_key=self.about["token"],
         )
 
     def end(self, sign: signal.Signals = signal.SIGTERM) -> tuple[int, str]:

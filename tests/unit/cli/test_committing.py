@@ -19,7 +19,13 @@ RUN = "00f1abcd"
 @pytest.fixture
 def stack(tmp_path: Path, ingress: Ingress, monkeypatch: pytest.MonkeyPatch) -> Stack:
     monkeypatch.setattr(committing, "_POLL_SECONDS", 0.01)
-    return Stack(tmp_path, ingress.url, staging=f"file://{tmp_path}/staging", env={"FIRN_EMR_APPLICATION_ID": "a"})
+    return Stack(
+        tmp_path,
+        ingress.url,
+        staging=f"file://{tmp_path}/staging",
+        env={"FIRN_EMR_APPLICATION_ID": "a"},
+        token="of-this-run",
+    )
 
 
 def dispatched(**more: Any) -> dict[str, Any]:
@@ -55,6 +61,7 @@ def test_a_flush_waits_for_the_cut_of_what_it_sealed(
     assert (done.epoch, done.events, done.runs, dict(done.tables)) == (3, 7, [RUN], {"shop.orders": 42})
     assert seen[:2] == ["epoch 3, job pending", "epoch 3, job running"]
     assert json.loads(ingress.requests[0]["body"]) == {"force": True, "stream": "shop"}
+    assert ingress.requests[0]["headers"]["X-Firn-Token"] == "of-this-run"
 
 
 def test_a_flush_with_nothing_to_do_ends_at_once(stack: Stack, ingress: Ingress) -> None:

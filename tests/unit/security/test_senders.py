@@ -51,7 +51,7 @@ def test_a_signed_request_of_a_known_sender(secret: Path) -> None:
     Senders().check(config(auth), "open", Request({}, b""), NOW)
     assert refused(auth, signed(SECOND)) == "no signature by a known secret"
     assert refused(auth, Request({"x-api-key": FIRST}, b"{}")).startswith("no webhook-id")
-    assert refused(auth, Request({}, b"{}", by_iam=True)).startswith("no webhook-id")
+    assert refused(auth, Request({}, b"{}", caller="arn:aws:iam::123456789012:user/x")).startswith("no webhook-id")
 
 
 def test_all_who_may_not_are_told_the_same(secret: Path) -> None:
@@ -82,7 +82,7 @@ def test_an_api_key(secret: Path, headers: dict[str, str]) -> None:
 
 
 def test_by_iam() -> None:
-    Senders().check(config("{by: iam}"), "shop", Request({}, b"", by_iam=True), NOW)
+    Senders().check(config("{by: iam}"), "shop", Request({}, b"", caller="arn:aws:iam::123456789012:user/x"), NOW)
     assert refused("{by: iam}", Request({"x-api-key": API_KEY}, b"")) == "no request that AWS signed"
 
 

@@ -34,6 +34,7 @@ class Stack:
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
+    token: str = ""  # by which the embedded stack knows its owner
 
     def store(self) -> "Store":
         """The staging store. Raises StorageUnavailable."""
@@ -67,7 +68,8 @@ class Stack:
             from firn.client import Retry, StreamClient
 
             with StreamClient(self.url, timeout=300, retry=Retry(tries=3)) as client:
-                return client.request("POST", "/_firn/invoke/dispatch", body, {"Content-Type": "application/json"})
+                headers = {"Content-Type": "application/json", "X-Firn-Token": self.token}
+                return client.request("POST", "/_firn/invoke/dispatch", body, headers)
         from firn.cli.deployed import invoke
 
         self.use_environment()
@@ -132,6 +134,7 @@ def find_stack(folder: Path, url: str | None = None, *, running: bool = True) ->
         env={str(name): str(value) for name, value in (described.get("env") or {}).items()},
         pid=pid if isinstance(pid, int) else None,
         dispatch=str(described["dispatch"]) if described.get("dispatch") else None,
+        token=str(described.get("token") or ""),
     )
     alive = url is not None or stack.pid is None or _alive(stack.pid)
     if not alive and (running or not stack.warehouse.startswith("file:")):

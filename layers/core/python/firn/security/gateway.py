@@ -2,7 +2,7 @@
 
 import binascii
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 from urllib.parse import parse_qs, unquote
 
 from firn.errors import RequestError
@@ -11,6 +11,9 @@ from firn.security.senders import Request
 Handler = Callable[[Mapping[str, Any], str], Any]
 Routes = Mapping[str, Mapping[str, Handler]]
 """Path below /v1/, with * for the name of one -> method -> handler of (event, that name)."""
+
+NOT_CONFIGURED: Final = "Firn's configuration here is missing or wrong; the function's log says what to do"
+"""All that is answered to a ConfigError: its text may say where a secret is, and anybody may read the answer."""
 
 
 def call(routes: Routes, event: Mapping[str, Any], hint: str) -> Any:
@@ -29,10 +32,12 @@ def call(routes: Routes, event: Mapping[str, Any], hint: str) -> Any:
 
 def request_of(event: Mapping[str, Any]) -> Request:
     """Who sent it says the gateway: nothing in a request's own bytes can. Raises RequestError 400."""
-    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items()}
+    headers = {name.lower(): value for name, value in (event.get("headers") or {}).items() if value is not None}
     context = event.get("requestContext") or {}
-    by_iam = bool((context.get("identity") or {}).get("userArn") or (context.get("authorizer") or {}).get("iam"))
-    return Request(headers, _raw_body(event), by_iam)
+    # A REST API says it in `identity`, a function URL in `authorizer`.
+    by_url = (context.get("authorizer") or {}).get("iam")
+    caller = (context.get("identity") or {}).get("userArn") or (by_url or {}).get("userArn") or ""
+    return Request(headers, _raw_body(event), caller)
 
 
 def parameters_of(event: Mapping[str, Any]) -> dict[str, str]:

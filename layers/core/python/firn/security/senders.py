@@ -2,14 +2,15 @@
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from firn.errors import ConfigError, RequestError
+from firn.errors import ConfigError, RequestError, TransientError
 from firn.security import signatures
 from firn.security.secrets import Secrets
+from firn.streams.callers import is_one_of
 from firn.streams.config import Auth, Config
 
 SHORTEST_API_KEY: Final = 20  # characters
@@ -31,12 +32,12 @@ class Unauthorized(RequestError):
 
 @dataclass(frozen=True)
 class Request:
-    """What tells who sent a request. `headers`: names in lower case; `body`: as sent; `by_iam`: AWS has checked a
-    signature of its own, and let it through."""
+    """What tells who sent a request. `headers`: names in lower case; `body`: as sent; `caller`: the ARN of who signed
+    it for AWS, which has checked that and let it through; "" for any other."""
 
     headers: Mapping[str, str]
     body: bytes
-    by_iam: bool = False
+    caller: str = ""
 
 
 class Senders:
@@ -56,19 +57,30 @@ class Senders:
         elif (auth := found.auth) is not None and (reason := self.fault(auth, request, now)) is not None:
             raise Unauthorized(reason)
 
-    def may(self, config: Config, stream: str, request: Request, now: datetime) -> bool:
-        """Whether `check` lets the request through. Raises TransientError, ConfigError."""
-        try:
-            self.check(config, stream, request, now)
-        except Unauthorized:
-            return False
-        return True
+    def open_to(self, config: Config, streams: Iterable[str], request: Request, now: datetime) -> list[str]:
+        """Those of the streams for which `check` lets the request through.
+
+        A stream whose secret can't be had is left out, unless nothing is left: it is nobody else's trouble. Raises
+        TransientError, ConfigError then.
+        """
+        found, trouble = [], None
+        for stream in streams:
+            try:
+                self.check(config, stream, request, now)
+                found.append(stream)
+            except Unauthorized:
+                continue
+            except (TransientError, ConfigError) as error:
+                trouble = error
+        if trouble is not None and not found:
+            raise trouble
+        return found
 
     def fault(self, auth: Auth, request: Request, now: datetime) -> str | None:
         """Why the request is not one that `auth` lets through; None if it is. Raises TransientError, ConfigError."""
         match auth.by:
             case "iam":
-                return None if request.by_iam else "no request that AWS signed"
+                return _caller_fault(request.caller, auth.callers)
             case "api_key":
                 return _key_fault(request.headers, self._api_keys(auth.secret))
             case "signature":
@@ -85,6 +97,12 @@ class Senders:
             return [signatures.secret_of(text) for text in self._secrets.keys(place)]
         except signatures.BadSecret as error:
             raise ConfigError(f"a secret at {place} is none: {error}") from error
+
+
+def _caller_fault(caller: str, callers: tuple[str, ...]) -> str | None:
+    if not caller:
+        return "no request that AWS signed"
+    return None if not callers or is_one_of(caller, callers) else f"{caller} is none of those that firn.yaml names"
 
 
 def _key_fault(headers: Mapping[str, str], keys: Sequence[str]) -> str | None:

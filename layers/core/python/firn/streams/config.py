@@ -26,6 +26,7 @@ Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 AuthBy = Literal["iam", "api_key", "signature"]
+Way = Literal["http", "sqs"]
 Bloom = tuple[str, ...] | Literal["key"]
 CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
 
@@ -68,10 +69,17 @@ class BacklogLimit:
 @dataclass(frozen=True)
 class Auth:
     """Who may post to a stream, or read tables: whoever AWS IAM lets through, or who has a key. `secret`: the place of
-    the keys (firn.security.secrets), "" for iam."""
+    the keys (firn.security.secrets), "" for iam. `callers`: the ARNs that iam is narrowed to (firn.streams.callers),
+    none: whoever is let through."""
 
     by: AuthBy
     secret: str = ""
+    callers: tuple[str, ...] = ()
+
+    @property
+    def knows_senders(self) -> bool:
+        """Whether it tells one sender from another, not only strangers from those whom AWS lets in."""
+        return self.by != "iam" or bool(self.callers)
 
 
 @dataclass(frozen=True)
@@ -162,6 +170,15 @@ class StreamConfig:
     commits: bool = False  # known of the stream, not of the file: firn.jobs.quarantine.tells_commits
     job: str = "shared"
     auth: Auth | None = None
+    accept: tuple[Way, ...] | None = None
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways by which it takes events. A queue message does not say who sent it: a stream that tells one sender
+        from another takes none, unless `accept` says so."""
+        if self.accept is not None:
+            return self.accept
+        return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
 
     @property
     def order(self) -> "Order":
@@ -308,10 +325,25 @@ class Config:
         mine = self.streams.get(stream)
         return tuple(name for name, other in self.streams.items() if mine is not None and other.job == mine.job)
 
+    def queue_refuses(self, stream: str, queue_stream: str) -> str | None:
+        """Why a queue message for a stream of this file is not taken, None if it is.
+
+        queue_stream  the stream of messages that name none (FIRN_QUEUE_STREAM). One that takes no queue messages
+                      otherwise, and says nothing else in `accept`, makes the queue its own: all messages are for it
+        """
+        own = self.streams.get(queue_stream)
+        if own is not None and own.accept is None and "sqs" not in own.ways:
+            return (
+                None if stream == own.name else f"the queue is that of the stream {own.name} alone (FIRN_QUEUE_STREAM)"
+            )
+        if "sqs" in self.streams[stream].ways:
+            return None
+        return f"the stream {stream} takes no queue messages: write accept: [http, sqs] into firn.yaml if it shall"
+
 
 def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) -> Config:
-    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an older
-    version; what has been refused only since then goes on.
+    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an
+    older version; what has been refused only since then goes on.
 
     Raises ConfigError that names all problems at once, a line each:
     `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.

@@ -2,21 +2,19 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
 from typing import Final
 
 from firn.changes import types
 from firn.changes.declared import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
 from firn.errors import EventError
 from firn.streams import partitions, quantities
+from firn.streams.auth_reading import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.streams.caps import Caps
 from firn.streams.care import Care
 from firn.streams.care_reading import read_care
 from firn.streams.catalogs import KINDS, check_uri
 from firn.streams.config import (
     UNAVAILABLE,
-    Auth,
-    AuthBy,
     BacklogLimit,
     Bloom,
     CatalogConfig,
@@ -36,7 +34,6 @@ from firn.streams.names import OWN, RESERVED_NAMES, RETYPED, is_own_column, is_r
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
 from firn.streams.renames import check_order, read_renames
-from firn.streams.secrets import place_of
 from firn.streams.storage import read_catalog_uri, read_warehouse
 from firn.streams.targets import check_targets
 from firn.streams.yaml_lines import YamlProblem, read
@@ -49,7 +46,7 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by", "job",
-    "auth", "tables",
+    "auth", "accept", "tables",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -98,7 +95,7 @@ def read_config(text: str, filename: str, *, published: bool) -> Config:
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care)
-    readers = _readers(top.section("query"), streams)
+    readers = read_readers(top.section("query"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
@@ -149,6 +146,8 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
             section.note(name, f"is no stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example")
         streams[name] = _stream(name, section.section(name), placed, care)
     check_targets(placed, top.problems)
+    if not top.problems.published:
+        check_signing_secrets(section, streams)
     return streams
 
 
@@ -182,46 +181,9 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=order_by,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
-        auth=_auth(section.section("auth")),
+        auth=read_auth(section.section("auth")),
+        accept=read_accept(section),
     )
-
-
-def _readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
-    query.allow_only(("auth",))
-    section = query.section("auth")
-    readers = _auth(section, "api_key")
-    if readers is None:
-        return None
-    if readers.by == "signature":
-        section.note(
-            "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
-        )
-    for stream in streams.values():
-        if readers.secret and stream.auth is not None and stream.auth.secret == readers.secret:
-            section.note(
-                "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"
-            )
-    return readers
-
-
-def _auth(section: Section, usual: AuthBy = "signature") -> Auth | None:
-    section.allow_only(("by", "secret"))
-    if section.is_missing:
-        return None
-    by: AuthBy = section.choice("by", AuthBy, "way to tell senders", usual)
-    if not section.has("by"):
-        section.note("by", "is missing; write by: signature, by: api_key or by: iam")
-    place = section.parsed("secret", _secret, "", "where the secret is: secretsmanager:NAME, ssm:/NAME or file:/PATH")
-    if by == "iam" and section.has("secret"):
-        section.note("secret", "is not used by iam; leave the line out")
-    elif by != "iam" and not section.has("secret"):
-        section.note("secret", "is missing; write where it is, such as secret: secretsmanager:firn/shop")
-    return Auth(by, place)
-
-
-def _secret(text: str) -> str:
-    place_of(text)
-    return text.strip()
 
 
 def _commit(section: Section) -> CommitPolicy:

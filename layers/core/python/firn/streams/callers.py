@@ -1,0 +1,39 @@
+"""Callers of AWS who may post or read: ARNs in firn.yaml, compared with the ARN by which AWS names who signed."""
+
+import re
+from typing import Final
+
+_ARN: Final = re.compile(
+    r"arn:(?P<partition>aws[a-z-]*):(?P<service>iam|sts)::(?P<account>\d{12}):"
+    r"(?P<kind>root|user/|role/|assumed-role/|federated-user/)(?P<name>[\w+=,.@/*-]*)",
+    re.ASCII,
+)
+_SERVICE: Final = {"root": "iam", "user/": "iam", "role/": "iam", "assumed-role/": "sts", "federated-user/": "sts"}
+
+
+def read_caller(text: str) -> str:
+    """An ARN of a user, a role, a role's session or the account's root, in which `*` stands for any characters but
+    `/`. Raises ValueError that says what to write.
+
+    The account is always written out, and a session's role too: whoever assumes a role chooses the session's name.
+    """
+    found = _ARN.fullmatch(text)
+    named = found is not None and (found["name"] == "") == (found["kind"] == "root")
+    if found is None or not named or _SERVICE[found["kind"]] != found["service"]:
+        raise ValueError(f"{text[:100]!r} is no ARN of a caller; write such as arn:aws:iam::123456789012:role/orders")
+    if found["kind"] == "assumed-role/" and found["name"].count("/") != 1:
+        raise ValueError(f"{text[:100]!r} is no session; write …:role/ROLE for all of a role's")
+    return text
+
+
+def is_one_of(caller: str, patterns: tuple[str, ...]) -> bool:
+    """Whether one of the patterns (`read_caller`) names the caller. A role's pattern names all of its sessions."""
+    return any(re.fullmatch(_as_regex(pattern), caller, re.ASCII) for pattern in patterns)
+
+
+def _as_regex(pattern: str) -> str:
+    head, role, path = pattern.partition(":role/")
+    if role:
+        # A session's ARN leaves out the path of its role; names of roles are unique in an account.
+        pattern = f"{head.replace(':iam:', ':sts:')}:assumed-role/{path.rpartition('/')[2]}/*"
+    return r"[\w+=,.@-]*".join(re.escape(part) for part in re.split(r"\*+", pattern))
