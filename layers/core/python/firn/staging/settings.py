@@ -54,7 +54,7 @@ class Settings:
             query_rows=_number(env, "FIRN_QUERY_ROWS", Settings.query_rows, "rows"),
             query_memory=env.get("FIRN_QUERY_MEMORY", "") or Settings.query_memory,
             query_cpu_seconds=_number(env, "FIRN_QUERY_CPU_SECONDS", Settings.query_cpu_seconds, "seconds"),
-            query_process_bytes=_bytes(env, "FIRN_QUERY_PROCESS_BYTES", _process_bytes(env)),
+            query_process_bytes=_process_bytes(env),
             open_reads=env.get("FIRN_OPEN_READS", "") == "1",
         )
 
