@@ -5,6 +5,7 @@ import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -45,12 +46,16 @@ def encoded(
         case "json":
             return _json(schema, batches, about)
         case "arrow":
-            return _written(schema, batches, form, lambda sink: pa.ipc.new_stream(sink, schema))
+            return _written(schema, batches, form, pa.ipc.new_stream)
         case "csv":
-            return _written(schema, _in_years(batches, form), form, lambda sink: csv.CSVWriter(sink, schema))
+            return _written(schema, _in_years(batches, form), form, csv.CSVWriter)
         case "parquet":
             grouped = _grouped(batches, _ROW_GROUP_BYTES)
-            return _written(schema, grouped, form, lambda sink: parquet.ParquetWriter(sink, schema, compression="zstd"))
+            return _written(schema, grouped, form, partial(parquet.ParquetWriter, compression="zstd"))
+
+
+_Opened = Callable[["_Sink", pa.Schema], Any]
+"""Begins a file of that format, and gives its writer."""
 
 
 def _json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], about: Mapping[str, Any]) -> Iterator[bytes]:
@@ -104,36 +109,34 @@ class _Sink(io.RawIOBase):
         return taken
 
 
-def _written(
-    schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, open_writer: Callable[[_Sink], Any]
-) -> Iterator[bytes]:
+def _written(schema: pa.Schema, batches: Iterable[pa.RecordBatch], form: Format, opened: _Opened) -> Iterator[bytes]:
     sink = _Sink()
     try:
-        writer = open_writer(sink)
+        writer = opened(sink, schema)
     except _FAULTS as error:
-        raise _first_fault(schema.empty_table(), form, error) from error
+        raise _first_fault(schema, None, form, opened, error) from error
     for batch in batches:
         try:
             writer.write_batch(batch)
         except _FAULTS as error:
-            raise _first_fault(batch, form, error) from error
+            raise _first_fault(schema, batch, form, opened, error) from error
         yield sink.taken()
     writer.close()
     yield sink.taken()
 
 
-def _first_fault(rows: pa.Table | pa.RecordBatch, form: Format, error: Exception) -> NotEncodable:
+def _first_fault(
+    schema: pa.Schema, batch: pa.RecordBatch | None, form: Format, opened: _Opened, error: Exception
+) -> NotEncodable:
     """The error for the first column that the format can't hold alone."""
-    for place, field in enumerate(rows.schema):
-        sink, alone = _Sink(), rows.select([place])
+    for place, field in enumerate(schema):
         try:
-            if form == "csv":
-                csv.write_csv(alone, sink)
-            else:
-                parquet.write_table(pa.table(alone), sink)
+            writer = opened(_Sink(), pa.schema([field]))
+            if batch is not None:
+                writer.write_batch(pa.record_batch([batch.column(place)], schema=pa.schema([field])))
         except _FAULTS as fault:
             return _not_encodable(field, form, fault)
-    names = ", ".join(f"{field.name} ({field.type})" for field in rows.schema)
+    names = ", ".join(f"{field.name} ({field.type})" for field in schema)
     return NotEncodable(f"{form} can't hold these columns, {names}: {error}")
 
 
