@@ -1,86 +1,61 @@
 """POST /v1/query and what can be asked about tables. REST API v1 events or a function URL's.
 
-No log line holds SQL, parameters or results: only why somebody was refused, how many rows went out, and in what time.
+Who may ask is decided here; what is asked is answered by a worker process, which may be killed for what it takes. No
+log line holds SQL, parameters or results: only why somebody was refused, how many rows went out, and in what time.
 """
 
 import base64
 import json
 import time
-from collections.abc import Iterable, Mapping
+import traceback
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from aws_lambda_powertools import Logger
 
-from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
+from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.security.gateway import NOT_CONFIGURED, Routes, call, parameters_of, request_of
 from firn.security.readers import NotAReader, Readers
-from firn.staging import results
+from firn.staging.results import Result
 from firn.staging.wiring import staging
-from firn_lake.sql.engine import unpack
-
-unpack()  # first of all: what follows needs DuckDB and PyArrow
-from firn_lake import asking  # noqa: E402
-from firn_lake.catalogs.catalog import open_catalog  # noqa: E402
-from firn_lake.lake import Lake  # noqa: E402
-from firn_lake.reading.recording import recorder  # noqa: E402
-from firn_lake.sql.query import Limits  # noqa: E402
-from firn_lake.tables import split_name  # noqa: E402
+from firn_lake.query_process import Bounds, NotStarted, QueryProcess
+from firn_lake.query_protocol import Head, Question, Refused
 
 logger = Logger(service="query")
 readers = Readers()
+process = QueryProcess()  # imports what it needs while this function starts
 INLINE_BYTES = 4_000_000  # of Lambda's 6 MB, which base64 makes a third longer
 ESCAPED_BYTES = 5_500_000  # of text, which Lambda's runtime writes as a JSON text
+LEFT_SECONDS = 2.5  # of the function's time, for what is not the query: to stop it, and to finish an upload
 HINT = "questions go to POST /v1/query"
 
 
-@cache
-def _lake() -> Lake:
-    """Opened once; each question sees what is committed by then."""
-    settings, store, config, _ = staging()
-    current = config()
-    catalog_uri = settings.catalog_uri or current.catalog.address
-    return Lake(open_catalog(catalog_uri, settings.warehouse or current.warehouse), lambda: store)
-
-
-def post_query(event: Mapping[str, Any], _: str) -> asking.Answer:
+def post_query(event: Mapping[str, Any], _: str) -> dict[str, Any]:
     """The rows of one SELECT."""
-    settings = staging().settings
-    limits = Limits(settings.query_seconds, settings.query_rows, settings.query_memory)
-    answer = asking.answer_query(_lake(), asking.read_query(request_of(event).body), limits)
-    _record(answer.tables)
-    return answer
+    return {"about": "query", "body": request_of(event).body}
 
 
-def _record(tables: Iterable[str]) -> None:
-    """Leave a record of what was read, for tables that are tiered by it; elsewhere than on S3 nothing is tiered."""
-    settings, store, config, _ = staging()
-    if settings.staging.startswith("s3://"):
-        on_read = recorder(store, config)
-        for name in tables:
-            on_read(split_name(name))
-
-
-def get_changes(event: Mapping[str, Any], table: str) -> asking.Answer:
+def get_changes(event: Mapping[str, Any], table: str) -> dict[str, Any]:
     """What changed in a table between two moments."""
-    return asking.answer_changes(_lake(), table, parameters_of(event), staging().settings.query_rows)
+    return {"about": "changes", "table": table, "parameters": parameters_of(event)}
 
 
-def get_snapshots(_event: Mapping[str, Any], table: str) -> asking.Answer:
+def get_snapshots(_event: Mapping[str, Any], table: str) -> dict[str, Any]:
     """The snapshots that can be read."""
-    return asking.answer_snapshots(_lake(), table)
+    return {"about": "snapshots", "table": table}
 
 
-def get_schema(event: Mapping[str, Any], table: str) -> asking.Answer:
+def get_schema(event: Mapping[str, Any], table: str) -> dict[str, Any]:
     """The columns of a table, now or `as_of` a moment."""
-    return asking.answer_schema(_lake(), table, parameters_of(event).get("as_of"))
+    return {"about": "schema", "table": table, "parameters": parameters_of(event)}
 
 
-def get_tables(_event: Mapping[str, Any], _: str) -> asking.Answer:
+def get_tables(_event: Mapping[str, Any], _: str) -> dict[str, Any]:
     """The tables that can be read."""
-    return asking.answer_tables(_lake())
+    return {"about": "tables"}
 
 
 ROUTES: Routes = {
@@ -95,14 +70,8 @@ ROUTES: Routes = {
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point. Every error has its status here."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
-    began = time.monotonic()
     try:
-        now, (settings, _, config, _) = datetime.now(UTC), staging()
-        readers.check(config(), request_of(event), now, settings.open_reads)
-        found = call(ROUTES, event, HINT)
-        answer = _told(found, now)
-        logger.info("answered", extra={"rows": found.rows, "seconds": round(time.monotonic() - began, 3)})
-        return answer
+        return _answered(event, context)
     except RequestError as error:
         return _refused(error)
     except (TransientError, UnknownOutcome) as error:
@@ -111,32 +80,90 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     except ConfigError as error:
         logger.error("configuration", extra={"reason": str(error)})
         return _refused(RequestError(503, "not_configured", NOT_CONFIGURED, 1))
-    except FirnError as error:
-        known = asking.as_request_error(error)
-        if known is None:
-            raise
-        return _refused(known)
+    except NotStarted as error:
+        logger.error("the worker did not start", extra={"reason": str(error)})
+        return _refused(RequestError(503, "not_started", "what runs queries did not start; retry", 1))
+    except Exception as error:  # noqa: BLE001 - the text of an unknown error may hold what was asked: not for Lambda's log
+        at = [f"{Path(one.filename).name}:{one.lineno}" for one in traceback.extract_tb(error.__traceback__)]
+        kind = type(error).__name__
+        logger.error("failed", extra={"kind": kind, "at": at})
+        return _refused(RequestError(500, "internal", f"this can't be answered, by a fault of Firn's ({kind})"))
 
 
-def _told(found: asking.Answer, now: datetime) -> dict[str, Any]:
-    if len(found.content) <= INLINE_BYTES and (
-        not _is_text(found.content_type) or _escaped(found.content) <= ESCAPED_BYTES
-    ):
-        return _response(200, found.content, found.content_type)
-    kept = results.keep(staging().store, found.content, found.format, now)
-    told = {
-        "url": kept.url,
-        "expires_at": kept.expires_at,
-        "bytes": kept.bytes,
-        "rows": found.rows,
-        "format": found.format,
-    }
-    return _response(200, msgspec.json.encode(told), "application/json")
+def _answered(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
+    began, now = time.monotonic(), datetime.now(UTC)
+    settings, store, config, _ = staging()
+    current = config()
+    readers.check(current, request_of(event), now, settings.open_reads)
+    asked = call(ROUTES, event, HINT)
+    process.await_ready()
+    left = getattr(context, "get_remaining_time_in_millis", lambda: 1e9)() / 1000 - LEFT_SECONDS
+    question = Question(
+        staging=settings.staging,
+        catalog=settings.catalog_uri or current.catalog.address,
+        warehouse=settings.warehouse or current.warehouse,
+        seconds=max(0.1, min(settings.query_seconds, left)),
+        rows=settings.query_rows,
+        memory=settings.query_memory,
+        **asked,
+    )
+    body = _Body(lambda form: Result(store, form, now))
+    done = process.ask(
+        question, Bounds(settings.query_process_bytes, settings.query_cpu_seconds), body.begin, body.take
+    )
+    answer = body.response(done.rows)
+    logger.info("answered", extra={"rows": done.rows, "seconds": round(time.monotonic() - began, 3)})
+    return answer
+
+
+class _Body:
+    """An answer as it comes: in memory while it fits into a response, else on its way to a result's link."""
+
+    def __init__(self, open_result: Callable[[str], Result]) -> None:
+        self._open, self._content = open_result, bytearray()
+        self._head = Head("json", "application/json")
+        self._result: Result | None = None
+
+    def begin(self, head: Head) -> None:
+        """What it will be."""
+        self._head = head
+
+    def take(self, part: bytes) -> None:
+        """Its next bytes."""
+        if self._result is not None:
+            self._result.write(part)
+            return
+        self._content += part
+        if len(self._content) > INLINE_BYTES:
+            self._spill()
+
+    def response(self, rows: int) -> dict[str, Any]:
+        """The response, now that it is whole."""
+        if self._result is None and _is_text(self._head.content_type) and _escaped(self._content) > ESCAPED_BYTES:
+            self._spill()
+        if self._result is None:
+            return _response(200, bytes(self._content), self._head.content_type)
+        kept = self._result.keep()
+        told = {
+            "url": kept.url,
+            "expires_at": kept.expires_at,
+            "bytes": kept.bytes,
+            "rows": rows,
+            "format": self._head.format,
+        }
+        return _response(200, msgspec.json.encode(told), "application/json")
+
+    def _spill(self) -> None:
+        self._result = self._open(self._head.format)
+        self._result.write(bytes(self._content))
+        self._content.clear()
 
 
 def _refused(error: RequestError) -> dict[str, Any]:
     # The text of an error may hold what was asked: it is answered, and not logged.
-    reason = {"reason": error.reason} if isinstance(error, NotAReader) else {}
+    reason: dict[str, Any] = {"reason": error.reason} if isinstance(error, NotAReader) else {}
+    if isinstance(error, Refused):
+        reason = {"kind": error.kind, **({"at": error.at} if error.at else {})}
     logger.warning("refused", extra={"status": error.status, "code": error.code, **reason})
     after = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     told = {"error": error.code, "message": str(error)}
@@ -158,5 +185,5 @@ def _is_text(kind: str) -> bool:
     return kind.startswith(("application/json", "text/"))
 
 
-def _escaped(content: bytes) -> int:
+def _escaped(content: bytearray) -> int:
     return len(json.dumps(content.decode()))

@@ -47,7 +47,7 @@ def load(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         opened = Staging(
-            Settings("memory://x", **settings),  # type: ignore[arg-type]
+            Settings(**{"staging": "memory://x", **settings}),  # type: ignore[arg-type]
             store,
             CurrentConfig(store, seconds=0),
             Gate(store, seconds=0),

@@ -3,8 +3,8 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,18 +20,34 @@ from pyiceberg.catalog import Catalog
 
 from firn.errors import StorageUnavailable
 from firn.staging import cuts, kept, results
-from firn.staging.configs import publish
+from firn.staging.configs import CurrentConfig, publish
 from firn.staging.epochs import Epoch
 from firn.staging.layout import epoch_path
-from firn.staging.results import Kept
-from firn.staging.store import paths
+from firn.staging.store import Store, open_store, paths
+from firn_lake import asking
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
+from firn_lake.query_process import QueryProcess
+from firn_lake.reading.recording import recorder
+from firn_lake.sql.query import Limits
 from tests.unit.functions.conftest import CONFIG
-from tests.unit.staging.storage_faults import FaultyStore
 
 KEY = "a-key-of-twenty-characters"
 ROWS = pa.table({"id": [1, 2, 3], "amount": [10.0, None, float("nan")], "note": ["a", "b", None]})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """In a folder: the worker process sees it too."""
+    opened = open_store(f"file://{tmp_path}/staging")
+    publish(opened, CONFIG)
+    return opened
+
+
+@cache
+def worker() -> QueryProcess:
+    """One for all tests: each says in its questions where its lake is."""
+    return QueryProcess()
 
 
 @pytest.fixture
@@ -53,8 +69,11 @@ def app(load: Callable[..., ModuleType], catalog: Catalog, tmp_path: Path) -> Mo
 
 
 def loaded(load: Callable[..., ModuleType], catalog: Catalog, folder: Path, **settings: Any) -> ModuleType:
-    uri = catalog.properties["uri"]
-    return load("query", catalog_uri=uri, warehouse=f"file://{folder}/warehouse", **settings)
+    places = {"staging": f"file://{folder}/staging", "warehouse": f"file://{folder}/warehouse"}
+    app = load("query", catalog_uri=catalog.properties["uri"], **{**places, **settings})
+    app.process.close()
+    app.process = worker()  # type: ignore[attr-defined]
+    return app
 
 
 def ask(app: ModuleType, method: str, path: str, body: Any = None, **more: Any) -> tuple[int, dict[str, str], bytes]:
@@ -149,7 +168,7 @@ def test_a_fresh_query_has_what_was_posted_a_moment_ago(app: ModuleType, load: C
         assert (status, [row["id"] for row in told["rows"]]) == (200, expected)
 
 
-def test_a_file_that_can_not_be_read_is_named(app: ModuleType, store: FaultyStore, tmp_path: Path) -> None:
+def test_a_file_that_can_not_be_read_is_named(app: ModuleType, store: Store, tmp_path: Path) -> None:
     epoch = Epoch(99, "shop", 1, "n", "2026-11-21T00:00:00.000Z", "c", [], {})
     store.put(epoch_path("shop", 1), msgspec.json.encode(epoch), mode="create")
     status, told = post(app, "SELECT id FROM orders", fresh=True)
@@ -163,7 +182,7 @@ def test_a_file_that_can_not_be_read_is_named(app: ModuleType, store: FaultyStor
     assert any(file.name in told["message"] for file in (gone, *others))
 
 
-def test_a_cut_is_read(app: ModuleType, store: FaultyStore, catalog: Catalog) -> None:
+def test_a_cut_is_read(app: ModuleType, store: Store, catalog: Catalog) -> None:
     first = catalog.load_table("shop.orders").history()[0].snapshot_id
     cut = cuts.make("shop", 1, "2026-01-31T12:00:00.000Z", {"shop.orders": first})
     cuts.write(store, cut)
@@ -201,7 +220,7 @@ def test_tables_and_columns_are_told(app: ModuleType) -> None:
         ({"sql": "SELECT * FROM read_csv('/etc/passwd')"}, 400, "bad_query", "reads tables of the lake"),
         ({"sql": "SELECT ?"}, 400, "bad_query", "give a list of 1"),
         ({"sql": "SELECT 1 AS a, 2 AS a"}, 400, "bad_query", "several columns are named 'a'"),
-        ({"sql": "SELECT [1] AS a", "format": "csv"}, 400, "bad_query", "CSV can't hold these columns, a (list"),
+        ({"sql": "SELECT [1] AS a", "format": "csv"}, 422, "not_encodable", "'a' (list<l: int32>) has what csv"),
         ({"sql": "SELECT * FROM shop.order"}, 404, "no_such_table", "tables: shop.orders"),
         ({"sql": "SELECT * FROM shop.orders", "as_of": "2001-01-01"}, 404, "no_such_moment", "its first kept one"),
         ({"sql": "SELECT * FROM range(2000)"}, 413, "too_large", "more than 1,000 rows"),
@@ -247,25 +266,23 @@ def test_storage_that_is_away_is_503(app: ModuleType, monkeypatch: pytest.Monkey
     def away(*_: Any, **__: Any) -> None:
         raise StorageUnavailable("s3 says no")
 
-    monkeypatch.setattr(Lake, "sql", away)
+    monkeypatch.setattr(app, "staging", away)
     status, headers, _ = ask(app, "POST", "/v1/query", {"sql": "SELECT 1"})
     assert (status, headers["Retry-After"]) == (503, "1")
+    from_the_worker = asking.as_refusal(StorageUnavailable("s3 says no"))
+    assert (from_the_worker.status, from_the_worker.retry_after) == (503, 1)
 
 
-def test_what_is_tiered_by_its_reads_has_a_record_of_them(
-    app: ModuleType, monkeypatch: pytest.MonkeyPatch, store: FaultyStore
-) -> None:
+def test_what_is_tiered_by_its_reads_has_a_record_of_them(catalog: Catalog, store: Store) -> None:
     publish(store, CONFIG.replace("key: [id]}", "key: [id], care: {tier: {predictive: true}}}"))
-    opened = app.staging()
-    on_s3 = opened._replace(settings=replace(opened.settings, staging="s3://staging"))
-    for at, records in ((opened, 0), (on_s3, 1)):
-        monkeypatch.setattr(app, "staging", lambda at=at: at)
-        assert post(app, "SELECT id FROM orders")[0] == 200
+    for on_read, records in ((None, 0), (recorder(store, CurrentConfig(store)), 1)):
+        answer = asking.answer_query(Lake(catalog), asking.Query("SELECT id FROM orders"), Limits(), on_read)
+        assert b'"rows":[{"id":1},{"id":3}]' in b"".join(answer.parts)
         assert len(paths(store, "reads")) == records
 
 
 def test_a_large_result_is_a_link(
-    app: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: FaultyStore
+    app: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, store: Store
 ) -> None:
     local = obstore.store.LocalStore(tmp_path / "a b", mkdir=True)
     opened = app.staging()._replace(store=local)
@@ -286,12 +303,13 @@ def test_a_local_stack_takes_old_results_away(tmp_path: Path) -> None:
     local = obstore.store.LocalStore(tmp_path / "staging", mkdir=True)
     now = datetime.now(UTC)
     for later, left in ((0, 1), (23, 2), (47, 1)):
-        results.keep(local, b"rows", "csv", now + timedelta(hours=later))
+        result = results.Result(local, "csv", now + timedelta(hours=later))
+        result.write(b"rows")
+        assert result.keep().bytes == 4
         assert len(list((tmp_path / "staging" / "results").iterdir())) == left
 
 
 def test_text_that_lambda_would_write_too_long_is_a_link(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app.results, "keep", lambda *_: Kept("file:///x", datetime.now(UTC), 1))
     monkeypatch.setattr(app, "INLINE_BYTES", 100_000)
     monkeypatch.setattr(app, "ESCAPED_BYTES", 140_000)
     # Each é is two bytes, and six in Lambda's JSON.
@@ -314,7 +332,7 @@ def test_nobody_reads_where_it_is_not_said_who(
 
 
 def test_a_readers_key_reads_and_a_senders_does_not(
-    load: Callable[..., ModuleType], catalog: Catalog, store: FaultyStore, tmp_path: Path
+    load: Callable[..., ModuleType], catalog: Catalog, store: Store, tmp_path: Path
 ) -> None:
     (tmp_path / "readers").write_text(KEY)
     (tmp_path / "senders").write_text("another-key-of-enough-length")
@@ -334,7 +352,7 @@ def test_a_readers_key_reads_and_a_senders_does_not(
 
 
 def test_readers_by_iam_are_those_that_aws_lets_through(
-    load: Callable[..., ModuleType], catalog: Catalog, store: FaultyStore, tmp_path: Path
+    load: Callable[..., ModuleType], catalog: Catalog, store: Store, tmp_path: Path
 ) -> None:
     publish(store, readers("{by: iam}"))
     app = loaded(load, catalog, tmp_path)

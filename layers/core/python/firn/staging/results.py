@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from firn.staging.store import Store, is_local, link, objects, put_if_absent, remove
+from firn.staging.store import ObjectWriter, Store, is_local, link, objects, remove
 
 LIFETIME: Final = timedelta(hours=1)  # of a link; a Lambda's credentials, which sign it, are good for longer
 
@@ -26,10 +26,25 @@ class Kept:
     bytes: int
 
 
-def keep(store: Store, content: bytes, suffix: str, now: datetime) -> Kept:
-    """Put a result where its link leads to it; its name can't be guessed. Raises StorageUnavailable, UnknownOutcome."""
-    if is_local(store):
-        remove(store, [one.path for one in objects(store, "results") if one.modified < now - _KEPT])
-    path = f"results/{uuid.uuid4()}.{suffix}"
-    put_if_absent(store, path, content)
-    return Kept(link(store, path, LIFETIME), now + LIFETIME, len(content))
+class Result:
+    """A result on its way to where its link leads; its name can't be guessed. Bounded memory, however large it is.
+
+    Each method raises StorageUnavailable, UnknownOutcome.
+    """
+
+    def __init__(self, store: Store, suffix: str, now: datetime) -> None:
+        if is_local(store):
+            remove(store, [one.path for one in objects(store, "results") if one.modified < now - _KEPT])
+        self._store, self._now, self._bytes = store, now, 0
+        self._path = f"results/{uuid.uuid4()}.{suffix}"
+        self._file = ObjectWriter(store, self._path)
+
+    def write(self, part: bytes) -> None:
+        """Add to it."""
+        self._bytes += len(part)
+        self._file.write(part)
+
+    def keep(self) -> Kept:
+        """It is whole. What is not kept is never there."""
+        self._file.close()
+        return Kept(link(self._store, self._path, LIFETIME), self._now + LIFETIME, self._bytes)

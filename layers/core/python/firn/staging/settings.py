@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from firn.errors import ConfigError
 from firn.staging.bodies import Limits
 
+# Of the query function's memory: its own process, an upload's parts, and what a worker takes between two looks at it.
+_OWN_BYTES = 512 << 20
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -24,6 +27,8 @@ class Settings:
     query_seconds: int = 25  # what one query may take: API Gateway waits 29 seconds
     query_rows: int = 1_000_000
     query_memory: str = "1GB"
+    query_cpu_seconds: int = 100
+    query_process_bytes: int = 2_500_000_000  # the worker's resident memory, above which it is killed
     open_reads: bool = False  # whether everybody may read where firn.yaml does not say who
 
     @staticmethod
@@ -48,8 +53,16 @@ class Settings:
             query_seconds=_number(env, "FIRN_QUERY_SECONDS", Settings.query_seconds, "seconds"),
             query_rows=_number(env, "FIRN_QUERY_ROWS", Settings.query_rows, "rows"),
             query_memory=env.get("FIRN_QUERY_MEMORY", "") or Settings.query_memory,
+            query_cpu_seconds=_number(env, "FIRN_QUERY_CPU_SECONDS", Settings.query_cpu_seconds, "seconds"),
+            query_process_bytes=_process_bytes(env),
             open_reads=env.get("FIRN_OPEN_READS", "") == "1",
         )
+
+
+def _process_bytes(env: Mapping[str, str]) -> int:
+    """What a function of this size can leave to the process that runs its queries."""
+    function = int(env.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "") or 0) << 20
+    return max(function - _OWN_BYTES, function // 2) or Settings.query_process_bytes
 
 
 def _bytes(env: Mapping[str, str], name: str, default: int) -> int:

@@ -31,6 +31,7 @@ _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLIENT: Final = {"connect_timeout": "2s", "timeout": "8s"}
 _RETRY: Final = {"max_retries": 1}
 _DELETES_AT_ONCE: Final = 16
+_PART_BYTES: Final = 8_000_000  # S3 takes 5 MiB to 5 GiB, and 10,000 of them
 _memory: dict[str, "Store"] = {}
 
 
@@ -122,6 +123,31 @@ def put(store: Store, path: str, data: bytes) -> None:
         store.put(path, data, mode="overwrite")
     except (BaseError, OSError) as error:
         raise _failure("write", path, error) from error
+
+
+class ObjectWriter:
+    """An object that is written in parts, in bounded memory: it is there once it is closed, and never in part.
+
+    Each method raises StorageUnavailable or UnknownOutcome. What is not closed leaves an unfinished upload at most.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._path = path
+        self._file = obstore.open_writer(store, path, buffer_size=_PART_BYTES, max_concurrency=2)
+
+    def write(self, part: bytes) -> None:
+        """Add to it."""
+        try:
+            self._file.write(part)
+        except (BaseError, OSError) as error:
+            raise _failure("write", self._path, error) from error
+
+    def close(self) -> None:
+        """Put it where it belongs."""
+        try:
+            self._file.close()
+        except (BaseError, OSError) as error:
+            raise _failure("write", self._path, error) from error
 
 
 def is_local(store: Store) -> bool:

@@ -15,6 +15,7 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 import sqlglot
+from duckdb.sqltypes import DuckDBPyType
 from sqlglot import exp
 
 from firn.errors import TerminalError
@@ -30,6 +31,8 @@ _SEALED: dict[str, str | bool | int | float | list[str]] = {
 
 
 _BATCH: Final = 10_000
+# What DuckDB hands to Arrow as something else, without a word: -1, its own bytes, a time without its zone.
+_NOT_ARROW: Final = frozenset({"uhugeint", "bit", "bignum", "time with time zone"})
 
 SNAPSHOTS: Final = "firn.snapshots"
 """Metadata of a result's schema: JSON of each table that was read -> the snapshot that it was read at."""
@@ -41,6 +44,10 @@ class QueryError(TerminalError):
 
 class QueryTooLarge(QueryError):
     """The query takes more time, memory or rows than its limits allow."""
+
+
+class NotEncodable(QueryError):
+    """A column of the result has a type or a value that the answer can't hold; the text names both."""
 
 
 @dataclass(frozen=True)
@@ -73,31 +80,50 @@ class View:
     together: bool = False
 
 
-def run(
-    sql: str, parameters: Parameters, limits: Limits, views: Callable[[Sequence[tuple[str, ...]]], Sequence[View]]
-) -> pa.Table:
+@dataclass(frozen=True)
+class Result:
+    """Rows as they come: `batches` can be read once, while the query is open. The schema's metadata has SNAPSHOTS."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+Views = Callable[[Sequence[tuple[str, ...]]], Sequence[View]]
+
+
+def run(sql: str, parameters: Parameters, limits: Limits, views: Views) -> pa.Table:
+    """The result of one SELECT, whole. As for `running`."""
+    with running(sql, parameters, limits, views) as found:
+        return pa.Table.from_batches(list(found.batches), found.schema)
+
+
+@contextmanager
+def running(sql: str, parameters: Parameters, limits: Limits, views: Views) -> Iterator[Result]:
     """The result of one SELECT. `views` gets the names of the tables in it, as they are written, part by part.
 
-    Raises QueryError, QueryTooLarge, and what the scans and `views` raise.
+    Raises QueryError, QueryTooLarge, NotEncodable, and what the scans and `views` raise; so does reading the rows.
     """
-    with duckdb.connect(":memory:", config=_SEALED) as connection:
+    with duckdb.connect(":memory:", config=_SEALED | _in_memory(limits.memory)) as connection:
         _require_one_select(connection, sql, parameters)
         shown = views(_named_tables(_parse(sql)))
         for number, view in enumerate(shown):
             _register(connection, number, view)
-        _set_memory(connection, limits.memory)
         # Its bar would come out among the rows: it writes to standard output.
         connection.execute("SET TimeZone = 'UTC'; SET enable_progress_bar = false; SET lock_configuration = true")
+        stopped = threading.Event()
         try:
-            with _stopped_after(connection, limits.seconds):
-                reader = connection.sql(sql, params=parameters).to_arrow_reader(_BATCH)
+            with _stopped_after(connection, limits.seconds, stopped):
+                result = connection.sql(sql, params=parameters)
+                _require_arrow(result)
+                reader = result.to_arrow_reader(_BATCH)
                 read = {_name(lake, scan): scan.snapshot for view in shown for lake, scan in view.scans.items()}
-                return _at_most(limits, reader).replace_schema_metadata({SNAPSHOTS: json.dumps(read)})
-        except duckdb.InterruptException as error:
-            raise QueryTooLarge(
-                f"the query took more than its {limits.seconds:g} seconds: have it read less"
-            ) from error
+                schema = reader.schema.with_metadata({SNAPSHOTS: json.dumps(read)})
+                yield Result(schema, _at_most(limits, reader, schema))
         except (duckdb.Error, pa.ArrowException, TypeError) as error:
+            if stopped.is_set():
+                raise QueryTooLarge(
+                    f"the query took more than its {limits.seconds:g} seconds: have it read less"
+                ) from error
             for scan in (scan for view in shown for scan in view.scans.values()):
                 if scan.failed is not None:
                     raise scan.failed from error
@@ -110,19 +136,23 @@ def _name(lake: str, scan: TableScan) -> str:
 
 
 def _as_query_error(error: Exception, limits: Limits, tables: Mapping[str, Sequence[str]]) -> QueryError:
-    if isinstance(error, duckdb.OutOfMemoryException):
+    # Once rows are being read, what DuckDB raises comes as Arrow's error, with its text.
+    if isinstance(error, duckdb.OutOfMemoryException) or "Out of Memory Error" in str(error):
         most = limits.memory or "what this machine has"
         return QueryTooLarge(f"the query needs more memory than {most}: have it keep fewer rows or columns")
     return QueryError(explained(error, tables))
 
 
-def _set_memory(connection: duckdb.DuckDBPyConnection, memory: str | None) -> None:
-    if memory is not None:
-        _bytes(memory)
-        connection.execute(f"SET memory_limit = '{memory}'")
+def _in_memory(memory: str | None) -> dict[str, str | bool | int | float | list[str]]:
+    if memory is None:
+        return {}
+    bytes_of(memory)
+    # What does not fit is not written to a disk that others need, either.
+    return {"memory_limit": memory, "temp_directory": ""}
 
 
-def _bytes(memory: str) -> float:
+def bytes_of(memory: str) -> float:
+    """An amount of memory such as "500MB" or "2GB". Raises QueryError."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", memory, re.IGNORECASE)
     if found is None:
         raise QueryError(f"memory {memory!r} is no amount: write such as 500MB or 2GB")
@@ -131,11 +161,18 @@ def _bytes(memory: str) -> float:
 
 
 @contextmanager
-def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float | None) -> Iterator[None]:
+def _stopped_after(
+    connection: duckdb.DuckDBPyConnection, seconds: float | None, stopped: threading.Event
+) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    clock = threading.Timer(seconds, connection.interrupt)
+
+    def stop() -> None:
+        stopped.set()
+        connection.interrupt()
+
+    clock = threading.Timer(seconds, stop)
     clock.start()
     try:
         yield
@@ -144,10 +181,26 @@ def _stopped_after(connection: duckdb.DuckDBPyConnection, seconds: float | None)
         clock.join()  # else it might meet a connection that is closed already
 
 
-def _at_most(limits: Limits, reader: pa.RecordBatchReader) -> pa.Table:
-    found: list[pa.RecordBatch] = []
+def _require_arrow(result: duckdb.DuckDBPyRelation) -> None:
+    for name, kind in zip(result.columns, result.types, strict=True):
+        if not _NOT_ARROW.isdisjoint(_kinds_in(kind)):
+            raise NotEncodable(
+                f"the column {name!r} is a {kind}, whose values Arrow has no type for: have it as text, with ::VARCHAR"
+            )
+
+
+def _kinds_in(kind: DuckDBPyType) -> Iterator[str]:
+    if kind.id in ("list", "array", "struct", "map", "union"):
+        for _, child in kind.children:
+            if isinstance(child, DuckDBPyType):  # and not an array's size
+                yield from _kinds_in(child)
+    else:
+        yield kind.id
+
+
+def _at_most(limits: Limits, reader: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     count = size = 0
-    most = None if limits.memory is None else _bytes(limits.memory)
+    most = None if limits.memory is None else bytes_of(limits.memory)
     for batch in reader:
         count, size = count + batch.num_rows, size + batch.nbytes
         if limits.rows is not None and count > limits.rows:
@@ -156,8 +209,7 @@ def _at_most(limits: Limits, reader: pa.RecordBatchReader) -> pa.Table:
             )
         if most is not None and size > most:
             raise QueryTooLarge(f"the result is larger than {limits.memory}: choose fewer rows or columns")
-        found.append(batch)
-    return pa.Table.from_batches(found, reader.schema)
+        yield batch.replace_schema_metadata(schema.metadata)
 
 
 def _require_one_select(connection: duckdb.DuckDBPyConnection, sql: str, parameters: object) -> None:
@@ -181,6 +233,8 @@ def _parse(sql: str) -> exp.Expr:
         tree = sqlglot.parse_one(sql, read="duckdb")
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"can't find the tables of this query: {error}") from error
+    except RecursionError as error:
+        raise QueryError("the query is too deeply nested: write it flatter, with WITH or with lists") from error
     return tree
 
 

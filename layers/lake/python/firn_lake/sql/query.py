@@ -1,6 +1,7 @@
 """SQL over the tables of one lake at any point in time: which tables a query means, and how they are read."""
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -10,7 +11,18 @@ from firn_lake.fresh.rows import Fresh, FreshTable
 from firn_lake.reading.moments import AsOf
 from firn_lake.reading.recording import OnRead
 from firn_lake.reading.versions import version_at
-from firn_lake.sql.duck import NO_LIMITS, Limits, Parameters, QueryError, QueryTooLarge, View, run
+from firn_lake.sql.duck import (
+    NO_LIMITS,
+    Limits,
+    Parameters,
+    QueryError,
+    QueryTooLarge,
+    Result,
+    View,
+    Views,
+    run,
+    running,
+)
 from firn_lake.sql.scanning import TableScan
 from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
@@ -41,10 +53,27 @@ def query(
     the query: only what it keeps is in memory. `on_read` hears of each table. `fresh`: with what waits for the tables,
     instead of `as_of` and `cut`.
 
-    Raises QueryError, QueryTooLarge, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile, StorageUnavailable.
+    Raises QueryError, QueryTooLarge, NotEncodable, TableNotFound, NoSuchMoment, NotFresh, UnreadableFile,
+    StorageUnavailable.
     """
-    tables = Tables(catalog, as_of, cut, fresh, on_read)
+    return run(sql, parameters, limits, _views(Tables(catalog, as_of, cut, fresh, on_read)))
 
+
+def streamed(
+    catalog: "Catalog",
+    sql: str,
+    as_of: AsOf = None,
+    cut: Cut | None = None,
+    parameters: Parameters = None,
+    limits: Limits = NO_LIMITS,
+    on_read: OnRead | None = None,
+    fresh: Fresh | None = None,
+) -> AbstractContextManager[Result]:
+    """The same, its rows as they come: for results that are too large to hold. Reading them raises as `query` does."""
+    return running(sql, parameters, limits, _views(Tables(catalog, as_of, cut, fresh, on_read)))
+
+
+def _views(tables: "Tables") -> Views:
     def views(names: Sequence[tuple[str, ...]]) -> list[View]:
         for parts in names:
             if len(parts) > 2:
@@ -55,7 +84,7 @@ def query(
         tables.load(resolved.values())
         return [View(written(parts), {"": tables.scan(identifier)}) for parts, identifier in resolved.items()]
 
-    return run(sql, parameters, limits, views)
+    return views
 
 
 class Tables:
