@@ -116,9 +116,16 @@ setup-bench:
 bench: setup-bench  ## all benchmarks into docs/benchmarks.md (SUITE=commit for one, QUICK=1 for a smoke test; hours)
 	@.venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
 
-lock: setup  ## pin anew what pyproject.toml asks for
-	@$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --all-extras --strip-extras --allow-unsafe --no-header --output-file requirements.lock pyproject.toml
+COMPILE = $(CURDIR)/$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+  --no-emit-find-links --strip-extras --allow-unsafe --no-header
+
+# All locks of Python libraries but LocalStack's and the runtime's, which say in their .in files what they need besides.
+# Versions stay as they are where they still fit; UPGRADE=1 takes the newest.
+lock: setup  ## pin anew: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
+	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
+	@$(BIN)/python -m infra.package lock
+	@cd infra/setup && for name in sam checkov bench duckdb engines; do \
+	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file $$name.lock $$name.in || exit 1; done
 
 clean:  ## remove what was built, keep the environment
 	@rm -rf build dist .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
