@@ -334,4 +334,11 @@ MUTANTS: Final = (
         "{}",
         ("tests/property/test_renames.py::test_no_older_configuration_brings_an_old_name_back",),
     ),
+    Mutant(
+        "in Glue a job may do whatever its role may",
+        f"{_JOBS}/narrowing.py",
+        '["s3:*", "glue:*"] if tables else "s3:*"',
+        '"s3:*"',
+        ("tests/unit/jobs/test_narrowing.py::test_in_glue_a_job_may_not_touch_another_streams_tables",),
+    ),
 )  # fmt: skip

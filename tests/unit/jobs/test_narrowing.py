@@ -99,6 +99,10 @@ def test_in_glue_a_job_may_touch_its_own_tables(tables: str, may: list[str], may
     assert [place for place in may_not if in_glue(tables, place)] == []
 
 
+def test_in_glue_a_job_may_not_touch_another_streams_tables() -> None:
+    assert not in_glue("{public.orders: {to: shop.orders, key: [id]}}", "table/bank/accounts")
+
+
 def test_another_catalog_leaves_glue_to_the_role() -> None:
     text = policy(streams(SHOP), STAGING, WAREHOUSE, catalog="https://catalog.example")
     assert permits(text, "glue:UpdateTable", "arn:aws:glue:us-east-1:123456789012:table/bank/orders")
