@@ -92,7 +92,7 @@ sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
 
-package: sam  ## sizes and import times of the functions under their budget; the EMR job into build/package
+package: sam  ## sizes and import times of the functions under their budget; the EMR job, and a list of what others made, into build/package
 	@$(BIN)/python -m infra.package
 
 upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)
@@ -116,7 +116,7 @@ setup-bench:
 bench: setup-bench  ## all benchmarks into docs/benchmarks.md (SUITE=commit for one, QUICK=1 for a smoke test; hours)
 	@.venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
 
-COMPILE = $(CURDIR)/$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
   --no-emit-find-links --strip-extras --allow-unsafe --no-header
 
 # All locks of Python libraries but LocalStack's and the runtime's, which say in their .in files what they need besides.
@@ -124,8 +124,8 @@ COMPILE = $(CURDIR)/$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index
 lock: setup  ## pin anew: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -m infra.package lock
-	@cd infra/setup && for name in sam checkov bench duckdb engines; do \
-	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file $$name.lock $$name.in || exit 1; done
+	@for name in sam checkov bench duckdb engines; do \
+	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file infra/setup/$$name.lock infra/setup/$$name.in || exit 1; done
 
 clean:  ## remove what was built, keep the environment
 	@rm -rf build dist .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis
