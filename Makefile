@@ -92,7 +92,7 @@ sam: setup-sam  ## sam validate --lint and sam build
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
 	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
 
-package: sam  ## sizes and import times of the functions under their budget; the EMR job into build/package
+package: sam  ## sizes and import times of the functions under their budget; the EMR job, and a list of what others made, into build/package
 	@$(BIN)/python -m infra.package
 
 upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)
@@ -116,9 +116,16 @@ setup-bench:
 bench: setup-bench  ## all benchmarks into docs/benchmarks.md (SUITE=commit for one, QUICK=1 for a smoke test; hours)
 	@.venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
 
-lock: setup  ## pin anew what pyproject.toml asks for
-	@$(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
-	  --all-extras --strip-extras --allow-unsafe --no-header --output-file requirements.lock pyproject.toml
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
+  --no-emit-find-links --strip-extras --allow-unsafe --no-header
+
+# All locks of Python libraries but LocalStack's and the runtime's, which say in their .in files what they need besides.
+# Versions stay as they are where they still fit; UPGRADE=1 takes the newest.
+lock: setup  ## pin anew: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
+	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
+	@$(BIN)/python -m infra.package lock
+	@for name in sam checkov bench duckdb engines; do \
+	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file infra/setup/$$name.lock infra/setup/$$name.in || exit 1; done
 
 clean:  ## remove what was built, keep the environment
 	@rm -rf build dist .aws-sam .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,21 +1,25 @@
-"""The command line of `make package` and `make upload`.
+"""The command line of `make package`, `make upload` and `make lock`.
 
-    python -m infra.package [--json]                      measure the functions, package the job
+    python -m infra.package [--json]                      measure the functions, package the job, list what is in them
+    python -m infra.package sha256                        the packaged job's, which the template's JobSha256 takes
     python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
-    python -m infra.package upload --bucket NAME --prefix code/0.2.0
+    python -m infra.package upload --bucket NAME
+    python -m infra.package lock                          pin anew what goes into the layers
 
 Exit codes: 0 done, 1 over budget or not possible, 2 usage.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from firn.cli.output import notes, print_json, print_table, size
-from infra.package import functions, job
-from infra.package.job import ROOT, PackageError
-from infra.package.upload import staging_bucket, upload
+from infra.package import functions, job, locks, sbom
+from infra.package.errors import PackageError
+from infra.package.locks import ROOT
+from infra.package.upload import packaged, staging_bucket, upload
 
 BUILT = ROOT / ".aws-sam" / "build"
 CODE = ROOT / "build" / "package"
@@ -25,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     """Parse, do it, and say it. -> the exit code."""
     given = _parser().parse_args(arguments)
     try:
-        return _upload(given) if given.command == "upload" else _package(given)
+        return _COMMANDS[given.command](given)
     except (PackageError, functions.NotBuilt) as error:
         print(f"package: {error}", file=sys.stderr)
         return 1
@@ -34,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.package", description="Package what goes to AWS.")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--python", default=job.PYTHON, help="Python of the jobs' image (default: %(default)s)")
+    parser.add_argument("--python", default=locks.PYTHON, help="Python of the jobs' image (default: %(default)s)")
     parser.add_argument("--built", type=Path, default=BUILT, help="what `sam build` made")
     parser.add_argument("--code", type=Path, default=CODE, help="where the packaged job goes")
     parser.add_argument("--functions-only", action="store_true", help="measure, and package nothing")
@@ -43,7 +47,8 @@ def _parser() -> argparse.ArgumentParser:
     where = up.add_mutually_exclusive_group(required=True)
     where.add_argument("--stack", help="name of the deployed stack")
     where.add_argument("--bucket", help="name of the staging bucket")
-    up.add_argument("--prefix", default="code", help="the template's parameter CodePrefix (default: %(default)s)")
+    commands.add_parser("sha256", help="say which job is packaged, for the template's parameter JobSha256")
+    commands.add_parser("lock", help="pin anew what goes into the layers")
     return parser
 
 
@@ -53,6 +58,8 @@ def _package(given: argparse.Namespace) -> int:
         manifest = None
         if not given.functions_only:
             manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+            parts = sbom.document(sbom.libraries_of(manifest))
+            (given.code / sbom.NAME).write_text(json.dumps(parts, indent=2) + "\n")
     if given.json:
         print_json({"functions": measured, "job": manifest})
     else:
@@ -74,6 +81,7 @@ def _package(given: argparse.Namespace) -> int:
                 ["job", "size", "sha256"],
                 [(name, size(file["bytes"]), file["sha256"]) for name, file in manifest["files"].items()],
             )
+            print(f"JobSha256={manifest['sha256']}")
     for one in measured:
         for over in one.over:
             print(f"package: {one.name} is over its budget: {over}", file=sys.stderr)
@@ -82,25 +90,34 @@ def _package(given: argparse.Namespace) -> int:
 
 def _upload(given: argparse.Namespace) -> int:
     import boto3
-    from boto3.exceptions import S3UploadFailedError
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
         bucket = given.bucket or staging_bucket(given.stack, boto3.client("cloudformation"))
         with notes().status("looking") as status:
-            written = upload(given.code, bucket, given.prefix.strip("/"), boto3.client("s3"), began=status.update)
-    except (BotoCoreError, ClientError, S3UploadFailedError) as error:
+            prefix, written = upload(given.code, bucket, boto3.client("s3"), began=status.update)
+    except (BotoCoreError, ClientError) as error:
         where = f"the bucket {given.bucket}" if given.bucket else f"the stack {given.stack}"
         raise PackageError(f"{where}: {error}; check its name, AWS_REGION and your credentials") from error
     if given.json:
         print_json({"bucket": bucket, "written": written})
     else:
-        print(
-            f"s3://{bucket}/{given.prefix}: {len(written)} written"
-            if written
-            else f"s3://{bucket}/{given.prefix}: up to date"
-        )
+        print(f"s3://{bucket}/{prefix}: {f'{len(written)} written' if written else 'up to date'}")
     return 0
+
+
+def _sha256(given: argparse.Namespace) -> int:
+    print(packaged(given.code)["sha256"])
+    return 0
+
+
+def _lock(_given: argparse.Namespace) -> int:
+    for layer in locks.LAYERS:
+        locks.make(layer)
+    return 0
+
+
+_COMMANDS = {None: _package, "upload": _upload, "sha256": _sha256, "lock": _lock}
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
-"""What an EMR Serverless job needs, in one folder as it will lie below code/ in the staging bucket.
+"""What an EMR Serverless job needs, in one folder as it will lie below code/{sha256}/ in the staging bucket.
 
-    commit.py, rebuild.py       the entry points
-    firn.zip                    --py-files: firn and firn_spark
-    natives.tar.gz              spark.archives: libraries with compiled parts, for one version of Python on x86_64
+    start.py                    the entry point: checks the archive, then runs commit.py, rebuild.py or care.py of it
+    job.tar.gz                  spark.archives: these three, firn, firn_spark, and the libraries, for one version of
+                                Python on x86_64; contents.json says the SHA-256 of each file in it and beside it
     iceberg-*.jar               --jars: our own Iceberg, newer than the image's
     manifest.json               size and sha256 of each, and what it was made for
 
+The SHA-256 of contents.json names all of it: the template's JobSha256 (docs/adr/0041-what-is-deployed-is-locked.md).
+
 The archive holds libraries and no interpreter. A virtual environment would hold a link to the interpreter of the
-machine that made it, which the image has to have at the same place; a folder of libraries needs no more than
-PYTHONPATH, and is made on any machine: pip fetches wheels for Linux whatever it runs on. The same input gives the same
-bytes.
+machine that made it, which the image has to have at the same place; a folder of libraries needs no more than a place on
+Python's path, and is made on any machine: pip fetches wheels for Linux whatever it runs on. The same input gives the
+same bytes.
 """
 
 import gzip
@@ -18,38 +20,34 @@ import io
 import json
 import re
 import shutil
-import subprocess
-import sys
 import tarfile
 import tempfile
-import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
-PYTHON: Final = "3.11"
+from packaging.utils import canonicalize_name
+
+from infra.package.errors import PackageError
+from infra.package.locks import PLATFORMS, PYTHON, ROOT, Pin, fetched, pins
+
 MANIFEST: Final = "manifest.json"
-ENTRY_POINTS: Final = ("commit.py", "rebuild.py")
+START: Final = "start.py"
+ARCHIVE: Final = "job.tar.gz"
+CONTENTS: Final = "contents.json"
+SCRIPTS: Final = ("care.py", "commit.py", "rebuild.py")
 PACKAGES: Final = (ROOT / "layers/core/python/firn", ROOT / "spark_emr/firn_spark")
-# The template names them without their version: code/ holds one version of everything (docs/deploy-aws.md).
+# The template names them without their version: the folder's name says which they are.
 JARS: Final = {
     "iceberg-spark-runtime-4.0_2.13": "iceberg-spark-runtime.jar",
     "iceberg-aws-bundle": "iceberg-aws-bundle.jar",
     "postgresql": "postgresql.jar",
 }
-# glibc of Amazon Linux 2023 is 2.34.
-_PLATFORMS: Final = ("manylinux_2_28_x86_64", "manylinux2014_x86_64")
 # Of pyarrow's 170 MB a third is for compilers, its own tests and services that no job talks to.
 _LEFT_OUT: Final = re.compile(
     r"pyarrow/(include|tests|src|includes)/|pyarrow/(libarrow_(python_)?flight|_flight)"
     r"|\.(pyx|pxd|pxi|h|pyi)$|zstandard/_cffi|/sboms/|__pycache__"
 )
-_FIXED_TIME: Final = (1980, 1, 1, 0, 0, 0)
-
-
-class PackageError(Exception):
-    """The job can't be packaged. The text says what to do."""
 
 
 def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lambda _what: None) -> dict[str, Any]:
@@ -59,22 +57,44 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in ENTRY_POINTS:
-        shutil.copyfile(ROOT / "spark_emr" / name, folder / name)
-    began("firn.zip")
-    _zip_sources(folder / "firn.zip")
-    began("natives.tar.gz")
-    _archive_natives(folder / "natives.tar.gz", python)
+    shutil.copyfile(ROOT / "spark_emr" / START, folder / START)
     began("jars")
     _copy_jars(folder)
+    beside = {file.name: _described(file) for file in sorted(folder.iterdir())}
+    with tempfile.TemporaryDirectory() as scratch:
+        began("libraries")
+        libraries = Path(scratch)
+        taken = _fetch(libraries, python)
+        began(ARCHIVE)
+        files = {**_sources(), **_libraries(libraries)}
+        contents = _json(
+            {
+                "format": 1,
+                "python": python,
+                "platform": PLATFORMS[0],
+                "files": {name: _sha256(content) for name, content in sorted(files.items())},
+                "beside": {name: one["sha256"] for name, one in beside.items()},
+            }
+        )
+        _archive(folder / ARCHIVE, {CONTENTS: contents, **files})
     manifest = {
         "format": 1,
+        "sha256": _sha256(contents),
         "python": python,
-        "platform": _PLATFORMS[0],
-        "files": {file.name: _described(file) for file in sorted(folder.iterdir())},
+        "platform": PLATFORMS[0],
+        "libraries": {pin.name: {"version": pin.version, "sha256": min(pin.hashes)} for pin in taken},
+        "files": {**beside, ARCHIVE: _described(folder / ARCHIVE)},
     }
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    (folder / MANIFEST).write_bytes(_json(manifest))
     return manifest
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=2).encode() + b"\n"
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def _described(file: Path) -> dict[str, Any]:
@@ -82,70 +102,67 @@ def _described(file: Path) -> dict[str, Any]:
         return {"bytes": file.stat().st_size, "sha256": hashlib.file_digest(opened, "sha256").hexdigest()}
 
 
-def _zip_sources(target: Path) -> None:
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as zipped:
-        for package in PACKAGES:
-            for file in sorted(package.rglob("*.py")):
-                info = zipfile.ZipInfo(str(file.relative_to(package.parent)), _FIXED_TIME)
-                info.external_attr = 0o644 << 16
-                zipped.writestr(info, file.read_bytes(), zipfile.ZIP_DEFLATED)
-
-
 def locked(names: Iterable[str], lock: str) -> str:
-    """The lines of `lock` (pip-compile's) that pin `names`, hashes included. Raises PackageError for one it lacks."""
-    pinned = {
-        _canonical(found[1]): found[0].rstrip("\n") + "\n"
-        for found in re.finditer(r"^([A-Za-z0-9._-]+)==\S+ \\\n(?:    --hash=\S+(?: \\)?\n)+", lock, re.MULTILINE)
-    }
-    lacking = [name for name in names if _canonical(name) not in pinned]
-    if lacking:
+    """Lines of a requirements file: `names` as `lock` pins them, by hash. Raises PackageError for one that it lacks."""
+    known = pins(lock)
+    wanted = [canonicalize_name(name) for name in names]
+    if lacking := [name for name in wanted if name not in known or not known[name].hashes]:
         raise PackageError(f"requirements.lock does not pin {', '.join(lacking)}: run `make lock`")
-    return "".join(pinned[_canonical(name)] for name in names)
+    return "".join(_line(known[name]) for name in wanted)
 
 
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _line(pin: Pin) -> str:
+    return f"{pin.name}=={pin.version}{''.join(f' --hash=sha256:{one}' for one in sorted(pin.hashes))}\n"
 
 
-def _archive_natives(target: Path, python: str) -> None:
+def _fetch(libraries: Path, python: str) -> list[Pin]:
     lines = (ROOT / "spark_emr/requirements.txt").read_text().splitlines()
     names = [line for line in lines if line and not line.startswith("#")]
-    with tempfile.TemporaryDirectory() as scratch:
-        wanted = Path(scratch) / "requirements.txt"
-        wanted.write_text(locked(names, (ROOT / "requirements.lock").read_text()))
-        libraries = Path(scratch) / "natives"
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"),
-                *("--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"),
-                *("--python-version", python, *(part for one in _PLATFORMS for part in ("--platform", one))),
-                *("--target", str(libraries), "-r", str(wanted)),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            raise PackageError(
-                f"pip can't fetch the jobs' libraries for Python {python}:\n{done.stderr.strip()[-2000:]}"
-            )
-        # gzip's own header would carry the time.
-        with (
-            target.open("wb") as out,
-            gzip.GzipFile("", "wb", 6, out, mtime=0) as zipped,
-            tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
-        ):
-            for file in sorted(libraries.rglob("*")):
-                name = str(file.relative_to(libraries))
-                if file.is_file() and not _LEFT_OUT.search(name):
-                    info = tarfile.TarInfo(name)
-                    info.size, info.mode = file.stat().st_size, 0o644
-                    archive.addfile(info, io.BytesIO(file.read_bytes()))
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
+        wanted.write(locked(names, (ROOT / "requirements.lock").read_text()))
+        wanted.flush()
+        return fetched("--no-deps", "--require-hashes", "--target", str(libraries), "-r", wanted.name, python=python)
+
+
+def _sources() -> dict[str, bytes]:
+    found = {name: (ROOT / "spark_emr" / name).read_bytes() for name in SCRIPTS}
+    for package in PACKAGES:
+        found |= {str(file.relative_to(package.parent)): file.read_bytes() for file in package.rglob("*.py")}
+    return found
+
+
+def _libraries(folder: Path) -> dict[str, bytes]:
+    named = {str(file.relative_to(folder)): file for file in folder.rglob("*") if file.is_file()}
+    return {name: file.read_bytes() for name, file in named.items() if not _LEFT_OUT.search(name)}
+
+
+def _archive(target: Path, files: Mapping[str, bytes]) -> None:
+    # gzip's own header would carry the time.
+    with (
+        target.open("wb") as out,
+        gzip.GzipFile("", "wb", 6, out, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
+    ):
+        for name, content in sorted(files.items()):
+            info = tarfile.TarInfo(name)
+            info.size, info.mode = len(content), 0o644
+            archive.addfile(info, io.BytesIO(content))
+
+
+def jars() -> dict[str, tuple[str, str, str]]:
+    """What infra/setup/jars.lock says: artifact -> its group, version and SHA-256."""
+    lines = (ROOT / "infra/setup/jars.lock").read_text().splitlines()
+    words = [line.split() for line in lines if line and not line.startswith("#")]
+    return {name: (group, version, sha256) for group, name, version, sha256 in words}
 
 
 def _copy_jars(folder: Path) -> None:
+    known = jars()
     for name, plain in JARS.items():
-        found = sorted((ROOT / ".cache" / "jars").glob(f"{name}-*.jar"))
-        if len(found) != 1:
-            raise PackageError(f".cache/jars has {len(found)} jars {name}-*.jar instead of one: run `make setup`")
-        shutil.copyfile(found[0], folder / plain)
+        _, version, sha256 = known[name]
+        jar = ROOT / ".cache" / "jars" / f"{name}-{version}.jar"
+        if not jar.is_file():
+            raise PackageError(f"{jar} is not there: run `make setup`")
+        shutil.copyfile(jar, folder / plain)
+        if _described(folder / plain)["sha256"] != sha256:
+            raise PackageError(f"{jar} is not the file that jars.lock names: remove it, and run `make setup`")

@@ -162,8 +162,8 @@ def environment(folder: Path, lock: Path, *, project: bool = False, python: str 
         else:
             run(f"make {folder.name}", python, "-m", "venv", "--clear", str(folder))
     pip = (str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    hashed = ("--require-hashes",) if "--hash=" in lock.read_text() else ()
-    run(f"install {lock.name} into {folder.name}", *pip, *hashed, "-r", str(lock))
+    # Nothing but what the lock names, and each by its hash: it names all, so that there is nothing to find out.
+    run(f"install {lock.name} into {folder.name}", *pip, "--require-hashes", "--no-deps", "-r", str(lock))
     if project:
         run("install firn itself (editable)", *pip, "--no-deps", "--no-build-isolation", "-e", ".")
     stamp_file.write_text(stamp)

@@ -12,8 +12,8 @@ import pytest
 from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.stack import Options, Stack
-from tests.integration.stack.granted import BY_EMR, differences, forget_aws, grants
-from tests.unit.jobs.test_narrowing import allowed
+from tests.integration.stack.granted import BY_EMR, differences, forget_aws, grants, with_what_holds_it
+from tests.unit.jobs.test_narrowing import allowed, permits
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
@@ -40,11 +40,11 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:PutObject on {log}/rebuilds/*",  # firn rebuild
     "s3:GetObject on {log}/tier/*",  # a table that has cold files
     *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
-    *(f"glue:DeleteTable on {{glue}}:{of}" for of in ("catalog", "database/*", "table/*")),  # firn rebuild
+    *(f"glue:DeleteTable on {of}" for of in ("{glue}:catalog", "{database}", "{tables}")),  # firn rebuild
     # What is asked of a table or a database is asked of the catalog and of the table's database too.
     *(f"glue:{do} on {{glue}}:catalog" for do in ("GetDatabase", "CreateDatabase", *TABLE)),
-    *(f"glue:{do} on {{glue}}:database/*" for do in TABLE),
-    *(f"glue:{do} on {{glue}}:table/*" for do in ("GetDatabase", "CreateDatabase")),
+    *(f"glue:{do} on {{database}}" for do in TABLE),
+    *(f"glue:{do} on {{tables}}" for do in ("GetDatabase", "CreateDatabase")),
     # An object that is there already is read back: perhaps a put of our own was answered by nobody (staging/store.py).
     "s3:GetObject on {log}/dead/*",
     "s3:GetObject on {log}/jobs/*",
@@ -96,16 +96,18 @@ def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypat
     log = f"arn:aws:s3:::{about['staging'].removeprefix('s3://')}"
     lake = f"arn:aws:s3:::{about['warehouse'].split('/')[2]}"
     glue = "arn:aws:glue:us-east-1:123456789012"
+    database, tables = "arn:aws:glue:*:*:database/shop", "arn:aws:glue:*:*:table/shop/*"
     mine = [call for call in seen if call.who == "job"]
     places = {(call.action, *call.resource.split(":::")[1].split("/")[:2]) for call in mine if ":::" in call.resource}
     assert ("s3:PutObject", about["staging"].removeprefix("s3://"), "cuts") in places
     assert ("s3:PutObject", about["warehouse"].split("/")[2], "warehouse") in places
 
-    role = grants(TEMPLATE, "JobRole", {"Environment": "local"})
+    role = grants(TEMPLATE, "JobRole", {"Environment": "local", "GlueDatabases": "shop"})
     found = differences(role, mine, BY_EMR)
     assert [one for one in found if not one.startswith("granted and not used")] == []
     told = {one.removeprefix("granted and not used: ").split(" (")[0] for one in found}
-    assert told == {right.format(**{"log": log, "lake": lake, "glue": glue}) for right in NOT_NEEDED_BY_A_GOOD_COMMIT}
+    named = {"log": log, "lake": lake, "glue": glue, "database": database, "tables": tables}
+    assert told == {right.format(**named) for right in NOT_NEEDED_BY_A_GOOD_COMMIT}
 
     objects = {call for call in mine if "Object" in call.action}
     refused = [
@@ -114,6 +116,10 @@ def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypat
         if not allowed(policies[0], *reversed(call.resource.split(":::")[1].split("/", 1)), action=call.action)
     ]
     assert refused == []
+    asked = {call for call in with_what_holds_it(mine) if call.action.startswith("glue:")}
+    assert {call.action for call in asked} >= {"glue:CreateTable", "glue:UpdateTable"}
+    assert [call for call in asked if not permits(policies[0], call.action, call.resource)] == []
     # The policy does narrow: what another stream's job does is refused to this one.
     assert not allowed(policies[0], "epochs/other/1.json", about["staging"].removeprefix("s3://"))
     assert not allowed(policies[0], "warehouse/bank/accounts/data/x", about["warehouse"].split("/")[2])
+    assert not permits(policies[0], "glue:UpdateTable", f"{glue}:table/bank/accounts")

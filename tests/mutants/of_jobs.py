@@ -423,4 +423,11 @@ MUTANTS: Final = (
             "::test_an_epoch_that_can_not_be_read_is_held_at_the_last_attempt_and_the_others_go_on",
         ),
     ),
-)
+    Mutant(
+        "in Glue a job may do whatever its role may",
+        f"{_JOBS}/narrowing.py",
+        '["s3:*", "glue:*"] if tables else "s3:*"',
+        '"s3:*"',
+        ("tests/unit/jobs/test_narrowing.py::test_in_glue_a_job_may_not_touch_another_streams_tables",),
+    ),
+)  # fmt: skip

@@ -46,9 +46,9 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
     found = epochs.candidates(store, "shop", START, above=0)
     assert epochs.seal(store, "shop", found, now=START, config=config.sha, nonce="n") is not None
 
-    # What EMR does with spark.archives NAME#natives: it unpacks it into the working directory.
-    with tarfile.open(code / "natives.tar.gz") as archive:
-        archive.extractall(work / "natives", filter="data")
+    # What EMR does with spark.archives NAME#job: it unpacks it into the working directory.
+    with tarfile.open(code / "job.tar.gz") as archive:
+        archive.extractall(work / "job", filter="data")
     # The image's own Python has neither Firn nor any of its libraries.
     venv.create(tmp_path / "image", with_pip=False)
     python = str(tmp_path / "image" / "bin" / "python")
@@ -59,9 +59,19 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
     done = subprocess.run(
         [
             *(str(spark / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"),
-            *("--py-files", str(code / "firn.zip"), "--jars", ",".join(map(str, jars))),
+            *("--jars", ",".join(map(str, jars)), "--conf", "spark.executorEnv.PYTHONPATH=./job"),
             *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.ui.enabled=false"),
-            *(str(code / "commit.py"), "--stream", "shop", "--staging", staging, "--warehouse", warehouse),
+            *(
+                str(code / "start.py"),
+                manifest["sha256"],
+                "commit.py",
+                "--stream",
+                "shop",
+                "--staging",
+                staging,
+                "--warehouse",
+                warehouse,
+            ),
             *("--catalog-uri", catalog, "--first", "1", "--last", "1"),
         ],
         cwd=work,
@@ -71,7 +81,6 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": python,
             "PYSPARK_DRIVER_PYTHON": python,
-            "PYTHONPATH": "./natives",
         },
         capture_output=True,
         text=True,

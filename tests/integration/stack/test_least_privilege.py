@@ -384,6 +384,7 @@ def test_what_is_written_once_is_written_with_the_condition_that_the_bucket_asks
 def granted(template: Path, role: str) -> list[Grant]:
     # As the stack reads it, where the function's own application is the one that is given.
     parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
+    parameters["GlueDatabases"] = "shop"
     return grants(template, role, parameters)
 
 

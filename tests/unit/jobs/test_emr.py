@@ -1,4 +1,5 @@
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,6 +61,17 @@ def test_a_start_carries_the_range_in_its_arguments_name_and_tags() -> None:
         ],
         "sparkSubmitParameters": "--py-files s3://acme-staging/code/firn.zip",
     }  # fmt: skip
+
+
+def test_a_packaged_job_is_started_by_what_checks_its_hash() -> None:
+    emr = Emr()
+    jobs = EmrJobs(replace(SETTINGS, job_entry_point="s3://acme-staging/code/ab12/commit.py", job_sha256="ab12"), emr)
+    jobs.start("eu-shop", 4, 9, 2)
+    jobs.start_script("care.py", ["--run", "x"], "care-x", "token", {})
+    first, second = (request["jobDriver"]["sparkSubmit"] for request in emr.requests)
+    assert first["entryPoint"] == second["entryPoint"] == "s3://acme-staging/code/ab12/start.py"
+    assert first["entryPointArguments"][:4] == ["ab12", "commit.py", "--stream", "eu-shop"]
+    assert second["entryPointArguments"] == ["ab12", "care.py", "--run", "x"]
 
 
 def test_the_token_is_the_same_for_the_same_work_and_no_other() -> None:

@@ -23,12 +23,16 @@ def streams(text: str) -> list[StreamConfig]:
 
 def allowed(text: str | None, key: str, bucket: str = "acme-staging", action: str = "s3:PutObject") -> bool:
     """As IAM decides, as far as these policies go: no Deny, and * and ? in ARNs."""
+    return permits(text, action, f"arn:aws:s3:::{bucket}/{key}")
+
+
+def permits(text: str | None, action: str, arn: str) -> bool:
+    """The same of any resource."""
     assert text is not None
 
     def has(patterns: str | list[str], value: str) -> bool:
         return any(fnmatchcase(value, one) for one in ([patterns] if isinstance(patterns, str) else patterns))
 
-    arn = f"arn:aws:s3:::{bucket}/{key}"
     return any(
         (has(one["Action"], action) if "Action" in one else not has(one["NotAction"], action))
         and (has(one["Resource"], arn) if "Resource" in one else not has(one["NotResource"], arn))
@@ -70,6 +74,40 @@ def test_everything_else_is_left_to_the_role() -> None:
     assert allowed(text, "x", action="glue:UpdateTable")
 
 
+def in_glue(tables: str, place: str) -> bool:
+    """Whether a job of that stream may change what lies there in Glue."""
+    text = policy(streams(f"{{shop: {{tables: {tables}}}}}"), STAGING, WAREHOUSE, catalog="glue://")
+    return permits(text, "glue:UpdateTable", f"arn:aws:glue:us-east-1:123456789012:{place}")
+
+
+@pytest.mark.parametrize(
+    ("tables", "may", "may_not"),
+    [
+        ("{public.orders: {to: shop.orders, key: [id]}}",
+         ["catalog", "database/shop", "table/shop/orders", "table/shop/orders__deletes",
+          "table/shop/orders__deletes_2_0a1b2c3d"],
+         ["table/shop/orders_archive", "table/shop/customers", "database/bank", "table/bank/orders"]),
+        ("{'*': {to: 'shop.{table}', key: [id]}}",
+         ["catalog", "database/shop", "table/shop/anything"], ["database/bank", "table/bank/orders"]),
+        ("{public.O: {to: shop.Mixed Case, key: [id]}}", ["table/shop/Mixed Case"], ["table/bank/orders"]),
+        ("{public.O: {to: Shop-1.orders, key: [id]}}", ["database/Shop-1", "table/Shop-1/orders"], []),
+        ("{'*.*': {to: '{schema}.{table}', key: [id]}}", ["database/bank", "table/bank/orders"], []),
+    ],
+)  # fmt: skip
+def test_in_glue_a_job_may_touch_its_own_tables(tables: str, may: list[str], may_not: list[str]) -> None:
+    assert [place for place in may if not in_glue(tables, place)] == []
+    assert [place for place in may_not if in_glue(tables, place)] == []
+
+
+def test_in_glue_a_job_may_not_touch_another_streams_tables() -> None:
+    assert not in_glue("{public.orders: {to: shop.orders, key: [id]}}", "table/bank/accounts")
+
+
+def test_another_catalog_leaves_glue_to_the_role() -> None:
+    text = policy(streams(SHOP), STAGING, WAREHOUSE, catalog="https://catalog.example")
+    assert permits(text, "glue:UpdateTable", "arn:aws:glue:us-east-1:123456789012:table/bank/orders")
+
+
 def test_a_pattern_allows_its_namespace_or_all() -> None:
     text = policy(streams("{shop: {tables: {'*': {to: 'shop.{table}', key: [id]}}}}"), STAGING, WAREHOUSE)
     assert allowed(text, "warehouse/shop/anything/data/x", "acme-lake")
@@ -86,14 +124,17 @@ def test_a_name_that_is_no_path_allows_its_namespace() -> None:
 
 @pytest.mark.parametrize("tables", [1, 5, 20, 300])
 @pytest.mark.parametrize("count", [1, 3, 50])
-def test_a_policy_always_fits(tables: int, count: int) -> None:
+@pytest.mark.parametrize("catalog", ["", "glue://"])
+def test_a_policy_always_fits(tables: int, count: int, catalog: str) -> None:
     many = {
         f"stream{n}": {"tables": {f"public.t{n}_{t}": {"to": f"space{n}.table{n}_{t}"} for t in range(tables)}}
         for n in range(count)
     }
-    text = policy(streams(json.dumps(many)), STAGING, WAREHOUSE)
+    text = policy(streams(json.dumps(many)), STAGING, WAREHOUSE, catalog=catalog)
     assert text is not None
     assert len(text) <= LONGEST
+    last = f"arn:aws:glue:us-east-1:123456789012:table/space{count - 1}/table{count - 1}_{tables - 1}"
+    assert permits(text, "glue:UpdateTable", last)
     assert allowed(text, "epochs/stream0/1.json")
     assert allowed(text, f"warehouse/space{count - 1}/table{count - 1}_{tables - 1}/data/x", "acme-lake")
     assert allowed(text, "epochs/other/1.json") == (count == 50), "only so many streams can be named one by one"

@@ -32,3 +32,12 @@ def test_what_glue_refuses_is_said_as_it_is() -> None:
 
     with pytest.raises(ClientError, match="AccessDenied"):
         told(update_table, "update_table", "http://glue")()
+
+
+def test_a_database_that_the_role_may_not_look_into_holds_nothing_for_it() -> None:
+    def get(**_given: Any) -> None:
+        raise ClientError({"Error": {"Code": "AccessDeniedException"}}, "GetTables")
+
+    assert told(get, "get_tables", "http://glue")(DatabaseName="others") == {"TableList": []}
+    with pytest.raises(ClientError, match="AccessDenied"):
+        told(get, "get_table", "http://glue")(DatabaseName="others", Name="t")

@@ -1,5 +1,6 @@
-"""`make package`: budgets that hold, libraries pinned by the lock, an upload that is made once."""
+"""`make package`: budgets that hold, libraries pinned by the lock, a list of them, an upload that is made once."""
 
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +11,11 @@ import pytest
 
 from firn_local.aws import AwsEndpoint
 from infra.package.__main__ import main
+from infra.package.errors import PackageError
 from infra.package.functions import MEGABYTE, Budget, NotBuilt, measure
-from infra.package.job import MANIFEST, ROOT, PackageError, locked
+from infra.package.job import JARS, MANIFEST, locked
+from infra.package.locks import LAYERS, ROOT, Pin, pins
+from infra.package.sbom import document
 from infra.package.upload import upload
 
 any_client: Any = boto3.session.Session().client
@@ -77,12 +81,28 @@ def test_nothing_built_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_libraries_are_pinned_by_the_lock_with_their_hashes() -> None:
     lock = (ROOT / "requirements.lock").read_text()
-    lines = locked(["pyarrow", "PyYAML"], lock).splitlines()
-    assert [line.split("==")[0] for line in lines if "==" in line] == ["pyarrow", "pyyaml"]
-    assert all(line.startswith("    --hash=sha256:") for line in lines if "==" not in line)
-    assert len(lines) > 4
+    pyarrow, pyyaml = locked(["pyarrow", "PyYAML"], lock).splitlines()
+    assert (pyarrow.split("==")[0], pyyaml.split("==")[0]) == ("pyarrow", "pyyaml")
+    assert all(word.startswith("--hash=sha256:") for line in (pyarrow, pyyaml) for word in line.split()[1:])
+    assert len(pyarrow.split()) > 4
     with pytest.raises(PackageError, match="does not pin nothing-such"):
         locked(["nothing-such"], lock)
+
+
+def test_the_list_of_parts_names_every_library_of_every_layer_and_the_job_by_its_hash() -> None:
+    found = document([Pin("pyarrow", "26.0.1", frozenset(["ab" * 32]))])
+    parts = {part["name"]: {one["purl"]: one for one in part["components"]} for part in found["components"]}
+    for layer in LAYERS:
+        lock = pins((ROOT / "layers" / layer / "python" / "requirements.lock").read_text())
+        assert set(parts[f"firn-{layer}-layer"]) == {f"pkg:pypi/{pin.name}@{pin.version}" for pin in lock.values()}
+    assert len(parts["firn-job"]) == 1 + len(JARS)
+    assert parts["firn-job"]["pkg:pypi/pyarrow@26.0.1"]["hashes"] == [{"alg": "SHA-256", "content": "ab" * 32}]
+    jar = parts["firn-job"]["pkg:maven/org.apache.iceberg/iceberg-aws-bundle@1.11.0"]
+    assert jar["hashes"][0]["content"] in (ROOT / "infra/setup/jars.lock").read_text()
+    # CycloneDX: a reference names one thing in the whole document, and dependencies name only such.
+    references = [one["bom-ref"] for part in found["components"] for one in (part, *part["components"])]
+    assert len(references) == len(set(references))
+    assert {name for one in found["dependencies"] for name in one["dependsOn"]} == set(references)
 
 
 @pytest.fixture
@@ -97,22 +117,32 @@ def s3() -> Iterator[Any]:
     aws.stop()
 
 
-@pytest.mark.stack
-def test_an_upload_writes_what_changed_and_the_manifest_last(tmp_path: Path, s3: Any) -> None:
-    def files(**contents: bytes) -> None:
-        for name, content in contents.items():
-            (tmp_path / name).write_bytes(content)
-        described = {name: {"bytes": len(content), "sha256": content.hex()} for name, content in contents.items()}
-        (tmp_path / MANIFEST).write_text(json.dumps({"files": described}))
+def files(folder: Path, job: str, **contents: bytes) -> None:
+    """A packaged job of that hash."""
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    described = {name: {"sha256": hashlib.sha256(content).hexdigest()} for name, content in contents.items()}
+    (folder / MANIFEST).write_text(json.dumps({"sha256": job, "files": described}))
 
-    files(one=b"1", two=b"2")
-    assert upload(tmp_path, "staging", "code", s3) == ["code/one", "code/two"]
-    assert upload(tmp_path, "staging", "code", s3) == []
-    files(one=b"1", two=b"new")
-    assert upload(tmp_path, "staging", "code", s3) == ["code/two"]
-    assert s3.get_object(Bucket="staging", Key="code/two")["Body"].read() == b"new"
-    manifest = json.loads(s3.get_object(Bucket="staging", Key=f"code/{MANIFEST}")["Body"].read())
-    assert manifest["files"]["two"]["sha256"] == b"new".hex()
+
+@pytest.mark.stack
+def test_an_upload_writes_each_job_beside_the_others_once(tmp_path: Path, s3: Any) -> None:
+    files(tmp_path, "aa", one=b"1", two=b"2")
+    assert upload(tmp_path, "staging", s3) == ("code/aa", ["code/aa/one", "code/aa/two"])
+    assert upload(tmp_path, "staging", s3) == ("code/aa", [])
+    files(tmp_path, "bb", one=b"1", two=b"new")
+    assert upload(tmp_path, "staging", s3) == ("code/bb", ["code/bb/one", "code/bb/two"])
+    assert s3.get_object(Bucket="staging", Key="code/aa/two")["Body"].read() == b"2"
+    assert s3.get_object(Bucket="staging", Key="code/bb/two")["Body"].read() == b"new"
+
+
+@pytest.mark.stack
+def test_an_object_that_somebody_replaced_is_told(tmp_path: Path, s3: Any) -> None:
+    files(tmp_path, "cc", one=b"1")
+    upload(tmp_path, "staging", s3)
+    s3.put_object(Bucket="staging", Key="code/cc/one", Body=b"evil")
+    with pytest.raises(PackageError, match="code/cc/one is not the file that was packaged"):
+        upload(tmp_path, "staging", s3)
 
 
 def test_an_upload_that_aws_refuses_says_what_to_check(

@@ -13,6 +13,7 @@ from firn.errors import ConfigError, FirnError, TerminalError, TransientError, U
 from firn.jobs.runs import ACTIVE, Run, parse_name, run_name
 from firn.staging.settings import Settings
 
+START: Final = "start.py"
 _TIMEOUT_SECONDS: Final = 10
 # Refused before anything was done: asking again is safe and may help.
 _THROTTLED: Final = frozenset({"ThrottlingException", "TooManyRequestsException"})
@@ -108,6 +109,9 @@ class EmrJobs:
         policy: str | None = None,
     ) -> str:
         s = self._settings
+        if s.job_sha256:  # start.py runs the script out of the archive, once that has this hash
+            folder, _, script = entry_point.rpartition("/")
+            entry_point, arguments = f"{folder}/{START}", [s.job_sha256, script, *arguments]
         driver: dict[str, Any] = {"entryPoint": entry_point, "entryPointArguments": list(arguments)}
         if s.spark_submit_parameters:
             driver["sparkSubmitParameters"] = s.spark_submit_parameters

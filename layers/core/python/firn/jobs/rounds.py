@@ -56,7 +56,7 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     names = config.sharing(stream) if attempt == 1 else (stream,)
     streams = [config.streams[name] for name in names if name in config.streams]
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
-    return narrowing.policy(streams, settings.staging, settings.warehouse, partition)
+    return narrowing.policy(streams, settings.staging, settings.warehouse, partition, settings.catalog_uri)
 
 
 def run(

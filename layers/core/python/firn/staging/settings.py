@@ -23,6 +23,7 @@ class Settings:
     emr_application: str = ""  # "": sealing only, jobs are started elsewhere
     emr_role: str = ""
     job_entry_point: str = ""
+    job_sha256: str = ""  # of the packaged job; "": it is run as it lies there, unchecked
     spark_submit_parameters: str = ""
     query_seconds: int = 25  # what one query may take: API Gateway waits 29 seconds
     query_rows: int = 1_000_000
@@ -49,6 +50,7 @@ class Settings:
             emr_application=env.get("FIRN_EMR_APPLICATION_ID", ""),
             emr_role=env.get("FIRN_EMR_ROLE_ARN", ""),
             job_entry_point=env.get("FIRN_JOB_ENTRY_POINT", ""),
+            job_sha256=env.get("FIRN_JOB_SHA256", ""),
             spark_submit_parameters=env.get("FIRN_SPARK_SUBMIT_PARAMETERS", ""),
             query_seconds=_number(env, "FIRN_QUERY_SECONDS", Settings.query_seconds, "seconds"),
             query_rows=_number(env, "FIRN_QUERY_ROWS", Settings.query_rows, "rows"),

@@ -1,0 +1,132 @@
+"""What the template grants, beside what functions were seen to use (test_least_privilege.py of the stack)."""
+
+import json
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from typing import Any
+
+import pytest
+
+from firn_local.environment import TEMPLATE
+from tests.integration.stack.granted import grants, scope_and_resources
+
+KEY = "arn:aws:kms:us-east-1:123456789012:key/ab"
+ACL = "arn:aws:wafv2:us-east-1:123456789012:regional/webacl/a/b"
+GIVEN = {"GlueDatabases": "shop,crm_*", "KmsKeyArn": KEY, "WebAclArn": ACL, "ApiAccessLog": "true"}
+
+
+def of_kind(kind: str, **parameters: str) -> dict[str, Any]:
+    """Properties of the resources of that kind, worked out."""
+    scope, resources = scope_and_resources(TEMPLATE, parameters)
+    return {name: scope.resolve(one.get("Properties", {})) for name, one in resources.items() if one["Type"] == kind}
+
+
+def statements(**parameters: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for role, properties in of_kind("AWS::IAM::Role", **parameters).items():
+        for policy in properties["Policies"]:
+            for statement in policy["PolicyDocument"]["Statement"]:
+                yield role, statement
+
+
+def listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def test_every_right_on_objects_is_for_buckets_of_this_account() -> None:
+    found = [(role, one) for role, one in statements() if any(a.startswith("s3:") for a in listed(one["Action"]))]
+    assert len(found) > 25
+    for role, one in found:
+        assert one.get("Condition") == {"StringEquals": {"aws:ResourceAccount": "123456789012"}}, (role, one["Sid"])
+
+
+@pytest.mark.parametrize("role", ["JobRole", "QueryRole", "TierRole"])
+def test_glue_is_reached_in_the_databases_that_were_named_and_no_others(role: str) -> None:
+    glue = "arn:aws:glue:us-east-1:123456789012"
+    found = grants(TEMPLATE, role, GIVEN)
+    for resource, reached in (
+        (f"{glue}:catalog", True), (f"{glue}:database/shop", True), (f"{glue}:table/shop/orders", True),
+        (f"{glue}:table/crm_eu/people", True), (f"{glue}:table/bank/accounts", False), (f"{glue}:database/bank", False),
+        (f"{glue}:table/shopping/carts", False),
+    ):  # fmt: skip
+        may = {one.action for one in found if fnmatchcase(resource, one.resource)} - {"glue:GetDatabases"}
+        assert any(action.startswith("glue:") for action in may) == reached, (resource, may)
+
+
+def test_without_names_no_database_is_reached() -> None:
+    found = [one for one in grants(TEMPLATE, "JobRole", {}) if one.action == "glue:GetTable"]
+    assert not any(fnmatchcase("arn:aws:glue:us-east-1:123456789012:table/shop/orders", one.resource) for one in found)
+
+
+def test_your_own_key_encrypts_what_is_kept_and_each_role_may_use_it() -> None:
+    for bucket in of_kind("AWS::S3::Bucket", **GIVEN).values():
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": KEY}
+        assert rule["BucketKeyEnabled"] is True
+    for queue in of_kind("AWS::SQS::Queue", **GIVEN).values():
+        assert queue["KmsMasterKeyId"] == KEY
+        assert "SqsManagedSseEnabled" not in queue
+    assert {group["KmsKeyId"] for group in of_kind("AWS::Logs::LogGroup", **GIVEN).values()} == {KEY}
+    using = {role for role, one in statements(**GIVEN) if one["Resource"] == KEY}
+    assert using == set(of_kind("AWS::IAM::Role", **GIVEN))
+
+
+def test_without_a_key_the_services_own_keys_encrypt() -> None:
+    for bucket in of_kind("AWS::S3::Bucket").values():
+        (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+        assert rule["ServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+    for queue in of_kind("AWS::SQS::Queue").values():
+        assert queue["SqsManagedSseEnabled"] is True
+        assert "KmsMasterKeyId" not in queue
+    assert not any("KmsKeyId" in group for group in of_kind("AWS::Logs::LogGroup").values())
+    assert "kms" not in json.dumps(list(statements()))
+
+
+def test_queues_take_no_plain_http() -> None:
+    (policy,) = of_kind("AWS::SQS::QueuePolicy").values()
+    (statement,) = policy["PolicyDocument"]["Statement"]
+    assert (statement["Effect"], statement["Principal"], statement["Action"]) == ("Deny", "*", "sqs:*")
+    assert statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+    queues = of_kind("AWS::SQS::Queue")
+    assert len(policy["Queues"]) == len(queues)
+    assert {arn.rpartition(":")[2] for arn in statement["Resource"]} == {one["QueueName"] for one in queues.values()}
+
+
+def test_an_open_url_lets_callers_in_by_the_url_alone_and_others_let_nobody_in() -> None:
+    kind = "AWS::Lambda::Permission"
+    assert of_kind(kind) == {}
+    given = {one["Action"]: one for one in of_kind(kind, FunctionUrl="NONE").values()}
+    assert given["lambda:InvokeFunctionUrl"]["FunctionUrlAuthType"] == "NONE"
+    assert given["lambda:InvokeFunction"]["InvokedViaFunctionUrl"] is True
+    assert len({one["FunctionName"] for one in given.values()}) == 1
+
+
+def test_the_access_log_and_the_web_acl_are_there_where_they_are_asked_for() -> None:
+    (api,) = of_kind("AWS::Serverless::Api").values()
+    assert "AccessLogSetting" not in api
+    assert of_kind("AWS::WAFv2::WebACLAssociation") == {}
+    scope, resources = scope_and_resources(TEMPLATE, GIVEN)
+    log = scope.resolve(resources["Api"]["Properties"]["AccessLogSetting"])["Format"]
+    assert {"from", "path", "status"} <= json.loads(log).keys()
+    assert "header" not in log
+    assert "WebAclAssociation" in resources
+
+
+def test_what_jobs_run_is_written_once_and_stays() -> None:
+    policies = of_kind("AWS::S3::BucketPolicy")
+    statements = {one["Sid"]: one for one in policies["StagingBucketPolicy"]["PolicyDocument"]["Statement"]}
+    (code,) = [one for one in statements["OnlyIfAbsent"]["Resource"] if one.endswith("/code/*")]
+    assert statements["CodeStays"]["Resource"] == code
+    assert statements["CodeStays"]["Action"] == ["s3:DeleteObject", "s3:DeleteObjectVersion"]
+
+
+def test_jobs_run_what_was_packaged_and_nothing_else() -> None:
+    scope, resources = scope_and_resources(TEMPLATE, {"JobSha256": "ab" * 32})
+    variables = scope.resolve(resources["Dispatch"]["Properties"]["Environment"]["Variables"])
+    assert variables["FIRN_JOB_SHA256"] == "ab" * 32
+    code = [word for word in variables["FIRN_SPARK_SUBMIT_PARAMETERS"].replace(",", " ").split() if "s3://" in word]
+    code.append(variables["FIRN_JOB_ENTRY_POINT"])
+    assert len(code) == 5
+    assert all(f"/code/{'ab' * 32}/" in one for one in code)
+    # The driver's Python finds nothing of the archive until start.py has checked it.
+    assert "driverEnv.PYTHONPATH" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
+    assert "--py-files" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
