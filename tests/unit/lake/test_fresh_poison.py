@@ -9,7 +9,7 @@ import pytest
 from firn.errors import StorageUnavailable
 from firn.staging import ingest, layout
 from firn.staging.batch import UnreadableBatch
-from firn_lake.asking import as_request_error
+from firn_lake.asking import as_refusal
 from firn_lake.fresh import pending, waiting
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.lake import Lake
@@ -77,8 +77,7 @@ def test_a_table_whose_plan_fails_is_not_fresh_and_its_neighbour_is(
     assert rows(ground, "t") == [{"id": 1, "v": "a"}]
     with pytest.raises(NotFresh, match=r"what waits for lake\.two can't be shown") as told:
         rows(ground, "two")
-    answer = as_request_error(told.value)
-    assert answer is not None
+    answer = as_refusal(told.value)
     assert (answer.status, answer.code) == (409, "not_fresh")
 
 
