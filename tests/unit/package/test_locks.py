@@ -44,8 +44,11 @@ def needed(wanted: list[Requirement]) -> set[str]:
         found.add(name)
         for text in importlib.metadata.requires(one.name) or ():
             child = Requirement(text)
-            extras = {"", *one.extras}
-            if child.marker is not None and not any(child.marker.evaluate({"extra": extra}) for extra in extras):
+            known = [
+                {"extra": extra, "python_version": PYTHON, "python_full_version": f"{PYTHON}.0"}
+                for extra in ("", *one.extras)
+            ]
+            if child.marker is not None and not any(child.marker.evaluate(environment) for environment in known):
                 continue
             if canonicalize_name(child.name) not in found:
                 todo.append(child)
