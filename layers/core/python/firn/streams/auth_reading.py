@@ -54,8 +54,8 @@ def read_accept(section: Section) -> tuple[Way, ...] | None:
     return tuple(way for way in ways if way in found)
 
 
-def read_readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | None:
-    """`query.auth`: who may read, None if it is not there."""
+def read_readers(query: Section, streams: Mapping[str, StreamConfig], stored: bool) -> Auth | None:
+    """`query.auth`: who may read, None if it is not there. `stored`: as in `config.parse`."""
     query.allow_only(("auth",))
     section = query.section("auth")
     readers = read_auth(section, "api_key")
@@ -65,7 +65,7 @@ def read_readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | 
         section.note(
             "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
         )
-    for stream in streams.values():
+    for stream in () if stored else streams.values():
         if stream.auth is not None and is_same_place(readers.secret, stream.auth.secret):
             section.note(
                 "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"

@@ -95,7 +95,7 @@ def read_config(text: str, filename: str, stored: bool) -> Config:
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care, stored)
-    readers = read_readers(top.section("query"), streams)
+    readers = read_readers(top.section("query"), streams, stored)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
