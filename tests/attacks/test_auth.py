@@ -203,7 +203,7 @@ IAM, STS = f"arn:aws:iam::{ACCOUNT}", f"arn:aws:sts::{ACCOUNT}"
     ("pattern", "yes", "no"),
     [
         (ORDERS, [SESSION], [ORDERS.replace(ACCOUNT, "123456789013"), OTHER, SESSION.replace("sts", "iam")]),
-        # A session's name is the choice of whoever assumes a role: none may look like another role.
+        # A session's name is the choice of whoever assumes a role: it may not look like a role's.
         (
             f"{IAM}:role/*orders",
             [f"{STS}:assumed-role/eu-orders/x"],
@@ -226,6 +226,7 @@ def test_a_pattern_names_whom_it_says_and_nobody_else(pattern: str, yes: list[st
     [
         "*", "orders", "arn:aws:s3:::bucket", "arn:aws:iam::*:role/orders", f"{IAM}:*", f"{IAM}:role/", f"{IAM}:role/é",
         f"{IAM}:root/x", f"{STS}:role/orders", f"{STS}:assumed-role/x", f"{STS}:assumed-role/orders/a/b",
+        f"{STS}:assumed-role/*/orders",
     ],
 )  # fmt: skip
 def test_a_pattern_that_names_no_caller_is_an_error(text: str) -> None:

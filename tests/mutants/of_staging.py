@@ -41,7 +41,7 @@ MUTANTS: Final = (
         "layers/core/python/firn/streams/callers.py",
         'r"[\\w+=,.@-]*".join',
         '".*".join',
-        (f"{_AUTH}::test_a_pattern_names_whom_it_says_and_nobody_else[arn:aws:iam::123456789012:role/*orders-yes1-no1]",),
+        (f"{_AUTH}::test_a_pattern_names_whom_it_says_and_nobody_else[arn:aws:iam::123456789012:user/*-yes2-no2]",),
     ),
     Mutant(
         "dead letters are written after the batch that counts them",
