@@ -176,7 +176,7 @@ def test_places_of_other_secrets_are_not_one() -> None:
 
 def test_a_configuration_that_was_published_before_is_read_on(store: FaultyStore) -> None:
     shared = "auth: {by: signature, secret: 'ssm:/firn/shop'}, "
-    text = streams(a=shared, b=shared)
+    text = "query: {auth: {by: api_key, secret: 'ssm:/firn/shop:1'}}\n" + streams(a=shared, b=shared)
     put(store, "config/old.yaml", text.encode())
     assert set(configs.load(store, "old").streams) == {"a", "b"}
     with pytest.raises(ConfigError):
@@ -203,7 +203,7 @@ IAM, STS = f"arn:aws:iam::{ACCOUNT}", f"arn:aws:sts::{ACCOUNT}"
     ("pattern", "yes", "no"),
     [
         (ORDERS, [SESSION], [ORDERS.replace(ACCOUNT, "123456789013"), OTHER, SESSION.replace("sts", "iam")]),
-        # A session's name is the choice of whoever assumes a role: none may look like another role.
+        # A session's name is the choice of whoever assumes a role: it may not look like a role's.
         (
             f"{IAM}:role/*orders",
             [f"{STS}:assumed-role/eu-orders/x"],
@@ -226,6 +226,7 @@ def test_a_pattern_names_whom_it_says_and_nobody_else(pattern: str, yes: list[st
     [
         "*", "orders", "arn:aws:s3:::bucket", "arn:aws:iam::*:role/orders", f"{IAM}:*", f"{IAM}:role/", f"{IAM}:role/é",
         f"{IAM}:root/x", f"{STS}:role/orders", f"{STS}:assumed-role/x", f"{STS}:assumed-role/orders/a/b",
+        f"{STS}:assumed-role/*/orders",
     ],
 )  # fmt: skip
 def test_a_pattern_that_names_no_caller_is_an_error(text: str) -> None:
@@ -291,6 +292,20 @@ def test_the_answer_to_a_stranger_says_nothing_of_secrets(load: Load, store: Fau
             assert status == 503, told
             text = json.dumps(told)
             assert not [word for word in (str(tmp_path), "file:", "characters", "bytes", "whsec", name) if word in text]
+
+
+def test_readers_are_the_callers_that_are_named(store: FaultyStore, load: Load) -> None:
+    publish(store, f"query: {{auth: {{iam: ['{ORDERS}']}}}}\n" + streams(open=""))
+    app = load("query")
+    for context in ({"identity": {"userArn": OTHER}}, {"authorizer": {"iam": {"userArn": OTHER}}}, {}):
+        assert asked(app, {**get("/v1/nothing"), "requestContext": context})[0] == 401
+    assert asked(app, {**get("/v1/nothing"), "requestContext": {"identity": {"userArn": SESSION}}})[0] == 404
+
+
+@pytest.mark.parametrize("table", ["%00", "..", "a.b.c", "%2e%2e%2fx", "é.ü", "x" * 5000, "keyed.%22;--", "%"])
+def test_a_name_that_is_no_table_is_told_nothing_about(load: Load, store: FaultyStore, key: str, table: str) -> None:
+    publish(store, streams(keyed=key))
+    assert asked(load("ingest_http"), get(f"/v1/tables/{table}/health"))[0] == 401
 
 
 def test_the_answer_to_a_reader_says_nothing_of_secrets(store: FaultyStore, load: Load, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ _STORE: Final = f"{_STAGING}/store.py"
 _EPOCHS: Final = f"{_STAGING}/epochs.py"
 _QUEUE: Final = f"{_STAGING}/queue.py"
 _TESTS: Final = "tests/unit/staging"
+_AUTH: Final = "tests/attacks/test_auth.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -26,6 +27,21 @@ MUTANTS: Final = (
         'status, answer, headers = 202, {"error": "storage_unavailable"',
         ("tests/unit/functions/test_ingest_http.py::test_storage_away_is_a_503_and_the_retry_lands_once",
          "tests/unit/functions/test_ingest_http.py::test_an_unclear_put_is_a_503_with_retry_after"),
+    ),
+    Mutant(
+        "a queue message reaches a stream that knows its senders",
+        "layers/core/python/firn/streams/config.py",
+        'return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")',
+        'return ("http", "sqs")',
+        (f"{_AUTH}::test_a_queue_message_reaches_no_stream_that_knows_its_senders",
+         f"{_AUTH}::test_a_queue_of_a_streams_own_reaches_it_and_no_other"),
+    ),
+    Mutant(
+        "a star in a caller's pattern passes a slash",
+        "layers/core/python/firn/streams/callers.py",
+        'r"[\\w+=,.@-]*".join',
+        '".*".join',
+        (f"{_AUTH}::test_a_pattern_names_whom_it_says_and_nobody_else[arn:aws:iam::123456789012:user/*-yes2-no2]",),
     ),
     Mutant(
         "dead letters are written after the batch that counts them",

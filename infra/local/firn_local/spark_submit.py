@@ -49,6 +49,8 @@ class SparkSubmit:
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
+            # Loopback is other users' too: they may not speak to the driver. Spark makes a secret of its own here.
+            "spark.authenticate": "true",
             "spark.driver.extraJavaOptions": f'"-Djava.io.tmpdir={scratch}" {SHORT_LIVED}',
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",

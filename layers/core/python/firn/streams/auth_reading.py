@@ -65,7 +65,7 @@ def read_readers(query: Section, streams: Mapping[str, StreamConfig]) -> Auth | 
         section.note(
             "by", "is for posting: a signature is over a body, and reads have none; write by: api_key or by: iam"
         )
-    for stream in streams.values():
+    for stream in () if query.problems.published else streams.values():
         if stream.auth is not None and is_same_place(readers.secret, stream.auth.secret):
             section.note(
                 "secret", f"is the secret of the stream {stream.name} too: one who reads could post; make another key"

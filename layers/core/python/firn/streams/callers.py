@@ -15,13 +15,14 @@ def read_caller(text: str) -> str:
     """An ARN of a user, a role, a role's session or the account's root, in which `*` stands for any characters but
     `/`. Raises ValueError that says what to write.
 
-    The account is always written out, and a session's role too: whoever assumes a role chooses the session's name.
+    The account is always written out, and so is a session's role: whoever assumes a role chooses the session's name.
     """
     found = _ARN.fullmatch(text)
     named = found is not None and (found["name"] == "") == (found["kind"] == "root")
     if found is None or not named or _SERVICE[found["kind"]] != found["service"]:
         raise ValueError(f"{text[:100]!r} is no ARN of a caller; write such as arn:aws:iam::123456789012:role/orders")
-    if found["kind"] == "assumed-role/" and found["name"].count("/") != 1:
+    role, _, session = found["name"].partition("/")
+    if found["kind"] == "assumed-role/" and (not role.strip("*") or not session or "/" in session):
         raise ValueError(f"{text[:100]!r} is no session; write …:role/ROLE for all of a role's")
     return text
 
