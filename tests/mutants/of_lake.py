@@ -8,6 +8,8 @@ _LAKE: Final = "layers/lake/python/firn_lake"
 _TESTS: Final = "tests/unit/lake"
 _PUSHDOWN: Final = f"{_TESTS}/test_pushdown.py"
 _FRESH: Final = f"{_TESTS}/test_fresh.py"
+_WORKER: Final = "tests/unit/functions/test_query_process.py"
+_RANGE: Final = "SELECT range(100_000_000) AS x-400 MB of memory"
 _MORE: Final = '("ratio" > 1.0::DOUBLE)'
 
 MUTANTS: Final = (
@@ -73,6 +75,27 @@ MUTANTS: Final = (
         "if not open_to_all:",
         "if False:",
         ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
+    ),
+    Mutant(
+        "nobody looks at how much memory a query has",
+        f"{_LAKE}/query_process.py",
+        "if self.resident() > bounds.memory:",
+        "if self.resident() < 0:",
+        (f"{_WORKER}::test_a_query_that_takes_more_than_its_bounds_is_killed[settings0-{_RANGE}]",),
+    ),
+    Mutant(
+        "a worker outlives the function that asked it",
+        f"{_LAKE}/query_worker.py",
+        "    os._exit(0)\n",
+        "    closed.poll(0)\n",
+        (f"{_WORKER}::test_the_end_of_the_function_ends_a_query_that_runs",),
+    ),
+    Mutant(
+        "a date that no year of JSON has is answered as another",
+        f"{_LAKE}/encoding.py",
+        "        first, last = 0, 86400 * _UNITS[kind.unit] - 1\n",
+        "        first, last = 0, 86400 * _UNITS[kind.unit]\n",
+        (f"{_WORKER}::test_what_a_format_can_not_hold_names_the_column[TIME '24:00:00'-formats6-time64]",),
     ),
     Mutant(
         "a commit whose answer is lost is sent to the catalog's next server",

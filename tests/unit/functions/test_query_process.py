@@ -125,14 +125,27 @@ def test_a_query_ends_before_the_functions_time_does(app: ModuleType) -> None:
     assert time.monotonic() - began < 4
 
 
-def test_the_end_of_the_function_is_the_end_of_its_worker() -> None:
-    script = (
-        "import sys, time; from firn_lake.query_process import QueryProcess; process = QueryProcess(); "
-        "process.await_ready(); print(process._worker._process.pid, flush=True); time.sleep(60)"
-    )
-    function = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+ASKING = """
+import json, sys
+from firn_lake.query_process import Bounds, QueryProcess
+from firn_lake.query_protocol import Question
+process = QueryProcess()
+process.await_ready()
+print(process._worker._process.pid, flush=True)
+folder, sql = sys.argv[1:]
+question = Question("query", f"file://{folder}/staging", f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse",
+                    20, 100, "1GB", json.dumps({"sql": sql}).encode())
+process.ask(question, Bounds(2_000_000_000, 100), print, print)
+"""
+
+
+def test_the_end_of_the_function_ends_a_query_that_runs(catalog: Catalog, tmp_path: Path) -> None:
+    sql = "SELECT levenshtein(repeat('a', 200_000), repeat('b', 200_000)) AS x"  # knows no interrupt
+    function = subprocess.Popen([sys.executable, "-c", ASKING, tmp_path, sql], stdout=subprocess.PIPE, text=True)
     assert function.stdout is not None
     worker = int(function.stdout.readline())
+    time.sleep(3)
+    assert function.poll() is None
     function.kill()
     function.wait()
     function.stdout.close()
