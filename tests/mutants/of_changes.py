@@ -193,6 +193,20 @@ MUTANTS: Final = (
         ("tests/model/test_appending.py::test_an_older_table_takes_nothing_twice_and_no_two_changes_for_one",),
     ),
     Mutant(
+        "a flattened message is staged as a change",
+        f"{_CHANGES}/flat.py",
+        'if required_op(value, "__op", hint) == "m":',
+        'if required_op(value, "__op", hint) == "":',
+        ("tests/unit/changes/test_envelopes_rejected.py::test_a_flattened_message_is_ignored_as_elsewhere[flat]",),
+    ),
+    Mutant(
+        "a flattened row without a connector has that of the rows beside it",
+        f"{_CHANGES}/flat.py",
+        'others=_told_otherwise(rows, connector) if "" in named else (),',
+        "others=(),",
+        ("tests/unit/changes/test_envelopes_rejected.py::test_an_event_is_what_it_is_whatever_comes_beside_it",),
+    ),
+    Mutant(
         "the old name of a renamed column counts where a row has both",
         f"{_CHANGES}/codec.py",
         "return column.earlier if column.silent else (column.name, *column.earlier)",

@@ -48,6 +48,13 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_rules.py::test_a_sources_columns_of_firns_own_names_are_left_out",),
     ),
     Mutant(
+        "a name that no column can have is planned as one",
+        f"{_JOBS}/planning.py",
+        "if taken.intersection(_names(column)):",
+        "if not taken:",
+        ("tests/unit/spark/test_rules.py::test_names_that_no_column_can_have_are_told_and_their_values_refused",),
+    ),
+    Mutant(
         "a table of a newer version is written to",
         "layers/core/python/firn/jobs/progress.py",
         "int(number) <= NEWEST_FORMAT",
