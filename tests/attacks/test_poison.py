@@ -11,7 +11,6 @@ import pytest
 from firn.changes.rows import MirrorDecoder
 from firn.staging.dead import DeadLetter, read_dead
 from firn.staging.layout import dead_prefix
-from firn.staging.replay import Choice, replay
 from firn.staging.store import paths
 from firn_lake.lake import Lake as Reader
 from firn_spark import lake as lakes
@@ -19,6 +18,7 @@ from tests.attacks.poisons import Raw, change, stage
 from tests.integration.spark.conftest import lake, spark
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
+from tests.integration.spark.test_dead_replay import replayed
 from tests.soak import LONG
 
 __all__ = ["lake", "spark"]  # fixtures
@@ -142,6 +142,12 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
     stage(one, [change(table(0), 40, {"id": 3, "v": "c"})])
     assert one.commit(one.seal()) == 0, one.lines
     assert ids(one, table(0)) == ["1", "2", "3"]
+    # What nothing has healed comes back as a letter of its new batch, and stops nothing either.
+    staged = sum(part.letters for part in replayed(one) if part.batch)
+    assert staged
+    assert one.commit(one.seal()) == 0, one.lines
+    assert len(letters(one)) == len(POISONS) + staged
+    assert audited(one).balanced, audited(one).differences
 
 
 @pytest.mark.parametrize("way", ["driver", "spark"])
@@ -212,7 +218,7 @@ def test_a_mistake_of_ours_costs_the_event_that_meets_it(
     # Fixed, it is replayed into its old place.
     monkeypatch.undo()
     ways(monkeypatch, "driver")
-    (done,) = replay(one.store, one.config, "spec", Choice(), clock=lambda: one.now)
+    (done,) = replayed(one)
     assert (done.letters, done.events) == (1, 1)
     assert one.commit(one.seal()) == 0, one.lines
     assert len(ids(one, "app.good")) == 40

@@ -11,7 +11,7 @@ from firn.changes.poison import poison, poisoned
 from firn.changes.rows import READ, Decoding, MirrorDecoder
 from firn.changes.told import decoded
 from firn.changes.types import LONG, STRING, Column
-from firn.errors import EventError, StorageUnavailable, UnknownOutcome
+from firn.errors import ConfigError, EventError, StorageUnavailable, UnknownOutcome
 from firn.jobs.facts import SAID_BY, collected, facts_in
 
 DECODING = Decoding((Column("id", LONG), Column("v", STRING)), (0,), DecodeSettings())
@@ -31,19 +31,15 @@ def columns(rows: list[dict[str, Any]], *names: str) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in names}
 
 
-@pytest.mark.parametrize(
-    "error",
-    [MemoryError(), StorageUnavailable("away"), UnknownOutcome("lost"), OSError("disk"), FileNotFoundError("x")],
-)
-def test_want_of_memory_and_storage_are_no_events_fault(error: Exception) -> None:
-    with pytest.raises(type(error)):
-        poison(error)
-
-    def step(_: int) -> None:
+def test_want_of_memory_and_storage_are_no_events_fault() -> None:
+    def step(error: Exception) -> None:
         raise error
 
-    with pytest.raises(type(error)):
-        poisoned([1], step)
+    for error in (MemoryError(), StorageUnavailable("away"), UnknownOutcome("lost"), OSError("disk"), ConfigError("x")):
+        with pytest.raises(type(error)):
+            poison(error)
+        with pytest.raises(type(error)):
+            poisoned([error], step)
 
 
 def test_any_other_failure_is_internal_and_what_is_known_keeps_its_reason() -> None:
