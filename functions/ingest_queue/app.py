@@ -47,7 +47,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
 def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
     messages = [Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass")) for r in records]
-    _, store, config, gate = staging()
+    settings, store, config, gate = staging()
     current, now = config(), datetime.now(UTC)
     stream_config(current, stream)
     if (shut := gate.shut(stream, now)) is not None:
@@ -55,7 +55,7 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
         metrics.add_metric("throttled", MetricUnit.Count, len(records))
         metrics.flush_metrics()
         raise refusal(shut, now)
-    taken = take(store, current, stream, messages, now=now)
+    taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
     counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
     metrics.add_dimension("stream", stream)
     done = taken.batch
