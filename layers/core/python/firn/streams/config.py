@@ -154,6 +154,7 @@ class StreamConfig:
     commits: bool = False  # known of the stream, not of the file: firn.jobs.quarantine.tells_commits
     job: str = "shared"
     auth: Auth | None = None
+    max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
 
     @property
     def order(self) -> "Order":

@@ -14,7 +14,15 @@ from firn.changes.fold import RowChange
 from firn.changes.rows import Decoder, Decoding
 from firn.changes.types import Column
 from firn.jobs.decoding import planned
-from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
+from firn.jobs.planning import (
+    APPEND_METADATA,
+    HELD_METADATA,
+    MIRROR_METADATA,
+    SOURCE_METADATA,
+    ColumnPlan,
+    KeyChanged,
+    TooManyColumns,
+)
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
 from firn.staging.remembered import Remembered
@@ -106,7 +114,7 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
         if target is not None and target.events(above):
             try:
                 found.append(_planned(pending, target, state, above))
-            except KeyChanged as error:
+            except (KeyChanged, TooManyColumns) as error:
                 raise NotFresh(f"{name}: {error}") from error
     return found
 
