@@ -15,7 +15,6 @@ from firn.staging.dead import count_dead
 from firn.staging.store import paths
 from tests import soak
 from tests.attacks.measuring import cost
-from tests.integration.spark.conftest import lake, spark  # noqa: F401 (fixtures)
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_fresh import reader
