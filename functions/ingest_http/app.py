@@ -57,7 +57,10 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
         if before is None:
             raise _throttled(refusal(shut, now), stream)
         return 202, before
-    done = accept(store, current, stream, body, now=now, content=content, key=key, key_header=header)
+    done = accept(
+        store, current, stream, body, now=now, content=content, key=key, key_header=header,
+        limits=settings.limits.events,
+    )  # fmt: skip
     counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
     if not done.duplicate:
         metrics.add_dimension("stream", stream)

@@ -61,7 +61,7 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
         metrics.add_metric("throttled", MetricUnit.Count, len(records))
         metrics.flush_metrics()
         raise refusal(shut, now)
-    taken = take(store, current, stream, messages, now=now)
+    taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
     counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
     metrics.add_dimension("stream", stream)
     done = taken.batch

@@ -21,7 +21,7 @@ from firn.jobs.lake import Range
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import TableState
 from firn.jobs.quarantine import High, Span
-from firn.jobs.rejects import by_table, write_rejects
+from firn.jobs.rejects import by_table, write_refused
 from firn.jobs.targets import Target
 from firn.staging import health
 from firn.staging.epochs import Epoch, read_back
@@ -29,7 +29,7 @@ from firn.staging.generations import Generations
 from firn.staging.store import Store
 from firn.streams.care import Care
 from firn.streams.config import StreamConfig
-from firn.streams.names import TableName, slug
+from firn.streams.names import TableName
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
 from firn_spark.care.cold import fence
@@ -280,10 +280,10 @@ class SparkRange:
             yield from at_once(self.commit, [one for one in targets if str(one[0].name) in small], spark)
         yield from at_once(self.commit, [one for one in targets if str(one[0].name) not in small], spark)
 
-    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
-        """Dead letters for all changes of a source table that can't be placed."""
-        rows = refused(self._raw, table, code, message)
-        return by_table(write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
+    def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of source tables that no table takes."""
+        rows = refused(self._raw, list(places), code, message)
+        return by_table(write_refused(self._store, self._stream, places, self._epochs, rows))
 
     def close(self) -> None:
         """Let go of the persisted rows."""

@@ -38,7 +38,7 @@ from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
 from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, fed_by, progress_in, source_properties
 from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
-from firn.jobs.rejects import by_table, write_rejects
+from firn.jobs.rejects import by_table, write_refused, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch, read_range
@@ -46,7 +46,7 @@ from firn.staging.generations import Generations
 from firn.staging.store import Store, get
 from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
-from firn.streams.names import TableName, slug
+from firn.streams.names import TableName
 
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
 T = TypeVar("T")
@@ -581,10 +581,10 @@ class MemoryRange:
             outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
         return outcome
 
-    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
-        """Dead letters for all changes of a source table that can't be placed."""
-        rows = [self._letter(change, code, message) for change in self._changes if change["table"] == table]
-        return by_table(write_rejects(self._lake.store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
+    def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of source tables that no table takes."""
+        rows = [self._letter(change, code, message) for change in self._changes if change["table"] in places]
+        return by_table(write_refused(self._lake.store, self._stream, places, self._epochs, rows))
 
     def close(self) -> None:
         """Nothing is held but memory."""

@@ -55,6 +55,20 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_rules.py::test_names_that_no_column_can_have_are_told_and_their_values_refused",),
     ),
     Mutant(
+        "a table that is there is refused once there are too many",
+        f"{_JOBS}/crowd.py",
+        "str(name := rule.target(source)) in known",
+        "not str(name := rule.target(source))",
+        ("tests/model/test_crowd.py::test_tables_that_are_there_go_on_whatever_the_limit_is_now",),
+    ),
+    Mutant(
+        "which tables come first depends on how epochs are split into jobs",
+        f"{_JOBS}/crowd.py",
+        "key=lambda name: (first[name], name)",
+        "key=lambda name: name",
+        ("tests/model/test_crowd.py::test_which_tables_come_first_does_not_depend_on_how_epochs_are_split_into_jobs",),
+    ),
+    Mutant(
         "a table of a newer version is written to",
         "layers/core/python/firn/jobs/progress.py",
         "int(number) <= NEWEST_FORMAT",

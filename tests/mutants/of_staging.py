@@ -58,6 +58,20 @@ MUTANTS: Final = (
         ("tests/faults/test_faults.py::test_every_call[http_with_a_key-dies before-once]",),
     ),
     Mutant(
+        "a queue message over a limit takes the good ones along",
+        _INGEST,
+        "        except (RequestError, EventError) as error:",
+        "        except EventError as error:",
+        (f"{_TESTS}/test_queue.py::test_a_message_of_too_many_events_is_one_dead_letter_beside_the_good_ones",),
+    ),
+    Mutant(
+        "messages that are left for another delivery are taken for staged",
+        _QUEUE,
+        "left = [*range(most, len(messages))]",
+        "left: list[int] = []",
+        (f"{_TESTS}/test_queue.py::test_messages_that_are_too_many_together_come_again_and_are_staged_once",),
+    ),
+    Mutant(
         "one key takes two bodies",
         f"{_STAGING}/receipts.py",
         "if first.body != mine.body:",

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from firn.jobs.facts import TableFacts
 from firn.jobs.outcome import Outcome
 from firn.jobs.quarantine import High, Span
-from firn.jobs.rejects import by_table, write_rejects
+from firn.jobs.rejects import by_table, write_refused
 from firn.jobs.staged import rejected
 from firn.jobs.targets import Target
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
-from firn.streams.names import slug
+from firn.streams.names import TableName
 from firn_spark.at_once import at_once
 from firn_spark.driver.job import DriverJob
 from firn_spark.driver.staged import Staged
@@ -59,12 +59,12 @@ class DriverRange:
         """`commit` of each target, several at once."""
         yield from at_once(self.commit, targets, self._job.spark)
 
-    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
-        """Dead letters for all changes of a source table that can't be placed."""
-        mine = self._staged.of([table]).rows
+    def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of source tables that no table takes."""
+        mine = self._staged.of(list(places)).rows
         why = {(one["batch"], one["index"]): (code, message) for one in mine}
         rows = rejected(mine, why, self._staged.schemas)
-        return by_table(write_rejects(self._store, self._stream, f"refused-{slug(table)}", self._epochs, rows))
+        return by_table(write_refused(self._store, self._stream, places, self._epochs, rows))
 
     def close(self) -> None:
         """Let go of what was read."""

@@ -1,5 +1,6 @@
 """Staged rows of the changes that the commit job can't take, for the dead letters (firn/jobs/rejects.py)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -20,9 +21,9 @@ def rejected(raw: DataFrame, decoded: DataFrame) -> list[dict[str, Any]]:
     return _collected(raw, rows)
 
 
-def refused(raw: DataFrame, table: str, code: str, message: str) -> list[dict[str, Any]]:
-    """All staged rows of a source table that can't be placed, as `rejected` gives them."""
-    rows = changes_in(raw.where(f.col("table") == table), _STAGED)
+def refused(raw: DataFrame, tables: Sequence[str], code: str, message: str) -> list[dict[str, Any]]:
+    """All staged rows of source tables that no table takes, as `rejected` gives them."""
+    rows = changes_in(raw.where(f.col("table").isin(*tables)), _STAGED)
     return _collected(raw, rows.withColumns({"_code": f.lit(code), "_message": f.lit(message)}))
 
 

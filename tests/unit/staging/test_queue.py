@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from obstore.store import MemoryStore
 
+from firn.changes.limits import EventLimits
 from firn.errors import FirnError, RequestError, StorageUnavailable, UnknownOutcome
 from firn.staging import epochs, layout
 from firn.staging.batch import read_meta
@@ -305,3 +306,37 @@ def settle(send: Send, store: Store, groups: Sequence[str]) -> None:
         if not waiting:
             return
     pytest.fail(f"{waiting} comes again for ever")
+
+
+LIMITS = EventLimits(events=20, alone=5)
+
+
+def test_a_message_of_too_many_events_is_one_dead_letter_beside_the_good_ones(
+    config: Config, now: datetime, message: Callable[..., Message]
+) -> None:
+    store = FaultyStore()
+    large = Message("x", b"[" + b",".join([b"{}"] * 6) + b"]")
+    done = take(store, config, "shop", [message("a"), large, message("b")], now=now, limits=LIMITS)
+    assert done.batch is not None
+    assert (done.batch.accepted, done.batch.rejected, done.again) == (2, 1, [])
+    (path,) = paths(store, "dead/shop")
+    (letter,) = read_dead(store, path)
+    assert (letter.reason, letter.original) == ("too_many_events", large.body)
+    assert landed(store) == {"a": 1, "b": 1}
+
+
+def test_messages_that_are_too_many_together_come_again_and_are_staged_once(
+    config: Config, now: datetime, message: Callable[..., Message]
+) -> None:
+    store = FaultyStore()
+    full = [Message(f"x{n}", b"[" + b",".join([b"{}"] * 3) + b"]") for n in range(3)]
+    left = [message("a"), *full, message("b")]
+    deliveries = 0
+    while left:
+        done = take(store, config, "shop", left, now=now + timedelta(minutes=deliveries), limits=LIMITS)
+        assert done.duplicates == []
+        left = [left[place] for place in done.again]
+        deliveries += 1
+    assert deliveries == 3
+    assert landed(store) == {"a": 1, "b": 1}
+    assert sum(len(read_dead(store, path)) for path in paths(store, "dead/shop")) == 9

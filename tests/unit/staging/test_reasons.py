@@ -7,7 +7,7 @@ from firn.staging.reasons import ADVICE, advice
 
 ROOT = Path(__file__).parents[3]
 # Errors about one event, and about the text of one queue message, which becomes a letter as a whole.
-RAISED = re.compile(r'(?:EventError|Refused)\(\s*"(\w+)"|RequestError\(\s*400,\s*"(\w+)"|\bfault = "(\w+)"')
+RAISED = re.compile(r'(?:EventError|Refused)\(\s*"(\w+)"|RequestError\(\s*4(?:00|13),\s*"(\w+)"|\bfault = "(\w+)"')
 
 
 def codes() -> set[str]:

@@ -18,9 +18,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes import cloudevents, debezium, flat
-from firn.changes.bodies import elements, first_elements, readable
+from firn.changes.bodies import elements, first_elements, readable, readable_together
 from firn.changes.change import Change, Ignored, Parsed, Rejected
 from firn.changes.columns import MARKERS, Columns, images
+from firn.changes.limits import LARGE, LIMITS, EventLimits
 from firn.changes.reading import Value, absent, key_payload, unwrap
 from firn.changes.sources import SOURCES
 from firn.errors import EventError, RequestError
@@ -43,6 +44,7 @@ class Format(Struct, frozen=True):
     read: Callable[[Value], Change | Ignored]
     strict: bool = True  # False: numbers may come as text
     flat: bool = False
+    counted: bool = False  # whether an event takes much memory when it is decoded, however small it was
     # The same as value_type, quicker, for events that all have a known op and this connector; tried first.
     exact_type: Callable[[str], Any] | None = None
 
@@ -55,9 +57,14 @@ FORMATS = {
         debezium.read,
         exact_type=debezium.exact_type,
     ),
-    "flat": Format(flat.value_type, flat.connector_of, flat.columns, flat.read, flat=True),
+    "flat": Format(flat.value_type, flat.connector_of, flat.columns, flat.read, flat=True, counted=True),
     "cloudevents": Format(
-        cloudevents.value_type, cloudevents.connector_of, cloudevents.columns, cloudevents.read, strict=False
+        cloudevents.value_type,
+        cloudevents.connector_of,
+        cloudevents.columns,
+        cloudevents.read,
+        strict=False,
+        counted=True,
     ),
 }
 ENVELOPES = (*FORMATS, "auto")
@@ -88,20 +95,28 @@ class Shape(Struct, frozen=True):
     wrapped: bool
 
 
-def parse(body: bytes, envelope: str, content: Content = "auto") -> Parsed:
+def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLimits = LIMITS) -> Parsed:
     """Read a request's body: a JSON object, an array of them, or NDJSON, each event in any wrapping.
 
     `envelope`: debezium, flat, cloudevents, or auto (by the event). `content`: "ndjson" if the body can't be one array.
-    Raises RequestError 400 (empty, not_utf8, bad_json) if nothing of it can be read; an event that can't be taken is in
-    `rejected`, with one of these codes: bad_json, not_an_object, too_deep, missing_op, unknown_op, missing_table,
-    missing_image, bad_event.
+    Raises RequestError 400 (empty, not_utf8, bad_json) if nothing of it can be read, 413 over `limits`; an event that
+    can't be taken is in `rejected`, with one of these codes: bad_json, not_an_object, too_deep, missing_op, unknown_op,
+    missing_table, missing_image, bad_event.
     """
     if envelope not in ENVELOPES:
         raise ValueError(f"{envelope!r} is no envelope: {', '.join(ENVELOPES)}")
     body, array = readable(body, lines=content == "ndjson")
     shape = _shape(body, envelope, array=array)
-    parsed = None if shape is None else _together(body, envelope, shape, array=array)
-    return _one_by_one(body, envelope, array=array) if parsed is None else parsed
+    parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
+    if parsed is None:
+        parsed = _one_by_one(body, envelope, limits, array=array)
+    if len(body) > LARGE:
+        limits.check_columns((parsed.before, parsed.after), parsed.schema)
+    if len(body) > limits.size:
+        limits.check_size(parsed.table, parsed.order, parsed.key, parsed.before, parsed.after, parsed.schema)
+        if parsed.rejected:
+            limits.check_rejected(sum(len(one.original) for one in parsed.rejected), parsed.rejected[0].message[:200])
+    return parsed
 
 
 def _format(value: Value, envelope: str) -> str:
@@ -145,14 +160,17 @@ def _decoded(body: bytes, shape: Shape, value_type: Callable[[str], Any], *, arr
         return None
 
 
-def _together(body: bytes, envelope: str, shape: Shape, *, array: bool) -> Parsed | None:
+def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, array: bool) -> Parsed | None:
     """All events by one decode; None if they are not of one shape."""
     form = FORMATS[shape.format]
+    if not readable_together(body, limits, array=array, exact=form.counted):
+        return None
     known = shape if shape.connector in SOURCES else msgspec.structs.replace(shape, connector="")
     values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
     if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
         return None
     count = len(values)
+    limits.check_events(count)
     keys: list[bytes | None] = [None] * count
     destinations: list[str | None] = [None] * count
     schemas: list[bytes | None] = [None] * count
@@ -183,19 +201,20 @@ def _together(body: bytes, envelope: str, shape: Shape, *, array: bool) -> Parse
         schemas if columns.schema is None else _shared(columns.schema),
     )
     if columns.irregular:
-        originals = elements(body, array=array)
+        limits.check_events(len(columns.irregular), alone=True)
+        originals = elements(body, limits, array=array, alone=False)
         keep = [True] * len(places)
         for i in columns.irregular:
             keep[i] = False
-            rest.read(places[i], originals[places[i]])
+            rest.read(places[i], bytes(originals[places[i]]))
         regular = tuple(list(compress(column, keep)) for column in regular)
     return rest.parsed(regular)
 
 
-def _one_by_one(body: bytes, envelope: str, *, array: bool) -> Parsed:
+def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
     rest = _Rest(envelope)
-    for i, element in enumerate(elements(body, array=array)):
-        rest.read(i, element)
+    for i, element in enumerate(elements(body, limits, array=array)):
+        rest.read(i, bytes(element))
     codes = {rejected.code for rejected in rest.rejected}
     if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
         raise RequestError(400, "bad_json", f"the body is no JSON: {rest.rejected[0].message}")

@@ -6,19 +6,19 @@ can't be committed to is quarantined, and no other table waits for it.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.jobs import measuring
+from firn.jobs import crowd, measuring
 from firn.jobs import quarantine as rules
 from firn.jobs.bisecting import unreadable
 from firn.jobs.care import is_due
 from firn.jobs.cutting import write_cut
 from firn.jobs.failures import Failure
-from firn.jobs.lake import Lake
+from firn.jobs.lake import Lake, Range
 from firn.jobs.outcome import Outcome
 from firn.jobs.quarantine import Standing
 from firn.jobs.renumber import renumber
@@ -29,10 +29,12 @@ from firn.staging.epochs import Epoch
 from firn.staging.metrics import dead_lines
 from firn.staging.quarantine import Quarantine
 from firn.staging.store import Store
-from firn.streams.names import TableName
+from firn.streams.names import TableName, slug
 
 Log = Callable[[dict[str, Any]], None]
 Now = Callable[[], datetime]
+_LETTERS: Final = 20_000  # changes that are held as letters at once
+_NAMED: Final = 10  # tables that a log line names
 
 
 def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Log, now: Now, attempt: int = 1) -> int:
@@ -153,9 +155,9 @@ class _Job:
         """The epochs that some table still lacks: nothing below the least progress of a touched table is read again."""
         work = self._work
         lacking = [
-            work.standings[table].done
+            work.standing(table).done
             for table, touched in work.touched.items()
-            if str(table) not in self._held and work.standings[table].done < touched
+            if str(table) not in self._held and work.standing(table).done < touched
         ]
         return {n: epoch for n, epoch in work.epochs.items() if lacking and n > min(lacking)}
 
@@ -187,12 +189,14 @@ class _Job:
             behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
             routes = route(work.settings, opened.facts)
             for table, (code, message) in sorted(routes.refused.items()):
-                self._count_dead(opened.refuse(table, code, message))
+                self._count_dead(opened.refuse({table: f"refused-{slug(table)}"}, code, message))
+            self._refuse_crowded(opened, [one for one in routes.targets if one.name in work.crowded])
             free = [
                 target
                 for target in sorted(routes.targets, key=lambda target: target.events(0))
                 if str(target.name) not in self._held and str(target.name) not in behind
-            ]
+                and target.name not in work.crowded
+            ]  # fmt: skip
             standings = {
                 str(target.name): (target.name, self._stands.get(target.name, work.standing(target.name)))
                 for target in free
@@ -202,6 +206,24 @@ class _Job:
         finally:
             opened.close()
         return None
+
+    def _refuse_crowded(self, opened: Range, targets: Sequence[Target]) -> None:
+        """All changes of tables that are too many are dead letters; of the stream, for each name would be a metric."""
+        work, message, letters = self._work, crowd.why(self._work.settings), 0
+        for some in _in_parts(targets):
+            places: dict[str, TableName | str] = {source: target.name for target in some for source in target.sources}
+            written = opened.refuse(places, crowd.TOO_MANY_TABLES, message)
+            letters += sum(sum(reasons.values()) for reasons in written.values())
+        for target in targets:
+            events = target.events(0)
+            self._outcomes.append(Outcome(str(target.name), target.sources, status="empty", events=events, dead=events))
+        if targets:
+            named = [str(target.name) for target in targets[:_NAMED]]
+            self._log(
+                {"stream": work.stream, "status": crowd.TOO_MANY_TABLES, "tables": len(targets), "dead": letters}
+                | {"error": message, "first": named}
+            )
+            self._count_dead({"": {crowd.TOO_MANY_TABLES: letters}} if letters else {})
 
     def _catch_up(self) -> None:
         """Brings each released table up to the cut: what it lacks of what was in it, then what went past it."""
@@ -274,6 +296,21 @@ class _Job:
 
     def _instant(self) -> str:
         return layout.instant(self._now())
+
+
+def _in_parts(targets: Sequence[Target]) -> Iterator[list[Target]]:
+    """Targets of so few changes together that these can be held as letters; one at least."""
+    some: list[Target] = []
+    events = 0
+    for target in targets:
+        mine = target.events(0)
+        if some and events + mine > _LETTERS:
+            yield some
+            some, events = [], 0
+        some.append(target)
+        events += mine
+    if some:
+        yield some
 
 
 def _failed(table: TableName, error: str) -> Outcome:

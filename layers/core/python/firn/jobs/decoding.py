@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from firn.changes.rows import Decoding
 from firn.jobs.facts import TableFacts
-from firn.jobs.planning import NO_NAMES, ColumnPlan, check_mode, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import NO_NAMES, ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, are_several, check_format, fed_by
 from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
@@ -34,7 +34,8 @@ def key_and_mode(
 
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
-    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TerminalError."""
+    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TooManyColumns,
+    TerminalError."""
     check_format(state)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
@@ -51,6 +52,7 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     declared = renames.named(target.declared(settings))
     seen = [renames.named(columns) for columns in target.seen()]
     plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
+    check_width(plan, len(existing), {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,

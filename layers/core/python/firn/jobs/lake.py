@@ -35,8 +35,9 @@ class Range(Protocol):
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """`commit` of each target and its `above`, in any order, several at once where that is faster."""
 
-    def refuse(self, table: str, code: str, message: str) -> Mapping[str, Mapping[str, int]]:
-        """Dead letters for all changes of a source table that can't be placed.
+    def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
+        """Dead letters for all changes of source tables that no table takes. `places`: source table -> where its
+        letters go, as rejects.write_rejects has it.
 
         -> those that no earlier run had written, by source table and reason. Raises StorageUnavailable,
         UnknownOutcome."""

@@ -3,7 +3,7 @@
 An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -30,6 +30,8 @@ APPEND_METADATA = (
     Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
     Column(IDENTITY, STRING),
 )  # fmt: skip
+
+MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of its schema, and a chunk in every file
 
 
 @dataclass(frozen=True)
@@ -141,6 +143,24 @@ def _smallest(columns: Sequence[Column]) -> Column:
         kind = widen(kind, column.type)
     # The encodings belong to the schemas of the single events, never to the table.
     return Column(columns[0].name, kind)
+
+
+class TooManyColumns(Exception):
+    """The changes bring a table more columns than a table may have: nothing is applied."""
+
+
+def check_width(plan: ColumnPlan, existing: int, declared: Collection[str]) -> None:
+    """Raises TooManyColumns for a plan that widens a table over MOST_COLUMNS. Those that firn.yaml declares are never
+    too many, and a table that was wider already goes on. `existing`: how many it has."""
+    most = max(MOST_COLUMNS, existing)
+    others = [column.name for column in plan.columns if column.name not in declared]
+    new = [column.name for column in plan.added if column.name not in declared]
+    if new and len(others) > most:
+        names = ", ".join(name[:100] for name in new[:5])
+        raise TooManyColumns(
+            f"the changes bring {len(new):,} columns that the table does not have ({names}, …), which would be "
+            f"{len(others):,} in all; a table may have {most:,}"
+        )
 
 
 class KeyChanged(Exception):

@@ -131,7 +131,7 @@ def covered(cut: Cut | None) -> int:
 
 def holds(kind: Kind, attempt: int) -> bool:
     """Whether a table that failed like this is held. What passes by itself never is."""
-    return kind in ("key_changed", "expired") or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
+    return kind in ("key_changed", "too_many_columns", "expired") or (kind == "terminal" and attempt >= MAX_ATTEMPTS)
 
 
 def number_for(table: str, last: int, known: Quarantines) -> int:
@@ -150,6 +150,8 @@ def failed_table(
     cause = {
         "key_changed": f"set the key back in firn.yaml or rebuild the table (`firn rebuild {table} --in-place`)",
         "expired": "rebuild the table from its source",
+        "too_many_columns": "have the source send fewer columns, or declare those that the table shall have under "
+        "`columns` of its rule in firn.yaml",
     }.get(kind, "mend the cause")
     return Quarantine(
         FORMAT, stream, n, now, reason, error,

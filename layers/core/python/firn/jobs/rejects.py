@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from firn.staging import configs, layout, quarantine
@@ -17,6 +18,8 @@ KEPT: Final = (
     "table", "op", "connector", "order", "ts", "tx_order", "emitted", "flat", "key", "before", "after", "occurrence",
     "origin",
 )  # fmt: skip
+
+_AT_ONCE: Final = 16
 
 
 def write_rejects(
@@ -45,6 +48,24 @@ def write_rejects(
         ]
         letters.sort(key=lambda letter: (letter.batch, letter.index))
         written += _write(store, epochs[n], place, letters)
+    return written
+
+
+def write_refused(
+    store: Store,
+    stream: str,
+    places: Mapping[str, TableName | str],
+    epochs: Mapping[int, Epoch],
+    rows: Iterable[Mapping[str, Any]],
+) -> Counts:
+    """`write_rejects` of rows of several source tables, each to its own place. Raises as it does."""
+    found: dict[TableName | str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(places[row["table"]], []).append(row)
+    written: Counts = Counter()
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for one in pool.map(lambda place: write_rejects(store, stream, place, epochs, found[place]), found):
+            written += one
     return written
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from firn.errors import EventError, FirnError
 from firn.jobs import quarantine as rules
+from firn.jobs.crowd import crowded
 from firn.jobs.lake import Lake
 from firn.jobs.outcome import COUNTS
 from firn.jobs.progress import TableState
@@ -37,6 +38,7 @@ class Work:
     touched: Mapping[TableName, int]
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
+    crowded: frozenset[TableName] = frozenset()  # tables that are not made, and not looked at: crowd.crowded
 
     def progress(self, table: TableName) -> int:
         """The last epoch in the table's ancestry."""
@@ -106,14 +108,15 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
     lake.expect(settings, mine)
     touched = _touched(settings, mine)
-    known_to = (*before.tables, *before.quarantined, *before.progress) if before else ()
-    names = {*touched, *map(TableName.parse, known_to)}
+    known_to = before.known if before else frozenset()
+    many = crowded(settings, known_to, ((n, source) for n, epoch in mine.items() for source in epoch.tables))
+    names = {*touched, *map(TableName.parse, known_to)} - many
     states = {name: lake.state(name) for name in sorted(names)}
     standings = {}
     for name, state in states.items():
         stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
-    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings)
+    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, many)
 
 
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:

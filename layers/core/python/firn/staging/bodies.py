@@ -1,12 +1,14 @@
 """A request's body as bytes of JSON: content type, encoding, and inflation that stops at its bound. Pure."""
 
+import re
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import zstandard
 
+from firn.changes.limits import EventLimits
 from firn.errors import RequestError
 
 Content = Literal["json", "ndjson", "auto"]
@@ -23,14 +25,21 @@ _CONTENT: Final[dict[str, Content]] = {
 _ZSTD_WINDOW: Final = 8 * 1024 * 1024  # RFC 9659: what a decoder of Content-Encoding: zstd has to support, and no more
 # A zstd block of 4 bytes can hold 128 KiB, so 1 KiB of input makes at most 32 MiB before the bound is looked at.
 _ZSTD_SLICE: Final = 1024
+_GZIP_SLICE: Final = 64 * 1024  # what follows a member is copied with each: no more than this
+_ZEROS: Final = re.compile(rb"\0*")
+_FREE: Final = 1024 * 1024  # bytes that any body may inflate to, however small it was
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on a body, in bytes: as it is sent, and as what it inflates to."""
+    """Bounds on a body: bytes as it is sent and as what it inflates to, how many times as many that may be, in how many
+    gzip members or zstd frames, and what may be in it."""
 
     sent: int = 4 * 1024 * 1024
     inflated: int = 64 * 1024 * 1024
+    ratio: int = 1_000
+    members: int = 1_000
+    events: EventLimits = field(default_factory=EventLimits)
 
 
 def content_of(content_type: str | None) -> Content:
@@ -60,62 +69,97 @@ def read_body(raw: bytes, content_encoding: str | None, limits: Limits) -> bytes
         raise RequestError(
             415, "content_encoding", f"Content-Encoding {encoding!r} is not read here; send gzip, zstd or identity"
         )
-    return inflate(raw, limits.inflated)
+    return inflate(raw, limits)
 
 
-def _identity(raw: bytes, limit: int) -> bytes:
-    if len(raw) > limit:
-        raise _too_large(limit)
+def _identity(raw: bytes, limits: Limits) -> bytes:
+    if len(raw) > limits.inflated:
+        raise _too_large(limits.inflated)
     return raw
 
 
-def _gunzip(raw: bytes, limit: int) -> bytes:
+def _gunzip(raw: bytes, limits: Limits) -> bytes:
     """One or more gzip members (RFC 1952); padding of zero bytes at the end is allowed, as gzip allows it."""
-    parts: list[bytes] = []
-    room, rest = limit, raw
+    inflated = _Inflated(len(raw), limits)
+    at = 0
     while True:
         member = zlib.decompressobj(wbits=31)
-        try:
-            data = member.decompress(rest, room + 1)
-        except zlib.error as error:
-            raise _broken("gzip", str(error)) from error
-        if len(data) > room:
-            raise _too_large(limit)
+        while at < len(raw) and not member.eof:
+            chunk = raw[at : at + _GZIP_SLICE]
+            at += len(chunk)
+            try:
+                inflated.add(member.decompress(chunk, inflated.room + 1))
+            except zlib.error as error:
+                raise _broken("gzip", str(error)) from error
         if not member.eof:
             raise _broken("gzip", "it is cut off")
-        parts.append(data)
-        room -= len(data)
-        rest = member.unused_data.lstrip(b"\0")
-        if not rest:
-            return b"".join(parts) if len(parts) > 1 else data
+        inflated.end_member()
+        at -= len(member.unused_data)
+        if (padding := _ZEROS.match(raw, at)) is not None:
+            at = padding.end()
+        if at == len(raw):
+            return inflated.body()
 
 
-def _unzstd(raw: bytes, limit: int) -> bytes:
+def _unzstd(raw: bytes, limits: Limits) -> bytes:
     """One or more zstd frames, fed in slices, because zstandard's decompressobj knows no bound on its output."""
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW)
-    parts: list[bytes] = []
-    room, rest = limit, memoryview(raw)
+    inflated = _Inflated(len(raw), limits)
+    rest = memoryview(raw)
     while True:
         frame = decompressor.decompressobj()
         while rest and not frame.eof:
             chunk, rest = rest[:_ZSTD_SLICE], rest[_ZSTD_SLICE:]
             try:
-                data = frame.decompress(chunk)
+                inflated.add(frame.decompress(chunk))
             except zstandard.ZstdError as error:
                 raise _broken("zstd", str(error)) from error
-            parts.append(data)
-            room -= len(data)
-            if room < 0:
-                raise _too_large(limit)
         if not frame.eof:
             raise _broken("zstd", "it is cut off")
+        inflated.end_member()
         if frame.unused_data:
             rest = memoryview(raw)[len(raw) - len(rest) - len(frame.unused_data) :]
         if not rest:
-            return b"".join(parts)
+            return inflated.body()
 
 
-_INFLATE: Final[dict[str, Callable[[bytes, int], bytes]]] = {
+class _Inflated:
+    """What a body inflates to, piece by piece. Raises RequestError 413 as soon as it is too much."""
+
+    def __init__(self, sent: int, limits: Limits) -> None:
+        self._limits = limits
+        self._most = min(limits.inflated, max(_FREE, limits.ratio * sent))
+        self._parts: list[bytes] = []
+        self._members = 0
+        self.room = self._most
+
+    def add(self, data: bytes) -> None:
+        self.room -= len(data)
+        if self.room < 0 and self._most < self._limits.inflated:
+            raise RequestError(
+                413,
+                "inflates_too_large",
+                f"the body inflates to more than {self._limits.ratio:,} times its bytes: send it less compressed, or "
+                "as it is",
+            )
+        if self.room < 0:
+            raise _too_large(self._most)
+        self._parts.append(data)
+
+    def end_member(self) -> None:
+        self._members += 1
+        if self._members > self._limits.members:
+            raise RequestError(
+                413,
+                "too_many_members",
+                f"the body has more than {self._limits.members:,} gzip members or zstd frames: compress it as one",
+            )
+
+    def body(self) -> bytes:
+        return b"".join(self._parts) if len(self._parts) != 1 else self._parts[0]
+
+
+_INFLATE: Final[dict[str, Callable[[bytes, Limits], bytes]]] = {
     "identity": _identity,
     "gzip": _gunzip,
     "x-gzip": _gunzip,

@@ -37,6 +37,11 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     high: tuple[str, int] | None = None
     quarantined: dict[str, str] = {}
 
+    @property
+    def known(self) -> frozenset[str]:
+        """All tables that the stream has made, or was held back from."""
+        return frozenset((*self.tables, *self.quarantined, *self.progress))
+
 
 _decode: Final = msgspec.json.Decoder(Cut).decode
 _newest: Final = Remembered[str, int]()

@@ -16,6 +16,7 @@ import msgspec
 from firn.changes.broken import table_named_in
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes import parse
+from firn.changes.limits import LIMITS, EventLimits
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.staging import configs, layout, receipts
 from firn.staging.batch import FORMAT, BatchMeta, read_meta, write_batch
@@ -25,6 +26,8 @@ from firn.staging.store import Store, put_if_absent
 from firn.streams.config import Config, StreamConfig
 
 MAX_ERRORS: Final = 100  # listed in one answer; the dead letters hold them all
+MAX_MESSAGE: Final = 1_000  # characters of what is said of one event, which may quote what it holds
+MAX_NAME: Final = 1_000  # characters of a source table's name, which stands in the footer of its batch
 
 Random = Callable[[int], bytes]
 _ROWS: Final = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
@@ -59,17 +62,18 @@ def accept(
     content: Content = "auto",
     key: str | None = None,
     key_header: receipts.Header = "Idempotency-Key",
+    limits: EventLimits = LIMITS,
     random: Random = os.urandom,
 ) -> Accepted:
     """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key, from `key_header`. `now`: aware.
 
-    Raises RequestError (400 unreadable, 404 unknown stream, 409 key used for another body), StorageUnavailable or
-    UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
+    Raises RequestError (400 unreadable, 404 unknown stream, 409 key used for another body, 413 more than `limits`),
+    StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
     """
     settings = stream_config(config, stream)
-    parsed = parse(body, settings.envelope, content)
+    parsed = parse(body, settings.envelope, content, limits)
     # Judged before its key is used: a corrected body may come under the same key.
-    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)))
+    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)
     if key is None:
         return _stage(store, made, duplicate=False)
     receipt, used = receipts.claim(store, key, body, made.meta.batch, key_header, config.sha)
@@ -81,8 +85,8 @@ def accept(
         # The first try died between its dead letters and its batch: the batch has to go with those letters.
         config = configs.load(store, receipt.config)
         settings = stream_config(config, stream)
-        parsed = parse(body, settings.envelope, content)
-    return _stage(store, _made(config, settings, parsed, receipt.batch), duplicate=True)
+        parsed = parse(body, settings.envelope, content, limits)
+    return _stage(store, _made(config, settings, parsed, receipt.batch, limits), duplicate=True)
 
 
 def accepted_before(
@@ -106,9 +110,11 @@ def accept_messages(
     now: datetime,
     batch: str | None = None,
     refused: Mapping[int, EventError] | None = None,
+    limits: EventLimits = LIMITS,
     random: Random = os.urandom,
 ) -> Accepted:
-    """Stage the queue messages of one stream as one batch. A message that can't be read becomes one dead letter, whole.
+    """Stage the queue messages of one stream as one batch. A message that can't be read, or that holds more than
+    `limits`, becomes one dead letter, whole.
 
     Events are numbered through all messages. `batch`: the id to stage them under (None: a new one). `refused`: messages
     (by place) that are dead letters whatever is in them. Without receipts: staging/queue.py adds them. `duplicate` in
@@ -124,7 +130,8 @@ def accept_messages(
         try:
             if refused and place in refused:
                 raise refused[place]
-            parsed = parse(message, settings.envelope, "auto")
+            parsed = parse(message, settings.envelope, "auto", limits)
+            limits.check_tables(len(set(parsed.table)))
         except (RequestError, EventError) as error:
             rejected.append(Rejected(start, error.code, str(error), message))
             start += 1
@@ -137,7 +144,7 @@ def accept_messages(
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
     batch = batch or layout.batch_id(stream, now, random(8))
-    return _stage(store, _made(config, settings, whole, batch), duplicate=False)
+    return _stage(store, _made(config, settings, whole, batch, None), duplicate=False)
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:
@@ -157,10 +164,10 @@ class _Made(NamedTuple):
     letters: Sequence[DeadLetter]
 
 
-def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str) -> _Made:
-    """All bytes follow from the arguments, so that a repeat writes the same. Raises RequestError 400."""
+def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None) -> _Made:
+    """All bytes follow from the arguments, so that a repeat writes the same. Raises RequestError 400, 413."""
     received = layout.time_of(batch)
-    parsed, tables = routed(parsed, settings)
+    parsed, tables = routed(parsed, settings, limits)
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
         len(parsed), len(parsed.rejected), parsed.ignored, tables,
@@ -192,9 +199,9 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
     return [
         DeadLetter(
             reason=r.code,
-            message=r.message,
+            message=r.message[:MAX_MESSAGE],
             stream=settings.name,
-            table=r.change.table if r.change else table_named_in(r.original),
+            table=_short(r.change.table if r.change else table_named_in(r.original)),
             batch=batch,
             index=r.index,
             received_at=layout.time_of(batch),
@@ -206,12 +213,19 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
     ]
 
 
-def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, int]]:
+def _short(name: str | None) -> str | None:
+    return None if name is None else name[:MAX_NAME]
+
+
+def routed(parsed: Parsed, settings: StreamConfig, limits: EventLimits | None = None) -> tuple[Parsed, dict[str, int]]:
     """`parsed` without the rows that no rule takes, and the rows left of each source table.
 
     Rows of a table without a rule are ignored as `filtered_table`; rows whose table can't be told become rejected.
+    Raises RequestError 413 over `limits`.
     """
     distinct = set(parsed.table)
+    if limits is not None:
+        limits.check_tables(len(distinct))
     counts = {parsed.table[0]: len(parsed)} if len(distinct) == 1 else dict(Counter(parsed.table))
     filtered: set[str] = set()
     refused: dict[str, EventError] = {}
@@ -219,6 +233,8 @@ def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, in
         try:
             if (rule := settings.rule_for(table)) is None:
                 filtered.add(table)
+            elif len(table) > MAX_NAME:
+                raise EventError("bad_table", f"the source table's name has {len(table):,} characters")
             else:
                 rule.target(table)
         except EventError as error:
@@ -226,6 +242,10 @@ def routed(parsed: Parsed, settings: StreamConfig) -> tuple[Parsed, dict[str, in
     if not filtered and not refused:
         return parsed, counts
     rejected = list(parsed.rejected)
+    if limits is not None and refused:
+        images = zip(parsed.table, parsed.before, parsed.after, strict=True)
+        size = sum(len(before or b"") + len(after or b"") for table, before, after in images if table in refused)
+        limits.check_rejected(size, str(next(iter(refused.values())))[:200])
     keep: list[int] = []
     for row, table in enumerate(parsed.table):
         if table in refused:

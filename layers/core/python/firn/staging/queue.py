@@ -11,6 +11,9 @@ which names the batch of the delivery that claimed it. A message is in that batc
    the message is in; or it can never stage it any more, and the message is claimed by a successor of its receipt.
 
 Time decides only who waits, never what is right. Void batches hold nothing, so sealing and committing them is harmless.
+
+A delivery takes no more events than may be read one by one: what is left over comes again, before anything is claimed
+for it. A message that alone holds too many is a dead letter (docs/adr/0038-limits.md).
 """
 
 import logging
@@ -22,7 +25,9 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, NamedTuple
 
+from firn.changes.bodies import count_alone
 from firn.changes.change import Parsed
+from firn.changes.limits import LIMITS, EventLimits
 from firn.errors import EventError
 from firn.staging import layout, receipts
 from firn.staging.batch import FORMAT, BatchMeta, UnreadableBatch, read_meta, write_batch
@@ -88,16 +93,21 @@ def take(
     messages: Sequence[Message],
     *,
     now: datetime,
+    limits: EventLimits = LIMITS,
     random: Random = os.urandom,
     patience: timedelta = PATIENCE,
 ) -> Taken:
     """Stage the messages of one stream that no other delivery has staged, as one batch. `now`: aware.
 
-    A message that can't be read, or whose id came before with another body (`message_conflict`), becomes a dead letter
-    of that batch. Raises RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome: all have to come again.
+    A message that can't be read, that holds more than `limits`, or whose id came before with another body
+    (`message_conflict`), becomes a dead letter of that batch. Raises RequestError (404 unknown stream),
+    StorageUnavailable, UnknownOutcome: all have to come again.
     """
     stream_config(config, stream)
     batch = layout.batch_id(stream, now, random(8))
+    most = _first(messages, limits)
+    left = [*range(most, len(messages))]
+    messages = messages[:most]
     claims, twice = _claims(messages)
     _settle(store, config, batch, claims, now, patience)
     mine = {claim.place: claim for claim in claims if claim.standing is None}
@@ -105,7 +115,7 @@ def take(
     again = [claim.place for claim in claims if claim.standing is _Standing.UNDER_WAY]
     places = sorted([*mine, *(place for place, message in enumerate(messages) if message.id is None)])
     if not places:
-        return Taken(None, sorted(taken + twice), again)
+        return Taken(None, sorted(taken + twice), sorted(again + left))
     refused = {at: mine[place].refused for at, place in enumerate(places) if place in mine}
     done = accept_messages(
         store,
@@ -115,11 +125,22 @@ def take(
         now=now,
         batch=batch,
         refused={at: error for at, error in refused.items() if error is not None},
+        limits=limits,
     )
     if done.duplicate:  # void: this delivery was taken for dead
         _log.warning("batch %s was made void while it was under way: its %d messages come again", batch, len(places))
-        return Taken(None, sorted(taken + twice), sorted(again + places))
-    return Taken(done, sorted(taken + twice), again)
+        return Taken(None, sorted(taken + twice), sorted(again + places + left))
+    return Taken(done, sorted(taken + twice), sorted(again + left))
+
+
+def _first(messages: Sequence[Message], limits: EventLimits) -> int:
+    """How many messages, from the first on, hold so few events together that they are read in time; one at least."""
+    total = 0
+    for place, message in enumerate(messages):
+        total += count_alone(message.body, limits)
+        if place and total > limits.alone:
+            return place
+    return len(messages)
 
 
 def _claims(messages: Sequence[Message]) -> tuple[list[_Claim], list[int]]:

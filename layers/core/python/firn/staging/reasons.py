@@ -4,6 +4,7 @@ from typing import Final
 
 _BY_HAND: Final = "correct it by hand: firn dead export, edit `original`, firn dead replay --from FILE"
 _ENVELOPE: Final = "look whether the stream's `envelope` in firn.yaml is what the source sends; else " + _BY_HAND
+_SPLIT: Final = "have the sender of the queue message split it; else " + _BY_HAND
 
 ADVICE: Final[dict[str, str]] = {
     "bad_json": "the bytes were broken on their way; have the source send the event again, or " + _BY_HAND,
@@ -11,6 +12,11 @@ ADVICE: Final[dict[str, str]] = {
     "empty": "it holds no event: nothing is lost; leave it, it expires",
     "not_an_object": _ENVELOPE,
     "too_deep": "the event is nested deeper than JSON readers go; have the source send that column as text",
+    "too_many_events": _SPLIT,
+    "too_many_tables": "raise `max_tables` of the stream or name the table in firn.yaml, then replay; or " + _SPLIT,
+    "too_many_columns": "have the source send fewer columns, or raise FIRN_MAX_COLUMNS; then " + _BY_HAND,
+    "event_too_large": "leave the event's largest column out at the source, or raise FIRN_MAX_EVENT_BYTES",
+    "too_much_rejected": _ENVELOPE,
     "bad_event": _ENVELOPE,
     "missing_op": _ENVELOPE,
     "unknown_op": _ENVELOPE,

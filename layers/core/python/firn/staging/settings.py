@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from firn.changes.limits import EventLimits
 from firn.errors import ConfigError
 from firn.staging.bodies import Limits
 
@@ -45,6 +46,15 @@ class Settings:
             limits=Limits(
                 sent=_bytes(env, "FIRN_MAX_BODY_BYTES", Limits.sent),
                 inflated=_bytes(env, "FIRN_MAX_INFLATED_BYTES", Limits.inflated),
+                ratio=_number(env, "FIRN_MAX_INFLATED_RATIO", Limits.ratio, "times"),
+                members=_number(env, "FIRN_MAX_MEMBERS", Limits.members, "gzip members"),
+                events=EventLimits(
+                    events=_number(env, "FIRN_MAX_EVENTS", EventLimits.events, "events"),
+                    alone=_number(env, "FIRN_MAX_EVENTS_ALONE", EventLimits.alone, "events"),
+                    tables=_number(env, "FIRN_MAX_TABLES", EventLimits.tables, "tables"),
+                    columns=_number(env, "FIRN_MAX_COLUMNS", EventLimits.columns, "columns"),
+                    size=_bytes(env, "FIRN_MAX_EVENT_BYTES", EventLimits.size),
+                ),
             ),
             queue_stream=env.get("FIRN_QUEUE_STREAM", ""),
             emr_application=env.get("FIRN_EMR_APPLICATION_ID", ""),

@@ -171,6 +171,7 @@ class StreamConfig:
     job: str = "shared"
     auth: Auth | None = None
     accept: tuple[Way, ...] | None = None
+    max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
 
     @property
     def ways(self) -> tuple[Way, ...]:

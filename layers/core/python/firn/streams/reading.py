@@ -41,12 +41,13 @@ from firn.streams.yaml_lines import YamlProblem, read
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
+_MAX_TABLES: Final = 1_000_000
 _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by", "job",
-    "auth", "accept", "tables",
+    "auth", "accept", "max_tables", "tables",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -183,6 +184,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),
+        max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
     )
 
 

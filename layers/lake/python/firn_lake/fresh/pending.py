@@ -18,6 +18,7 @@ from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoder, Decoding, MirrorDecoder
 from firn.errors import FirnError, TerminalError
 from firn.jobs.caring import feeding
+from firn.jobs.crowd import crowded
 from firn.jobs.facts import TableFacts
 from firn.jobs.lake import place_of
 from firn.jobs.quarantine import tells_commits
@@ -196,7 +197,9 @@ class Look:
                 counts[what] += number
             said += batch.said
         facts = facts_of(counts, said)
-        targets = {target.name: target for target in route(settings, facts).targets}
+        sources = ((epoch, source) for source, one in facts.items() for epoch, _ in one.events)
+        many = crowded(settings, cut.known if cut else frozenset(), sources)
+        targets = {target.name: target for target in route(settings, facts).targets if target.name not in many}
         return Pending(store, settings, places, known, committed, last, batches, targets, facts)
 
 

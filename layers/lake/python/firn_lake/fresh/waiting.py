@@ -15,7 +15,15 @@ from firn.changes.rows import Decoder, Decoding
 from firn.changes.types import Column
 from firn.errors import TerminalError
 from firn.jobs.decoding import planned
-from firn.jobs.planning import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan, KeyChanged
+from firn.jobs.planning import (
+    APPEND_METADATA,
+    HELD_METADATA,
+    MIRROR_METADATA,
+    SOURCE_METADATA,
+    ColumnPlan,
+    KeyChanged,
+    TooManyColumns,
+)
 from firn.jobs.progress import TableState
 from firn.jobs.targets import Target
 from firn.staging.remembered import Remembered
@@ -111,7 +119,7 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
                     found.append(_planned(pending, target, state, above))
                 except NotFresh:
                     raise
-                except (KeyChanged, TerminalError) as error:
+                except (KeyChanged, TooManyColumns, TerminalError) as error:
                     raise NotFresh(f"{name}: {error}") from error
     return found
 
