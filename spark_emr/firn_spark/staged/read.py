@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firn.changes.placing import PLACED_BY, TIMES, Order, placed
+from firn.changes.change import TIMES
+from firn.changes.placing import PLACED_BY, Order, placed
 from firn.jobs.facts import SAID_BY, facts_in
 from firn.staging import layout
 from firn.staging.store import Store, get

@@ -87,17 +87,16 @@ def test_columns_added_to_an_existing_table_are_optional_and_its_unwritable_ones
 
 def test_names_that_no_column_can_have_are_told_and_their_values_refused() -> None:
     tags, element = Column("tags", list_of(STRING)), Column("tags.element", STRING)
-    plan = plan_columns([], [], [(Column("id", LONG), Column("", LONG)), (tags, element)], key=("id",))
+    plan = plan_columns([], [], [(Column("id", LONG),), (tags, element)], key=("id",))
     assert [column.name for column in plan.columns] == ["id", "tags"]
-    assert plan.unnamed == {"", "tags.element"}
+    assert plan.unnamed == {"tags.element"}
     # What a table has already it keeps.
     kept = plan_columns([Column("id", LONG), element], [], [(tags,)])
     assert ([column.name for column in kept.columns], kept.unnamed) == (["id", "tags.element"], {"tags"})
-    assert plan_columns([], [], [(Column("_firn_held.key", LONG),)]).unnamed == {"_firn_held.key"}
 
     codec = RowCodec(plan.columns, None, DecodeSettings(), unnamed=plan.unnamed)
-    assert codec.decode(b'{"id":1,"":null}').values == [1, None]
-    for image in (b'{"id":1,"":2}', b'{"id":1,"" : {}}', b'{"id":1,"tags.element":"a"}'):
+    assert codec.decode(b'{"id":1,"tags.element":null}').values == [1, None]
+    for image in (b'{"id":1,"tags.element":2}', b'{"id":1,"tags.element" : {}}', b'{"id":1,"tags.element":"a"}'):
         with pytest.raises(EventError, match="called so") as error:
             codec.decode(image)
         assert error.value.code == "bad_image"

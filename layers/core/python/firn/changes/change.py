@@ -1,7 +1,7 @@
 """A change: the only thing that crosses from the envelopes into the rest of Firn. Row images stay raw JSON."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -11,7 +11,8 @@ OPS = frozenset("cudrt")
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 # What a table can hold of a time, ms: the years 1 to 9999.
-Time = Annotated[int, msgspec.Meta(ge=-62_135_596_800_000, le=253_402_300_799_999)]
+TIMES: Final = range(-62_135_596_800_000, 253_402_300_800_000)
+Time = Annotated[int, msgspec.Meta(ge=TIMES[0], le=TIMES[-1])]
 
 
 class Change(msgspec.Struct, frozen=True):

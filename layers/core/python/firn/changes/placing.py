@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
 
-from firn.changes.change import OPS
+from firn.changes.change import OPS, TIMES
 from firn.changes.fold import LOADED
 from firn.changes.poison import poison
 from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
@@ -36,8 +36,6 @@ PLACED_BY: Final = (
 
 # When the connector sent a flattened row stands in the row. In text, a quote inside a value has a backslash before it.
 _SENT: Final = re.compile(r',\s*"__ts_[mun]s":\s*-?[0-9]+')
-# ms, of which a table holds the microseconds in 64 bits.
-TIMES: Final = range(-(2**63) // 1000 + 1, 2**63 // 1000)
 
 
 def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted: int = 0) -> dict[str, list[Any]]:
@@ -118,7 +116,7 @@ def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, E
         found = {row: EventError("unknown_op", text) for row, op in enumerate(ops) if op not in OPS}
     told = [time for time in times if time is not None]
     if told and not (min(told) in TIMES and max(told) in TIMES):
-        text = "the source time is so far from 1970 that its microseconds do not fit 64 bits"
+        text = "the source time is not in the years 1 to 9999"
         late = (row for row, time in enumerate(times) if time is not None and time not in TIMES)
         found |= {row: EventError("bad_event", text) for row in late}
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from firn.changes.rows import Decoding
 from firn.jobs.facts import TableFacts
-from firn.jobs.planning import NO_NAMES, ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
+from firn.jobs.planning import ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import TableState, are_several, check_format, fed_by
 from firn.jobs.renaming import Renames, renames_of
 from firn.jobs.targets import Target
@@ -72,10 +72,8 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
 def with_schemas(decoding: Decoding, sources: Iterable[str], facts: Mapping[str, TableFacts]) -> Decoding:
     """The same decoding for all changes of these source tables that `facts` tell of."""
     known = [facts[source] for source in sources if source in facts]
-    seen = {column.name for one in known for columns in one.seen for column in columns}
     return replace(
         decoding,
         schemas={name: columns for one in known for name, columns in one.schemas.items()},
         bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
-        unnamed=decoding.unnamed | (NO_NAMES & seen),
     )

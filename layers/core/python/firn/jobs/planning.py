@@ -94,7 +94,7 @@ def plan_columns(
         result.append(replace(now, source=declaration.source) if declaration else now)
 
     known = {column.name for column in existing}
-    taken = set(NO_NAMES).union(*map(_names, result))
+    taken = set[str]().union(*map(_names, result))
     unnamed: set[str] = set()
     added: list[Column] = []
     for name, columns_seen in offered.items():
@@ -110,10 +110,6 @@ def plan_columns(
     new = _stored(added)
     wider, others = _stored(widened), _stored(retyped)
     return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, frozenset(unnamed))
-
-
-# Iceberg has no column without a name, and knows the parts of a map, as those of a list, by a name with a dot.
-NO_NAMES: Final = frozenset({"", f"{HELD}.key", f"{HELD}.value"})
 
 
 def _names(column: Column) -> Iterator[str]:
