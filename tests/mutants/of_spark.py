@@ -110,11 +110,20 @@ MUTANTS: Final = (
         ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
     ),
     Mutant(
-        "zeroes of both signs are written in one sorted pass",
+        "zeroes of both signs are one partition",
         f"{_SPARK}/tables/writing.py",
-        "for part in _by_sign(rows, signed(table)) for",
-        "for part in [rows] for",
+        '.cast("string") if kind in ("float", "double") else',
+        " if kind is None else",
         (f"{_TESTS}/test_partitioning.py::test_rows_come_sorted_by_whatever_partitions_them[x]",),
+    ),
+    Mutant(
+        "a UUID is sorted by the bucket of its text",
+        f"{_SPARK}/tables/writing.py",
+        'if kind == "uuid" else value',
+        "if kind is None else value",
+        (
+            f"{_TESTS}/test_partitioning.py::test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them[0]",
+        ),
     ),
     Mutant(
         "the swap of a retype does not look whether the UPDATE's snapshot is the newest",

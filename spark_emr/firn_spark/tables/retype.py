@@ -29,7 +29,7 @@ from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.evolve import Table, Tables, set_all
-from firn_spark.tables.writing import FANOUT, signed
+from firn_spark.tables.writing import FANOUT, own_order
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _SAYS = "spark.sql.iceberg.snapshot-property"  # of a session: what the summaries of Spark's own commits say
@@ -64,8 +64,8 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
         renamed = " ".join(f"WHEN {old} THEN {to}" for old, to in moved.items())
         sets.append(f"{HELD} = transform_keys({HELD}, (k, v) -> CASE k {renamed} ELSE k END)")
     if table.state.snapshot_id is not None:
-        # The UPDATE writes all partitions: see writing. Left as it is where a sort would not do.
-        sort = {} if signed(table) else {FANOUT: "false"}
+        # The UPDATE writes all partitions: see writing. Left as it is where Iceberg's sort would not do.
+        sort = {} if own_order(table) else {FANOUT: "false"}
         table = fence.unmoved(table, tables.set_properties(table, sort))
         table = _updated(spark, tables, table, sets)
     both = table.java.newTransaction()

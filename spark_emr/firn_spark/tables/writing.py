@@ -8,14 +8,16 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.streams.names import quoted
+from firn_spark.session import CATALOG
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 
 _SORTED: Final = {"fanout-enabled": "false"}
+_AS_THEY_COME: Final = {"use-table-distribution-and-ordering": "false", "distribution-mode": "none"}
 FANOUT: Final = "write.spark.fanout.enabled"  # the same as a table property: Spark's UPDATE takes no options
 
 
@@ -23,29 +25,39 @@ def write_rows(
     spark: SparkSession, table: Table, rows: DataFrame, options: Mapping[str, str] | None = None
 ) -> list[Any]:
     """Data files (org.apache.iceberg.DataFile) with `rows`, whose columns carry the table's own names. `options`: more
-    of Iceberg's write options.
+    of Iceberg's write options; with them the rows are written as they come.
 
     An internal API of Iceberg 1.11 (what its compaction uses). If a later version did not know the option, it would
     make a plain append of this and hand back no files: then the table has moved, and LostRace is raised.
     """
     given = _SORTED | dict(options or {})
-    return [file for part in _by_sign(rows, signed(table)) for file in _written(spark, table, part, given)]
+    order = () if options else own_order(table)
+    if order:
+        rows = rows.repartition(*order).sortWithinPartitions(*order)
+        given |= _AS_THEY_COME
+    return _written(spark, table, rows, given)
 
 
-def signed(table: Table) -> Sequence[str]:
-    """The floats among the columns that the table is or was partitioned by. Spark's sort takes 0.0 and -0.0 for one
-    value, and to Iceberg they are two partitions: rows that hold both do not come by partition."""
-    by = [field for field in table.state.fields if int(field["id"]) in table.state.partitioned_by]
-    return [field["name"] for field in by if field["type"] in ("float", "double")]
+def own_order(table: Table) -> Sequence[Column]:
+    """What tells the table's partitions apart, where Iceberg's own sort in Spark does not: to Spark 0.0 and -0.0 are
+    one value, and its bucket of a UUID is that of a text. () where Iceberg's sort does."""
+    kinds = {int(field["id"]): (str(field["name"]), field["type"]) for field in table.state.fields}
+    if not any(kinds[one][1] in ("float", "double", "uuid") for one in table.state.partitioned_by if one in kinds):
+        return ()
+    fields = [(str(one.transform().toString()), int(one.sourceId())) for one in table.java.spec().fields()]
+    return [_partition(transform, *kinds[source]) for transform, source in fields if source in kinds]
 
 
-def _by_sign(rows: DataFrame, columns: Sequence[str]) -> list[DataFrame]:
-    """The rows in parts in which the zeroes of a column have one sign."""
-    parts = [rows]
-    for name in columns:
-        below = f.coalesce(f.col(quoted(name)).cast("string") == "-0.0", f.lit(False))
-        parts = [part.where(mine) for part in parts for mine in (~below, below)]
-    return parts
+def _partition(transform: str, name: str, kind: Any) -> Column:
+    """The value by which rows share a partition: of a float its text, for that has the sign of zero."""
+    value = quoted(name)
+    if transform in ("identity", "void"):
+        return f.col(value).cast("string") if kind in ("float", "double") else f.col(value)
+    function, _, size = transform.rstrip("]").partition("[")
+    if size:
+        value = f"unhex(replace({value}, '-', ''))" if kind == "uuid" else value
+        return f.expr(f"{CATALOG}.system.{function}({size}, {value})")
+    return f.expr(f"{CATALOG}.system.{function}s({value})")
 
 
 def _written(spark: SparkSession, table: Table, rows: DataFrame, options: Mapping[str, str]) -> list[Any]:

@@ -1,5 +1,7 @@
 """What firn.yaml says of a table's files later than the table was made: how they are partitioned, and Bloom filters."""
 
+import base64
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -159,3 +161,31 @@ def test_rows_come_sorted_by_whatever_partitions_them(lake: Make, by: str) -> No
     assert {n: (one["x"], one["s"]) for n, one in found.items()} == {one["id"]: (one["x"], one["s"]) for one in rows}
     one.land([event("d", 500 + n, None, before=row) for n, row in enumerate(rows) if n % 2])
     assert sorted(one.by_key("lake.t", "id")) == list(range(0, 140, 2))
+
+
+KINDS = {
+    "u": "uuid", "y": "binary", "m": "'decimal(10,2)'", "z": "timestamptz", "i": "int", "c": "time", "f": "float",
+}  # fmt: skip
+BY = [
+    "'bucket(5, u)', 'bucket(3, y)', 'bucket(7, m)'", "u, y, f", "'truncate(10, m)', hour(z), 'truncate(1, y)'",
+    "'bucket(5, c)', 'bucket(4, z)', 'bucket(2, i)'", "c, z, m",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("by", BY, ids=range(len(BY)))
+def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(lake: Make, by: str) -> None:
+    columns = ", ".join(f"{name}: {kind}" for name, kind in KINDS.items())
+    one = lake(config(f"key: [id], columns: {{id: long, {columns}}}, partition_by: [{by}]"))
+    rows = [
+        {
+            "id": n, "u": str(uuid.UUID(int=n % 23 << 64 | n % 11)),
+            "y": base64.b64encode(bytes([n % 13, n % 2])).decode(),
+            "m": base64.b64encode((n % 31 * 105 - 1500).to_bytes(2, signed=True)).decode(),
+            "z": f"19{60 + n % 29}-02-03T0{n % 9}:00:00Z", "i": n % 17 - 8,
+            "c": n % 10 * 3_600_000_000, "f": [0.0, -0.0, 0.5][n % 3],
+        }
+        for n in range(300)
+    ]  # fmt: skip
+    one.land([event("c", 10 + n, row) for n, row in enumerate(rows)])
+    assert one.line("lake.t")["merged"] == 300
+    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(300))
