@@ -129,4 +129,4 @@ def test_a_query_ends_within_its_limits_with_its_status(function: Function, atta
     assert status in attack.statuses, told["body"][:500]
     assert error in (CODES[status], "bad_request")
     assert watch.resident < MEGABYTES * 2**20
-    assert watch.seconds < SECONDS + 3  # one is the grace, and the machine is shared
+    assert watch.seconds < SECONDS + 10  # one is the grace; the rest is for a machine that is busy with other tests
