@@ -84,13 +84,6 @@ MUTANTS: Final = (
         (f"{_WORKER}::test_a_query_that_takes_more_than_its_bounds_is_killed[settings0-{_RANGE}]",),
     ),
     Mutant(
-        "a worker outlives the function that asked it",
-        f"{_LAKE}/query_worker.py",
-        "    os._exit(0)\n",
-        "    closed.poll(0)\n",
-        (f"{_WORKER}::test_the_end_of_the_function_ends_a_query_that_runs",),
-    ),
-    Mutant(
         "a date that no year of JSON has is answered as another",
         f"{_LAKE}/encoding.py",
         "        first, last = 0, 86400 * _UNITS[kind.unit] - 1\n",
