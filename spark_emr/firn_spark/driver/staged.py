@@ -90,7 +90,8 @@ class Said:
 
     def count(self, sources: Sequence[str], above: int) -> int:
         """How many changes there are of some source tables in epochs above `above`."""
-        return sum(n for (table, epoch, _), n in self.counts.items() if table in sources and epoch > above)
+        mine = frozenset(sources)
+        return sum(n for (table, epoch, _), n in self.counts.items() if table in mine and epoch > above)
 
 
 class Held(Said):
