@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.types import INT53, LONG, STRING, Column, decimal, list_of
+from firn.changes.types import INT53, LONG, STRING, Column, Encoding, decimal, list_of
 from firn.changes.types import parse as kind
 from firn.errors import EventError
 from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
@@ -100,6 +100,17 @@ def test_names_that_no_column_can_have_are_told_and_their_values_refused() -> No
         with pytest.raises(EventError, match="called so") as error:
             codec.decode(image)
         assert error.value.code == "bad_image"
+
+
+def test_what_the_inline_schema_does_not_name_is_not_there() -> None:
+    """Else a row would depend on whether the table had a column of that name yet."""
+    target = [Column("id", LONG), Column("extra", STRING)]
+    image = b'{"id":1,"extra":"x"}'
+    codec = RowCodec(target, [Column("id", LONG, source=Encoding("integer"))], DecodeSettings())
+    assert codec.decode(image).values == [1, None]
+    assert [codec.converters[0](cell) for cell in codec.cells(image)[0]] == [1]
+    assert RowCodec(target, None, DecodeSettings()).decode(image).values == [1, "x"]
+    assert RowCodec(target, [], DecodeSettings()).decode(image).values == [1, "x"]  # MongoDB's says nothing of rows
 
 
 def test_a_source_column_with_the_name_of_a_metadata_column_is_left_out() -> None:

@@ -1,6 +1,7 @@
 """Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final
 
@@ -151,7 +152,12 @@ class RowCodec:
             step if through is None else _then(step, finish)
             for step, through, finish in zip(steps, self.through, self._finish, strict=True)
         ]
-        names, texts, self._renamed = _fields(self.target, [reads_text(kind, encoding) for kind, encoding in pairs])
+        # What the schema does not name is not there, whether the table has a column of that name by now or not.
+        told = [
+            column if there or not source else replace(column, silent=True, earlier=())
+            for column, there in zip(self.target, known, strict=True)
+        ]
+        names, texts, self._renamed = _fields(told, [reads_text(kind, encoding) for kind, encoding in pairs])
         odd = any(c in '"\\' or c < " " for name in names for c in name)  # msgspec's structs have no such field names
         if odd or unnamed:
             self.traces = None
