@@ -254,7 +254,7 @@ def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
 
 def _decoded(mine: Part, decoding: Decoding, *, mirror: bool) -> tuple[list[list[Any]], list[list[Any]]]:
     """told.decoded, where what can't be written is rejected as by the executors."""
-    schema = decoded_schema(decoding)
+    schema = decoded_schema(decoding, ())  # what is beside the columns came out of Arrow
     return told.decoded(mine.rows, decoding, mirror=mirror, fit=lambda rows: typed(rows, schema))
 
 
