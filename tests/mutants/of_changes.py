@@ -114,10 +114,8 @@ MUTANTS: Final = (
         _INCREMENTAL,
         "removed.append((key, row))",
         "continue",
-        (
-            "tests/property/test_incremental.py"
-            "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",
-        ),
+        ("tests/property/test_incremental.py"
+         "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",),
     ),
     Mutant(
         "the halves of a move are not linked",
@@ -131,10 +129,8 @@ MUTANTS: Final = (
         _INCREMENTAL,
         '(change.op == "t" or change.key == delete.key)',
         "change.key == delete.key",
-        (
-            "tests/property/test_incremental.py"
-            "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",
-        ),
+        ("tests/property/test_incremental.py"
+         "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",),
     ),
     Mutant(
         "all equal rows of a COPY are one",
@@ -419,4 +415,4 @@ MUTANTS: Final = (
         "                each[place] = [*each[place][:-1], self._rejected(changes[place], why.code, str(why))]",
         (f"{_POISON_TESTS}::test_both_rows_of_a_changed_key_go_together",),
     ),
-)
+)  # fmt: skip

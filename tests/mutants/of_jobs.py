@@ -272,10 +272,8 @@ MUTANTS: Final = (
         f"{_JOBS}/progress.py",
         "return max((int(summary[name]) for summary in summaries if name in summary), default=0)",
         "return next((int(summary[name]) for summary in summaries if name in summary), 0)",
-        (
-            "tests/unit/spark/test_rules.py"
-            "::test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one",
-        ),
+        ("tests/unit/spark/test_rules.py"
+         "::test_the_progress_does_not_fall_where_an_older_epoch_landed_after_a_newer_one",),
     ),
     Mutant(
         "a cut is made although a table failed",
@@ -345,10 +343,8 @@ MUTANTS: Final = (
         f"{_JOBS}/planning.py",
         "    if made:",
         "    if missing:",
-        (
-            "tests/model/test_memory_lake.py::test_contract"
-            "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",
-        ),
+        ("tests/model/test_memory_lake.py::test_contract"
+         "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
     ),
     Mutant(
         "a dispatcher may still seal below a log that was begun anew",
@@ -362,21 +358,17 @@ MUTANTS: Final = (
         f"{_JOBS}/cutting.py",
         "start, end = max(first, done + 1), min(through, work.last)",
         "start, end = done + 1, min(through, work.last)",
-        (
-            "tests/unit/jobs/test_audit_held.py"
-            "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",
-        ),
+        ("tests/unit/jobs/test_audit_held.py"
+         "::test_what_a_table_without_any_snapshot_had_done_before_it_was_held_counts_once[0-skip]",),
     ),
     Mutant(
         "the audit takes every batch that is gone for expired",
         f"{_JOBS}/audit_log.py",
         "if numbers and max(numbers) <= done and not lacks and old:",
         "if numbers:",
-        (
-            "tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
-            "tests/unit/jobs/test_audit_differences.py"
-            "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is",
-        ),
+        ("tests/unit/jobs/test_audit_differences.py::test_a_deleted_staged_object",
+         "tests/unit/jobs/test_audit_differences.py"
+         "::test_a_deleted_staged_object_that_no_table_has_is_lost_however_old_it_is"),
     ),
     Mutant(
         "a partition whose rows are deleted lately is cold",
