@@ -218,8 +218,9 @@ def _start(
     tried = [run for run in runs if run.first == first]
     failed = [run for run in tried if run.failed]
     ends = attempts.ends(store, done.stream, first) if failed else {}
-    # Runs that ended well and left no cut, because some table is ahead of it: what they ran is in all tables.
-    succeeded, upto = max(((run.attempt, run.last) for run in tried if run.state == "SUCCESS"), default=(0, 0))
+    # Narrowed runs that ended well and left no cut, because some table is ahead of it: what they ran is in all tables.
+    narrowed = [run for run in tried if sum(one.attempt < run.attempt for one in failed) >= rules.MAX_ATTEMPTS]
+    succeeded, upto = max(((run.attempt, run.last) for run in narrowed if run.state == "SUCCESS"), default=(0, 0))
     following = next((epoch.n for epoch in pending if epoch.n > upto), last)
     step = next_step(
         [ends.get((run.last, run.attempt)) for run in failed],
