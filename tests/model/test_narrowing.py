@@ -1,13 +1,16 @@
 """A range that kills its jobs is narrowed to one epoch after another, also where a table is ahead of them already."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, Final
 
+import obstore
 import pytest
 
 from firn.jobs.dispatch import dispatch
 from firn.staging import cuts, epochs, quarantine
 from firn.staging.configs import CurrentConfig
+from firn.staging.store import paths
 from firn.streams.names import TableName
 from tests.faults.calls import Died
 from tests.model.memory_lake import Catalog, Table
@@ -96,3 +99,21 @@ def test_epochs_that_come_meanwhile_wait_for_their_turn() -> None:
     assert ticks(world, 12) < 12
     assert quarantine.read_all(world.disk, STREAM).held_epochs() == [2]
     assert (ids(world, HEAVY), ids(world, AHEAD)) == ({1, 3, 4}, {1, 2, 3, 4})
+
+
+def test_an_epoch_that_can_not_be_read_is_held_once_another_one_comes() -> None:
+    """By itself it does not tell whether it is its fault, or that of what reads it."""
+    world = of_epochs(1, 0)
+    (batch,) = paths(world.disk, "staged/")
+    body = bytes(obstore.get(world.disk, batch).bytes())
+    obstore.put(world.disk, batch, body[:4] + b"\xff" * 300 + body[304:])
+    assert ticks(world, 9) == 3
+    assert world.dispatched[-1] is not None
+    assert world.dispatched[-1].stuck
+
+    world.source.insert("orders", 2)
+    world.post(world.parcel(world.source.log[-1:]))
+    world.now += timedelta(minutes=5)
+    assert ticks(world, 9) < 4
+    assert quarantine.read_all(world.disk, STREAM).held_epochs() == [1]
+    assert ids(world, HEAVY) == {2}

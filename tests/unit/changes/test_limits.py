@@ -109,3 +109,16 @@ def test_what_is_rejected_has_a_most_of_bytes_too() -> None:
     broken = encoded(event(1, v="x" * 30_000) | {"op": "x"})
     assert len(parse(array(broken, 3), "auto", "auto", LIMITS).rejected) == 3
     assert refused(array(broken, 4)) == "too_much_rejected"
+
+
+def test_many_events_with_large_documents_and_few_columns_are_taken() -> None:
+    documents = [event(n) | {"after": {"id": n, "items": [{"a": 1}] * 5_001}} for n in range(60)]
+    assert len(parse(b"\n".join(map(encoded, documents)), "debezium")) == 60
+
+
+def test_nested_values_beyond_counting_are_refused_with_what_helps() -> None:
+    limits = EventLimits()
+    image = encoded({"id": 1, "items": [{"a": 1}] * 200_001})
+    with pytest.raises(RequestError, match="split the request") as error:
+        limits.check_columns([[image] * 10], [])
+    assert (error.value.status, error.value.code) == (413, "too_many_columns")

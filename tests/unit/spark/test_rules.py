@@ -90,7 +90,9 @@ def test_names_that_no_column_can_have_are_told_and_their_values_refused() -> No
     plan = plan_columns([], [], [(Column("id", LONG),), (tags, element)], key=("id",))
     assert [column.name for column in plan.columns] == ["id", "tags"]
     assert plan.unnamed == {"tags.element"}
-    # What a table has already it keeps.
+    # What is declared comes before what is only seen, and what a table has already before both.
+    declared = plan_columns([], [tags], [(Column("id", LONG), element)])
+    assert ([column.name for column in declared.columns], declared.unnamed) == (["id", "tags"], {"tags.element"})
     kept = plan_columns([Column("id", LONG), element], [], [(tags,)])
     assert ([column.name for column in kept.columns], kept.unnamed) == (["id", "tags.element"], {"tags"})
 

@@ -418,3 +418,18 @@ def test_a_letter_that_counts_by_its_arrival_counts_from_when_it_came(
     (done,) = run(store, configs.publish(store, MYSQL_ON), clock)
     made = layout.accepted(first.batch_id) * 10**6 + 1
     assert [change.order for change in staged(store, done.batch)] == [f"[1700000000500,1,{made}]"]
+
+
+def test_a_letter_over_a_limit_of_requests_is_taken_by_a_replay(
+    config: Config, now: datetime, clock: Callable[[], datetime], event: Event
+) -> None:
+    """What a person replays on purpose needs no guard, and a person's machine does not know the functions' limits."""
+    store = FaultyStore()
+    wide = event(1) | {"after": {"id": 1} | {f"column_{n:05}": None for n in range(6_000)}}
+    accept_messages(
+        store, config, "shop", [json.dumps(wide).encode()], now=now, batch=layout.batch_id("shop", now, b"12345678")
+    )
+    (path,) = paths(store, "dead/shop")
+    assert [letter.reason for letter in read_dead(store, path)] == ["too_many_columns"]
+    (done,) = run(store, config, clock)
+    assert (done.letters, done.events, done.still) == (1, 1, {})

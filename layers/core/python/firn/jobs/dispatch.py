@@ -228,7 +228,9 @@ def _start(
     )
     if step is Step.HOLD:
         return following
-    if step is Step.STUCK and not once_more:
+    # One epoch by itself does not tell whether the fault is its own: beside the first that comes after it, it does.
+    lonely = last > first and all(run.last == first for run in failed)
+    if step is Step.STUCK and not once_more and not lonely:
         latest = max(tried, key=lambda run: run.attempt)
         _log.error(
             "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, mend the cause, then run "

@@ -96,16 +96,20 @@ def plan_columns(
     known = {column.name for column in existing}
     taken = set[str]().union(*map(_names, result))
     unnamed: set[str] = set()
-    added: list[Column] = []
-    for name, columns_seen in offered.items():
+    fits: dict[str, Column] = {}
+    for name in (
+        *declarations,
+        *(name for name in offered if name not in declarations),
+    ):  # what is declared comes first
         if name in known:
             continue
-        column = declarations.get(name) or _smallest(columns_seen)
+        column = declarations.get(name) or _smallest(offered[name])
         if taken.intersection(_names(column)):
             unnamed.add(name)
             continue
         taken.update(_names(column))
-        added.append(replace(column, required=not existing and name in key))
+        fits[name] = replace(column, required=not existing and name in key)
+    added = [fits[name] for name in offered if name in fits]
     seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
     new = _stored(added)
     wider, others = _stored(widened), _stored(retyped)

@@ -9,6 +9,7 @@ import msgspec
 
 from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes import parse
+from firn.changes.limits import NO_LIMITS
 from firn.changes.positions import arrived
 from firn.errors import EventError, RequestError
 from firn.staging import layout
@@ -46,7 +47,7 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         parsed = _one(kept)
     else:
         try:
-            parsed = parse(letter.original if corrected is None else corrected, settings.envelope, "auto")
+            parsed = parse(letter.original if corrected is None else corrected, settings.envelope, "auto", NO_LIMITS)
         except RequestError as error:
             raise EventError(error.code, str(error)) from None
         if letter.change is not None and len(parsed) == 1:
