@@ -16,6 +16,7 @@ from firn.errors import ConfigError
 from firn.jobs import care as turns
 from firn.staging import configs, layout
 from firn.staging.store import put, put_if_absent
+from firn.streams import names
 from firn.streams.care import Compaction
 from firn.streams.config import parse
 from firn.streams.names import ICEBERGS
@@ -243,6 +244,29 @@ def test_rows_with_columns_of_such_names_are_compacted_and_their_changes_read(
     assert sorted(rest(before[0])) == sorted(["id", "v", *KEPT])
     with changes(one.spark, "lake.t", None) as found:
         assert {row["_in"] for row in found.collect()} == {*range(1, 7), 56}
+
+
+@pytest.mark.spark
+def test_a_table_that_has_a_column_that_iceberg_keeps_goes_on_and_renamed_is_one_as_others(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = yaml("app.t: {to: lake.t, key: [id]}", "app.new: {to: lake.new, key: [id]}")
+    one = lake(plain)
+    with monkeypatch.context() as before:
+        before.setattr(names, "ICEBERGS", frozenset())
+        one.land([event("c", 10, {"id": 1, "_file": "a"}), event("c", 11, {"id": 2, "_file": "a"})])
+    one.land([event("u", 20, {"id": 1, "_file": "b"}), event("d", 21, None, before={"id": 2, "_file": "a"})])
+    assert [rest(row) for row in one.rows("lake.t")] == [{"id": 1, "_file": "b"}]
+    renamed = "renames: {path: _file}"
+    both = yaml(f"app.t: {{to: lake.t, key: [id], {renamed}}}", f"app.new: {{to: lake.new, key: [id], {renamed}}}")
+    one.config = configs.publish(one.store, both)
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one.land([event("c", 30, {"id": 3, "_file": "c"}), event("c", 31, {"id": 3, "_file": "c"}, table="new")])
+    one.land([event("u", 40, {"id": 1, "_file": "d"}), event("u", 41, {"id": 3, "_file": "d"}, table="new")])
+    assert {row["id"]: rest(row) for row in one.rows("lake.t")} == {
+        1: {"id": 1, "path": "d"}, 3: {"id": 3, "path": "c"},
+    }  # fmt: skip
+    assert [rest(row) for row in one.rows("lake.new")] == [{"id": 3, "path": "d"}]
 
 
 def test_the_small_way_makes_no_table_of_such_a_name(tmp_path: Path) -> None:

@@ -337,7 +337,7 @@ def _columns(section: Section) -> dict[str, ColumnDeclaration]:
         elif is_own_column(name) and not section.problems.published:
             section.note(name, f"ends in {RETYPED}, which Firn keeps for itself; leave the line out")
         elif name in ICEBERGS and not section.problems.published:
-            section.note(name, f"{_ICEBERGS}, and is left out; leave the line out")
+            section.note(name, f"{_ICEBERGS}, and is left out; write renames: {{NAME: {name}}} to have it as NAME")
         declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
         if declared is not None:
             columns[name] = ColumnDeclaration(*declared)
