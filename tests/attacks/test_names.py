@@ -11,14 +11,21 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from firn.changes.rows import META
 from firn.errors import ConfigError
+from firn.jobs import care as turns
 from firn.staging import configs, layout
 from firn.staging.store import put, put_if_absent
+from firn.streams import names
+from firn.streams.care import Compaction
 from firn.streams.config import parse
+from firn.streams.names import ICEBERGS
 from firn_lake.lake import Lake as Read
 from firn_lake.writing.creating import CannotCreate
+from firn_spark.sources.changes import changes
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
+from tests.integration.spark.test_compaction import compact
 from tests.integration.spark.test_dead_replay import replayed
 
 Make = Callable[[str], Lake]
@@ -66,6 +73,22 @@ def test_columns_may_not_be_declared_by_such_a_name() -> None:
     for name in ("_firn_pos", "_firn_x", "x__firn_new"):
         with pytest.raises(ConfigError, match="which Firn keeps for itself; leave the line out"):
             parse(yaml(f"app.t: {{to: lake.t, columns: {{{name}: long}}}}"))
+    for name in ICEBERGS:
+        with pytest.raises(ConfigError, match="is a name that Iceberg keeps for itself, and is left out"):
+            parse(yaml(f"app.t: {{to: lake.t, columns: {{{name}: long}}}}"))
+
+
+def test_a_key_is_of_no_such_columns_and_no_column_is_renamed_to_one() -> None:
+    for name, whose in (("_firn_x", "Firn"), ("x__firn_new", "Firn"), ("_file", "Iceberg")):
+        refused = rf"tables\.app\.t\.key: '{name}' is a name that {whose} keeps for itself, and is left out"
+        text = yaml(f"app.t: {{to: lake.t, key: [id, {name}]}}")
+        with pytest.raises(ConfigError, match=refused):
+            parse(text)
+        assert parse(text, published=True)
+    renamed = yaml("app.t: {to: lake.t, renames: {_file: path}}")
+    with pytest.raises(ConfigError, match="is a name that Firn or Iceberg keeps for itself; write another one"):
+        parse(renamed)
+    assert parse(renamed, published=True)
 
 
 @pytest.mark.spark
@@ -149,6 +172,101 @@ def test_a_sources_columns_of_such_names_are_left_out(lake: Make, monkeypatch: p
     names = set(one.catalog.load_table("lake.t").schema().column_names)
     assert {name for name in names if "firn" in name} <= {"_firn_pos", "_firn_ts", "_firn_held"}
     assert letters(one) == []
+
+
+# What code here calls columns, in DataFrames of changes and of rows, and what Spark and Iceberg call theirs in plans.
+USED = [
+    *META, "_order", "_gone", "_whole", "_write", "_remove", "_told", "_late", "_live", "_held", "_source", "_looked",
+    "_kind", "_alive", "_newer", "_since", "_result", "_id", "_in", "_at", "t_file", "t_row", "t_pos", "t_ts", "t_held",
+    "t_source", "c0", "c1", "k0", "t0", "x0", "s0", "h0", "f0", "g0", "w", "d", "k", "v0", "x", "there", "at", "number",
+    "path", "file", "pos", "file_path", "_path", "_place", "_there", "_row", "_number", "_n", "_one", "_twin", "_o",
+    "_c", "_snapshot", "_committed_at", "_change_type", "_change_ordinal", "_commit_snapshot_id", "__row_operation",
+]  # fmt: skip
+KEPT = [name for name in USED if name not in ICEBERGS]
+TEXTS = ("v", "_ts", "_in", "t_row", "__row_operation")  # get another type on the way
+
+
+def odd(number: int, value: Any, **more: Any) -> dict[str, Any]:
+    """A source's row with columns of all these names."""
+    return {"id": number, "v": value, **dict.fromkeys([*USED, *ICEBERGS], value), **more}
+
+
+def rest(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if not name.startswith("_firn")}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("way", ["driver", "spark"])
+def test_a_sources_columns_may_be_called_as_any_in_between(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """In keys, deletes, files written anew and an UPDATE; what Iceberg keeps for itself is left out."""
+    if way == "spark":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    tables = {"t": "key: [id]", "cow": "key: [id], write: copy-on-write", "keyed": "key: [_op, _ord, t_file, id]"}
+    one = lake(yaml(*(f"app.{name}: {{to: lake.{name}, {rule}}}" for name, rule in tables.items())))
+
+    def events(*changes: tuple[str, int, int, Any]) -> list[dict[str, Any]]:
+        found = []
+        for name in tables:
+            key = {"_op": "a", "_ord": "b", "t_file": "c"} if name == "keyed" else {}
+            for op, order, number, value in changes:
+                row = odd(number, value, **key) | (dict.fromkeys(TEXTS, f"{value} in words") if order == 30 else {})
+                sides = (None, row) if op == "d" else (row, None)
+                found.append(event(op, order, sides[0], before=sides[1], table=name))
+        return found
+
+    one.land(events(("c", 10, 1, 1), ("c", 11, 2, 2), ("c", 12, 4, 4)))
+    one.land(events(("u", 20, 1, 9), ("d", 21, 2, 2), ("c", 22, 3, 3)))
+    one.land(events(("u", 15, 2, 7), ("u", 30, 3, 5)))  # a late change of a deleted row; and another type
+    for name in tables:
+        found = {row["id"]: rest(row) for row in one.rows(f"lake.{name}")}
+        key = {"_op": "a", "_ord": "b", "t_file": "c"} if name == "keyed" else {}
+        assert found == {
+            number: {"id": number, **dict.fromkeys(KEPT, value), **dict.fromkeys(TEXTS, text), **key}
+            for number, value, text in ((1, 9, "9"), (3, 5, "5 in words"), (4, 4, "4"))
+        }, name
+    assert letters(one) == []
+
+
+@pytest.mark.spark
+def test_rows_with_columns_of_such_names_are_compacted_and_their_changes_read(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "EVERY", 10**9)  # no care by the commits themselves
+    one = lake(yaml("app.t: {to: lake.t, key: [id]}"))
+    for number in range(7):
+        one.land([event("c", 10 * number + 10, odd(number, number)), event("u", 10 * number + 11, odd(0, 50 + number))])
+    before = {row["id"]: row for row in one.rows("lake.t")}
+    done = compact(one, Compaction(zorder_by=("_in", "t_file")))
+    assert (done.into, done.lost) == (1, 0)
+    assert {row["id"]: row for row in one.rows("lake.t")} == before
+    assert sorted(rest(before[0])) == sorted(["id", "v", *KEPT])
+    with changes(one.spark, "lake.t", None) as found:
+        assert {row["_in"] for row in found.collect()} == {*range(1, 7), 56}
+
+
+@pytest.mark.spark
+def test_a_table_that_has_a_column_that_iceberg_keeps_goes_on_and_renamed_is_one_as_others(
+    lake: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = yaml("app.t: {to: lake.t, key: [id]}", "app.new: {to: lake.new, key: [id]}")
+    one = lake(plain)
+    with monkeypatch.context() as before:
+        before.setattr(names, "ICEBERGS", frozenset())
+        one.land([event("c", 10, {"id": 1, "_file": "a"}), event("c", 11, {"id": 2, "_file": "a"})])
+    one.land([event("u", 20, {"id": 1, "_file": "b"}), event("d", 21, None, before={"id": 2, "_file": "a"})])
+    assert [rest(row) for row in one.rows("lake.t")] == [{"id": 1, "_file": "b"}]
+    renamed = "renames: {path: _file}"
+    both = yaml(f"app.t: {{to: lake.t, key: [id], {renamed}}}", f"app.new: {{to: lake.new, key: [id], {renamed}}}")
+    one.config = configs.publish(one.store, both)
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one.land([event("c", 30, {"id": 3, "_file": "c"}), event("c", 31, {"id": 3, "_file": "c"}, table="new")])
+    one.land([event("u", 40, {"id": 1, "_file": "d"}), event("u", 41, {"id": 3, "_file": "d"}, table="new")])
+    assert {row["id"]: rest(row) for row in one.rows("lake.t")} == {
+        1: {"id": 1, "path": "d"}, 3: {"id": 3, "path": "c"},
+    }  # fmt: skip
+    assert [rest(row) for row in one.rows("lake.new")] == [{"id": 3, "path": "d"}]
 
 
 def test_the_small_way_makes_no_table_of_such_a_name(tmp_path: Path) -> None:

@@ -43,9 +43,16 @@ MUTANTS: Final = (
     Mutant(
         "a source's column is taken for what a retype left",
         f"{_JOBS}/planning.py",
-        "if not is_own_column(column.name) and column.name not in unwritable:",
+        "if not is_left_out(column.name) and column.name not in unwritable:",
         "if column.name not in METADATA and column.name not in unwritable:",
         ("tests/unit/spark/test_rules.py::test_a_sources_columns_of_firns_own_names_are_left_out",),
+    ),
+    Mutant(
+        "a source's column takes a name that Iceberg keeps for itself",
+        "layers/core/python/firn/streams/names.py",
+        "return is_own_column(name) or name in ICEBERGS",
+        "return is_own_column(name)",
+        ("tests/unit/spark/test_rules.py::test_a_sources_columns_of_icebergs_own_names_are_left_out",),
     ),
     Mutant(
         "a name that no column can have is planned as one",

@@ -12,6 +12,7 @@ from firn.streams.care import Compaction
 from firn.streams.names import quoted
 from firn_spark.driver.unfit import Unfit
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.rewriting import FILE, PLACE
 
 _BITS: Final = 6  # of each column: with two columns 4,096 cells, which is more than a group has row groups
 _SAMPLE: Final = 20_000  # rows
@@ -53,7 +54,7 @@ def arranged(rows: DataFrame, table: Table, policy: Compaction, files: int) -> D
         rows = rows.withColumn(_CELL, cell([f.col(quoted(name)) for name in names], splits_of(rows, names)))
         by = [f.col(_CELL), *by]
     # Rows of one order have a place all the same, so that as many files come of them as are wanted.
-    by += [f.col("_in"), f.col("_at")]
+    by += [f.col(FILE), f.col(PLACE)]
     parted = rows.coalesce(1) if files == 1 else rows.repartitionByRange(files, *by)
     return parted.sortWithinPartitions(*by).select(*(f.col(quoted(field["name"])) for field in table.state.fields))
 

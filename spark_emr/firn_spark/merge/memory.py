@@ -174,6 +174,7 @@ class Memory:
     def write(
         self,
         plan: ColumnPlan,
+        key: Sequence[int],
         facts: DataFrame | None,
         looked: int | None,
         truncates: Sequence[RowChange],
@@ -183,7 +184,8 @@ class Memory:
     ) -> None:
         """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
 
-        facts      (None: none) `_op` d or c, key columns c{i} named as in the table, `_ord`, `_ts`, `_table`
+        key        ordinals in the plan's columns
+        facts      (None: none) `_op` d or c, c{i} of the key, `_ord`, `_ts`, `_table`
         looked     the snapshot that has the rows which these deletes remove; None if there was none
         truncates  the new ones, with a position; `newest`: order of the newest of all these facts
         Raises fence.LostRace, fence.CommitUnknown.
@@ -191,7 +193,6 @@ class Memory:
         table = self._ready(plan)
         if table.state.progress(self._stream) >= last:
             return
-        names = [column.name for column in plan.columns]
         # Neither current_timestamp() nor a constant: Spark writes those into the code that it generates, which would
         # then be compiled anew for each commit.
         text = datetime.now(UTC).isoformat(sep=" ")
@@ -200,7 +201,7 @@ class Memory:
         if facts is not None:
             parts.append(
                 facts.select(
-                    *(f.col(quoted(name)) for name in facts.columns if name in names),
+                    *(f.col(f"c{i}").alias(plan.columns[i].name) for i in key),
                     f.col("_op").alias(OP),
                     f.lit(None if looked is None else str(looked)).cast("string").alias(LOOKED),
                     order_of(f.col("_ord")).alias(POSITION),

@@ -208,14 +208,12 @@ def remember(
     newest = max(seen.newest_fact, newest_of(placed))
     if not newest:
         return
-    facts = good.where(_is_fact()).select(
-        "_op", "_ord", "_ts", "_table", *(f.col(f"c{i}").alias(shape.columns[i].name) for i in shape.key)
-    )
-    memory.write(plan, facts, looked, placed, newest, seen.creates_unavailable, last)
+    facts = good.where(_is_fact()).select("_op", "_ord", "_ts", "_table", *(f"c{i}" for i in shape.key))
+    memory.write(plan, shape.key, facts, looked, placed, newest, seen.creates_unavailable, last)
 
 
 def remember_truncates(memory: Memory, truncates: Sequence[RowChange], last: int) -> None:
     """The same for truncates of a table that is not there yet: its older changes may still come."""
     placed = [one for one in truncates if plain(one.order)]
     if placed:
-        memory.write(ColumnPlan(()), None, None, placed, newest_of(placed), False, last)
+        memory.write(ColumnPlan(()), (), None, None, placed, newest_of(placed), False, last)

@@ -3,19 +3,23 @@
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.streams.names import quoted
+from firn.streams.names import OWN, quoted
 from firn_spark.tables.evolve import Table
+
+# Beside all of a table's columns: no source's column is called so.
+FILE: Final = f"{OWN}file"
+PLACE: Final = f"{OWN}place"
 
 
 @contextmanager
 def rows_of(spark: SparkSession, table: Table, tasks: Iterable[Any]) -> Iterator[DataFrame]:
     """The rows of `tasks` (deletes.tasks_of) that their delete files leave: all columns of the table under their own
-    names, and `_in` and `_at`, the file and the place in it. Only these files are read. Good inside the `with` only.
+    names, and FILE and PLACE, where each is. Only these files are read. Good inside the `with` only.
 
     The scan of given tasks is an internal API of Iceberg 1.11, like writing.write_rows: its compaction reads so.
     """
@@ -29,15 +33,14 @@ def rows_of(spark: SparkSession, table: Table, tasks: Iterable[Any]) -> Iterator
     try:
         rows = spark.read.option(jvm.org.apache.iceberg.spark.SparkReadOptions.SCAN_TASK_SET_ID, token)
         names = [f.col(quoted(field["name"])) for field in table.state.fields]
-        yield rows.table(table.files_sql).select(*names, f.col("_file").alias("_in"), f.col("_pos").alias("_at"))
+        yield rows.table(table.files_sql).select(*names, f.col("_file").alias(FILE), f.col("_pos").alias(PLACE))
     finally:
         manager.removeTasks(table.java, token)
 
 
 @contextmanager
 def kept_rows(spark: SparkSession, table: Table, tasks: Sequence[Any], decided: DataFrame) -> Iterator[DataFrame]:
-    """The rows of `tasks` that `decided` (deciding.decide) doesn't remove, as `rows_of` without `_in` and `_at`."""
+    """The rows of `tasks` that `decided` (deciding.decide) doesn't remove, as `rows_of` without FILE and PLACE."""
     with rows_of(spark, table, tasks) as found:
-        gone = decided.where("_remove").select("t_file", "t_row")
-        same = (f.col("_in") == f.col("t_file")) & (f.col("_at") == f.col("t_row"))
-        yield found.join(gone, same, "left_anti").drop("_in", "_at")
+        gone = decided.where("_remove").select(f.col("t_file").alias(FILE), f.col("t_row").alias(PLACE))
+        yield found.join(gone, [FILE, PLACE], "left_anti").drop(FILE, PLACE)

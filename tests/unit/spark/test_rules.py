@@ -17,7 +17,7 @@ from firn.jobs.progress import parse, progress_in
 from firn.jobs.staged import facts_of
 from firn.jobs.targets import Target
 from firn.streams.config import TableRule
-from firn.streams.names import TableName
+from firn.streams.names import ICEBERGS, TableName
 from firn_spark.session import catalog_settings
 
 
@@ -41,6 +41,18 @@ def test_a_sources_columns_of_firns_own_names_are_left_out() -> None:
     assert [column.name for column in plan_columns((), columns(**own), [columns(v="int", **own)]).columns] == ["v"]
     there = columns(v="int", **own)[:1] + columns(_firn_new="long")
     assert plan_columns(there, (), [columns(v="int", **own)]).columns == tuple(there)
+
+
+def test_a_sources_columns_of_icebergs_own_names_are_left_out() -> None:
+    """But a table that has one keeps it."""
+    own = dict.fromkeys(ICEBERGS, "long")
+    seen = columns(v="int", _FILE="int", **own)
+    assert [column.name for column in plan_columns((), columns(**own), [seen]).columns] == ["v", "_FILE"]
+    there = columns(v="int", _file="long")
+    assert plan_columns(there, (), [columns(v="int", **own)]).columns == there
+    assert "is a name that Firn or Iceberg keeps" in str(
+        lacking_key(plan_columns((), (), [seen]), ["_pos"], made=False)
+    )
 
 
 def test_a_declaration_beats_what_was_seen() -> None:

@@ -40,8 +40,8 @@ def test_the_file_is_named_as_it_was_given() -> None:
 
 
 def test_what_is_refused_only_now_goes_on_where_it_was_published() -> None:
-    text = "streams: {shop: {tables: {a.b: {to: shop.b__deletes, columns: {c__firn_new: long}}}}}"
-    assert len(problems(text)) == 2
+    text = "streams: {shop: {tables: {a.b: {to: shop.b__deletes, columns: {c__firn_new: long, _pos: long}}}}}"
+    assert len(problems(text)) == 3
     assert str(parse(text, published=True).streams["shop"].target("a.b")) == "shop.b__deletes"
 
 

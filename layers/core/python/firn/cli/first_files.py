@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from firn.cli.postgres_source import Address, Source, SourceTable
-from firn.streams.names import is_own_column, is_reserved
+from firn.streams.names import is_left_out, is_reserved
 
 PASSWORD_VARIABLE: Final = "FIRN_SOURCE_PASSWORD"  # noqa: S105 (the name of a variable)
 # Text says exactly what the source holds, whatever the column's scale or precision was or becomes.
@@ -107,7 +107,7 @@ def _rule(table: SourceTable, namespace: str) -> list[str]:
         lines.append("        mode: append                  # no primary key: every change becomes a row")
     if table.identity == "n":
         lines.append("        # REPLICA IDENTITY NOTHING: PostgreSQL sends no updates and no deletes of this table")
-    declared = [one for one in table.columns if (one.declared or one.note) and not is_own_column(one.name)]
+    declared = [one for one in table.columns if (one.declared or one.note) and not is_left_out(one.name)]
     if any(column.declared for column in declared):
         lines.append("        columns:")
     for column in declared:

@@ -11,7 +11,7 @@ from firn.changes.fields import HELD_TYPE
 from firn.changes.texts import changes_form
 from firn.changes.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, Type, promotable, storable, widen
 from firn.streams.config import Mode
-from firn.streams.names import is_own_column
+from firn.streams.names import is_left_out
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
 HELD, AT, LOOKED, SOURCE = "_firn_held", "_firn_at", "_firn_looked", "_firn_source"
@@ -66,11 +66,11 @@ def plan_columns(
     adopted table, those that a table is partitioned by) change by Iceberg's own promotions alone; a value that does not
     fit one becomes a dead letter. New columns are optional but for the key.
     """
-    declarations = {column.name: column for column in declared if not is_own_column(column.name)}
+    declarations = {column.name: column for column in declared if not is_left_out(column.name)}
     offered: dict[str, list[Column]] = {}
     for columns in seen:
         for column in columns:
-            if not is_own_column(column.name) and column.name not in unwritable:
+            if not is_left_out(column.name) and column.name not in unwritable:
                 offered.setdefault(column.name, []).append(column)
     for name in declarations:
         offered.setdefault(name, [])
@@ -240,4 +240,6 @@ def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | No
         return None
     if made:
         raise KeyChanged(f"the table has no column {missing[0]}, which is in its key; correct the key in firn.yaml")
+    if is_left_out(missing[0]):
+        return f"{missing[0]}, which is in its key, is a name that Firn or Iceberg keeps for itself; call it otherwise"
     return f"the table is not made yet, and no change and no declaration names {missing[0]} of its key"

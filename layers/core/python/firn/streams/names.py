@@ -21,6 +21,11 @@ RETYPED: Final = "__firn_new"
 """What the column is called after a column whose values are just rewritten in another type."""
 OWN: Final = "_firn_"
 """What the names of Firn's own columns begin with."""
+ICEBERGS: Final = frozenset(
+    {"_file", "_pos", "_deleted", "_spec_id", "_partition", "_row_id", "_last_updated_sequence_number"}
+)
+"""What Iceberg's metadata columns are called: Spark can't read them of a table that has a column of such a name, and
+without them no rows can be found, rewritten or updated. https://iceberg.apache.org/docs/latest/spark-queries/"""
 _FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?", re.DOTALL)
 # Some catalogs keep names in lower case.
 _RESERVED = re.compile(rf"{OWN}.*|.+({FACTS}(_\d+_[0-9a-f]{{8}})?|{CHECK}|{RETYPED})", re.DOTALL | re.IGNORECASE)
@@ -39,8 +44,13 @@ def is_reserved(table: str) -> bool:
 
 
 def is_own_column(name: str) -> bool:
-    """Whether a column of this name is Firn's: a source's column of such a name is left out."""
+    """Whether a column of this name is Firn's."""
     return name.startswith(OWN) or name.endswith(RETYPED)
+
+
+def is_left_out(name: str) -> bool:
+    """Whether a source's column of this name is left out: it is Firn's own, or one that Iceberg keeps for itself."""
+    return is_own_column(name) or name in ICEBERGS
 
 
 RESERVED_NAMES: Final = f"names that begin with {OWN} or end in {FACTS}, {CHECK} or {RETYPED} are Firn's own"

@@ -30,7 +30,7 @@ from firn.streams.config import (
     Write,
 )
 from firn.streams.deployments import read_targets
-from firn.streams.names import OWN, RESERVED_NAMES, RETYPED, is_own_column, is_reserved
+from firn.streams.names import ICEBERGS, OWN, RESERVED_NAMES, RETYPED, is_left_out, is_own_column, is_reserved
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
 from firn.streams.renames import check_order, read_renames
@@ -43,6 +43,7 @@ _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
 _MAX_TABLES: Final = 1_000_000
 _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
+_ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _STREAM_KEYS: Final = (
@@ -291,6 +292,10 @@ def _key(section: Section) -> tuple[str, ...] | None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         section.note("key", f"names {', '.join(twice)} twice; write each column once")
+    lost = [name for name in names if is_left_out(name)]
+    if lost and not section.problems.published:
+        why = _ICEBERGS if lost[0] in ICEBERGS else "is a name that Firn keeps for itself"
+        section.note("key", f"{shown(lost[0])} {why}, and is left out; have the source call it otherwise")
     return tuple(dict.fromkeys(names)) or None
 
 
@@ -331,6 +336,8 @@ def _columns(section: Section) -> dict[str, ColumnDeclaration]:
             section.note(name, f"begins with {OWN}, which Firn keeps for itself; leave the line out")
         elif is_own_column(name) and not section.problems.published:
             section.note(name, f"ends in {RETYPED}, which Firn keeps for itself; leave the line out")
+        elif name in ICEBERGS and not section.problems.published:
+            section.note(name, f"{_ICEBERGS}, and is left out; write renames: {{NAME: {name}}} to have it as NAME")
         declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
         if declared is not None:
             columns[name] = ColumnDeclaration(*declared)

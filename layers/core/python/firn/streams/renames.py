@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from firn.streams.config import TableRule
-from firn.streams.names import OWN
+from firn.streams.names import OWN, is_left_out
 from firn.streams.partitions import Partition
 from firn.streams.problems import Section, shown
 
@@ -43,6 +43,8 @@ def _is_good(section: Section, new: str, old: str, renames: Mapping[str, str], k
         section.note(new, "is the old name too; write new name: old name, or leave the line out")
     elif any(name.startswith(OWN) for name in (new, old)):
         section.note(new, f"names that begin with {OWN} are Firn's own; leave the line out")
+    elif is_left_out(new) and not section.problems.published:
+        section.note(new, "is a name that Firn or Iceberg keeps for itself; write another one")
     elif old in renames.values():
         other = next(name for name, before in renames.items() if before == old)
         section.note(new, f"{shown(old)} became {shown(other)} above, and can't have become two columns; keep one line")

@@ -7,7 +7,7 @@ from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructT
 
 from firn.changes.types import parse, storable
 from firn.errors import TerminalError
-from firn.streams.names import OWN, RETYPED, is_own_column
+from firn.streams.names import ICEBERGS, OWN, RETYPED, is_own_column
 from firn_lake.schemas.evolution_steps import NewColumn, Step, Subject, Wishes
 from firn_lake.schemas.field_tree import FieldTree
 from firn_lake.schemas.type_text import BadType, text_of, type_of
@@ -202,6 +202,8 @@ class _Planning:
     def _is_name(self, name: str) -> bool:
         if is_own_column(name):
             self._refuse(f"{name} can't be a name: those that begin with {OWN} or end in {RETYPED} are Firn's own")
+        elif name in ICEBERGS:
+            self._refuse(f"{name} can't be a name: Iceberg keeps it for itself")
         elif name in self._subject.former:
             column = self._subject.former[name]
             self._refuse(f"{name} can't be a name: {column} was called so, and changes that still have it fill that")
