@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from firn.changes.bodies import readable
 from firn.changes.change import Parsed
 from firn.changes.envelopes import ENVELOPES, _one_by_one, parse
+from firn.changes.limits import LIMITS
 from firn.cli.audit import histories, loaded
 from firn.errors import RequestError
 from firn.jobs.audit import Audit, audit
@@ -218,7 +219,7 @@ def test_an_event_is_the_same_whatever_comes_beside_it(envelope: str) -> None:
         body = b"[" + b",".join(events) + b"]" if dice.random() < 0.5 else b"\n".join(events)
         text, array = readable(body, lines=False)
         found = or_refused(partial(parse, body, envelope))
-        assert found == or_refused(partial(_one_by_one, text, envelope, array=array)), f"FIRN_SEED={seed}"
+        assert found == or_refused(partial(_one_by_one, text, envelope, LIMITS, array=array)), f"FIRN_SEED={seed}"
         if isinstance(found, tuple):
             assert found[0] == 400
             counts["refused"] += len(events)
