@@ -1,8 +1,9 @@
 """What an EMR Serverless job needs, in one folder as it will lie below code/{sha256}/ in the staging bucket.
 
-    start.py                    the entry point: checks the archive, then runs commit.py, rebuild.py or care.py of it
-    job.tar.gz                  spark.archives: these three, firn, firn_spark, and the libraries, for one version of
-                                Python on x86_64; contents.json says the SHA-256 of each file in it and beside it
+    start.py                    the entry point: checks the archive, then runs another one out of it, such as commit.py
+    job.tar.gz                  spark.archives: all entry points of spark_emr but this one, firn, firn_spark, and the
+                                libraries, for one version of Python on x86_64; contents.json says the SHA-256 of
+                                each file in it and beside it
     iceberg-*.jar               --jars: our own Iceberg, newer than the image's
     manifest.json               size and sha256 of each, and what it was made for
 
@@ -29,13 +30,14 @@ from typing import Any, Final
 from packaging.utils import canonicalize_name
 
 from infra.package.errors import PackageError
-from infra.package.locks import PLATFORMS, PYTHON, ROOT, Pin, fetched, pins
+from infra.package.locks import PLATFORMS, ROOT, Pin, fetched, pins
 
 MANIFEST: Final = "manifest.json"
 START: Final = "start.py"
+# template.yaml's JobPython: one that the image has, and the one that the tests run the jobs with.
+PYTHON: Final = "3.11"
 ARCHIVE: Final = "job.tar.gz"
 CONTENTS: Final = "contents.json"
-SCRIPTS: Final = ("care.py", "commit.py", "rebuild.py")
 PACKAGES: Final = (ROOT / "layers/core/python/firn", ROOT / "spark_emr/firn_spark")
 # The template names them without their version: the folder's name says which they are.
 JARS: Final = {
@@ -66,7 +68,7 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
         libraries = Path(scratch)
         taken = _fetch(libraries, python)
         began(ARCHIVE)
-        files = {**_sources(), **_libraries(libraries)}
+        files = {**sources(), **_libraries(libraries)}
         contents = _json(
             {
                 "format": 1,
@@ -124,8 +126,9 @@ def _fetch(libraries: Path, python: str) -> list[Pin]:
         return fetched("--no-deps", "--require-hashes", "--target", str(libraries), "-r", wanted.name, python=python)
 
 
-def _sources() -> dict[str, bytes]:
-    found = {name: (ROOT / "spark_emr" / name).read_bytes() for name in SCRIPTS}
+def sources() -> dict[str, bytes]:
+    """What of the archive is ours, by its name there: all entry points but start.py, firn, firn_spark."""
+    found = {file.name: file.read_bytes() for file in (ROOT / "spark_emr").glob("*.py") if file.name != START}
     for package in PACKAGES:
         found |= {str(file.relative_to(package.parent)): file.read_bytes() for file in package.rglob("*.py")}
     return found

@@ -235,7 +235,7 @@ def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict
         archive.writestr("app.py", FUNCTION)
     client = deployment.client("lambda")
     common = {
-        "Runtime": "python3.11",
+        "Runtime": "python3.13",
         "Handler": "app.handler",
         "Role": "arn:aws:iam::000000000000:role/any",
         "Code": {"ZipFile": code.getvalue()},
