@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from firn_local.environment import RUNTIME_PYTHON
 from firn_local.intrinsics import load
 from infra.package.job import ARCHIVE, MANIFEST
 from infra.package.locks import ROOT
@@ -25,7 +26,6 @@ MEGABYTE: Final = 1_000_000
 LARGEST_BYTES: Final = 240 * MEGABYTE
 RUNS: Final = 5
 TEMPLATE: Final = ROOT / "template.yaml"
-RUNTIME_PYTHON: Final = ROOT / ".venv-runtime" / "bin" / "python"
 # A process that sees the built folders and Python's own library, and nothing else: what the package lacks is missing.
 # Its CPU seconds, because the clock on the wall also counts what else the machine does.
 _IMPORT: Final = """
