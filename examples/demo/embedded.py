@@ -25,8 +25,8 @@ def running_stack(
 ) -> Iterator[Stack]:
     """A stack with `--s3` in `folder` on a free port; stopped at the end, and `folder` removed, unless `keep`.
 
-    Nothing runs by schedule: what is committed, and when, is the caller's to say. `options`: more of firn_local's. Raises
-    StackDidNotStart.
+    Nothing runs by schedule: what is committed, and when, is the caller's to say. `options`: more of firn_local's.
+    Raises StackDidNotStart.
     """
     said = folder / "stack.log"
     command = [sys.executable, "-m", "firn_local", "--s3", "--port", "0", "--no-schedules"]

@@ -1,6 +1,7 @@
 """The command line of `make package`, `make upload` and `make lock`.
 
     python -m infra.package [--json]                      measure all, package the job, list what is in them
+    python -m infra.package job                           package the job alone
     python -m infra.package sha256                        the packaged job's, which the template's JobSha256 takes
     python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
     python -m infra.package upload --bucket NAME
@@ -47,6 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     where = up.add_mutually_exclusive_group(required=True)
     where.add_argument("--stack", help="name of the deployed stack")
     where.add_argument("--bucket", help="name of the staging bucket")
+    commands.add_parser("job", help="package the job alone")
     commands.add_parser("sha256", help="say which job is packaged, for the template's parameter JobSha256")
     commands.add_parser("lock", help="pin anew what goes into the layers")
     return parser
@@ -75,6 +77,13 @@ def _package(given: argparse.Namespace) -> int:
         for problem in one.problems:
             print(f"package: {one.name}: {problem}", file=sys.stderr)
     return 1 if any(one.problems for one in measured) else 0
+
+
+def _job(given: argparse.Namespace) -> int:
+    with notes().status("packaging") as status:
+        manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+    print_json(manifest) if given.json else print(f"JobSha256={manifest['sha256']}")
+    return 0
 
 
 def _print(measured: Sequence[measurement.Measured]) -> None:
@@ -121,7 +130,7 @@ def _lock(_given: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {None: _package, "upload": _upload, "sha256": _sha256, "lock": _lock}
+_COMMANDS = {None: _package, "job": _job, "upload": _upload, "sha256": _sha256, "lock": _lock}
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ import boto3
 import pytest
 
 from firn_deploy.sam import deploy, describe, make_bucket
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import ROOT, built
 
 STREAMS = ("pgbench", "shop")
 ROWS = {"accounts": 4800, "tellers": 10, "branches": 1, "history": 12500, "sentinel": 1, "customers": 8, "orders": 6}
@@ -95,6 +96,10 @@ class Deployment:
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("deployed") / "stack")
+    made.folder.mkdir()
+    # What other tests had `sam build` make need not be made again.
+    (made.folder / "cache").symlink_to(built().parent / "cache")
+    shutil.copy(built().parent / "build.toml", made.folder)
     yield made
     subprocess.run([sys.executable, "-m", "firn_deploy", "down", "--dir", str(made.folder)], cwd=ROOT, check=True)
 
@@ -108,6 +113,16 @@ def first(deployment: Deployment) -> dict[str, Any]:
 def test_the_tables_that_deployed_functions_and_the_schedule_committed_are_postgresqls(first: dict[str, Any]) -> None:
     assert {table["table"]: table["expected"] for table in first["tables"]} == ROWS
     assert all(table["equal"] == table["expected"] and not table["extra"] for table in first["tables"])
+
+
+def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]) -> None:
+    sha256 = json.loads((deployment.folder / "job" / "manifest.json").read_text())["sha256"]
+    runs = [json.loads(path.read_text()) for path in deployment.folder.glob("jobs/*/run.json")]
+    drivers = [run["request"]["jobDriver"]["sparkSubmit"] for run in runs]
+    assert drivers
+    for driver in drivers:
+        assert driver["entryPoint"].endswith(f"/code/{sha256}/start.py")
+        assert driver["entryPointArguments"][:2] == [sha256, "commit.py"]
 
 
 def test_an_update_while_events_are_posted_loses_none(first: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from firn_local.emr_model import ApiError, match, parameters
-from firn_local.image import Prepared, prepare
+from firn_local.image import NoSuchImage, Prepared, manifest, prepare, python
 from firn_local.spark_submit import SparkSubmit
 
 RIGHT: dict[str, Any] = {
@@ -127,3 +127,10 @@ def test_a_run_that_brings_its_archive_gets_nothing_of_the_checkout(tmp_path: Pa
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="s3://b/x is no archive"):
         prepare("--archives s3://b/x#job", tmp_path, lambda _url: b"not packed")
+
+
+def test_a_package_that_is_missing_or_for_another_python_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchImage, match="run `make package` first"):
+        manifest(tmp_path)
+    with pytest.raises(NoSuchImage, match=r"packaged for Python 3\.1, .* --python 3\."):
+        python(tmp_path / "image", "3.1")
