@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     where = up.add_mutually_exclusive_group(required=True)
     where.add_argument("--stack", help="name of the deployed stack")
     where.add_argument("--bucket", help="name of the staging bucket")
-    commands.add_parser("job", help="package the job alone")
+    commands.add_parser("job", help="package the job alone, if it is not there as it would be made")
     commands.add_parser("sha256", help="say which job is packaged, for the template's parameter JobSha256")
     commands.add_parser("lock", help="pin anew what goes into the layers")
     return parser
@@ -81,7 +81,9 @@ def _package(given: argparse.Namespace) -> int:
 
 def _job(given: argparse.Namespace) -> int:
     with notes().status("packaging") as status:
-        manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+        manifest = job.current(given.code, given.python) or job.build(
+            given.code, given.python, began=lambda what: status.update(f"packaging {what}")
+        )
     print_json(manifest) if given.json else print(f"JobSha256={manifest['sha256']}")
     return 0
 

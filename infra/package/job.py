@@ -82,6 +82,7 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
     manifest = {
         "format": 1,
         "sha256": _sha256(contents),
+        "made_of": _made_of(python),
         "python": python,
         "platform": PLATFORMS[0],
         "libraries": {pin.name: {"version": pin.version, "sha256": min(pin.hashes)} for pin in taken},
@@ -89,6 +90,26 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
     }
     (folder / MANIFEST).write_bytes(_json(manifest))
     return manifest
+
+
+def current(folder: Path, python: str = PYTHON) -> dict[str, Any] | None:
+    """The manifest of what lies in `folder`, if `build` would make the same; else None."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        there = {name: _described(folder / name) for name in manifest["files"]}
+    except (OSError, ValueError, KeyError):
+        return None
+    return manifest if manifest.get("made_of") == _made_of(python) and there == manifest["files"] else None
+
+
+def _made_of(python: str) -> str:
+    """One hash of all that goes into a job: our sources, the locks of libraries and jars, and how it is made."""
+    files = {name: _sha256(content) for name, content in sources().items()}
+    for name in ("spark_emr/start.py", "spark_emr/requirements.txt", "requirements.lock", "infra/setup/jars.lock"):
+        files[name] = _sha256((ROOT / name).read_bytes())
+    return _sha256(
+        _json({"python": python, "how": _sha256(Path(__file__).read_bytes()), "files": sorted(files.items())})
+    )
 
 
 def _json(value: Any) -> bytes:

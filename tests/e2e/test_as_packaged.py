@@ -56,8 +56,10 @@ def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> No
     def invoke(function: str, event: dict[str, Any]) -> Any:
         status, answer = stack.request("POST", f"/_firn/invoke/{function}", json.dumps(event).encode())
         assert status == 200, (function, answer)
+        ran.update(functions(stack))
         return answer
 
+    ran: dict[str, dict[str, str]] = {}
     for numbers in ((1, 2), (3, 4)):
         status, answer = stack.post("shop", json.dumps([change(n) for n in numbers]).encode())
         assert status == 202, answer
@@ -79,6 +81,8 @@ def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> No
     status, answer = stack.request("POST", "/v1/query", b'{"sql": "SELECT count(*) AS n FROM shop.t"}')
     assert (status, [row["n"] for row in answer["rows"]]) == (200, [len(rows)]), answer
 
+    ran.update(functions(stack))
+
     stack.firn("rebuild", "shop.t", "--check")
     stack.firn("compact", "shop.t")
     stack.firn("expire", "shop.t")
@@ -97,7 +101,6 @@ def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> No
             in (driver["sparkSubmitParameters"])
         )
 
-    ran = functions(stack)
     assert set(ran) == FUNCTIONS
     for name, environment in ran.items():
         assert Path(environment["LAMBDA_TASK_ROOT"]).parent == built(), name

@@ -125,6 +125,35 @@ def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]
         assert driver["entryPointArguments"][:2] == [sha256, "commit.py"]
 
 
+def test_care_and_rebuild_run_from_the_package_too(deployment: Deployment, first: dict[str, Any]) -> None:
+    for command in (("rebuild", "bank.branches", "--check"), ("compact", "bank.branches"), ("expire", "bank.branches")):
+        done = subprocess.run(
+            [sys.executable, "-m", "firn.cli.main", *command, "--dir", str(deployment.folder)],
+            cwd=ROOT, capture_output=True, text=True, timeout=400,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{deployment.logs()}"
+    runs = [json.loads(path.read_text()) for path in deployment.folder.glob("jobs/*/run.json")]
+    scripts = {run["request"]["jobDriver"]["sparkSubmit"]["entryPointArguments"][1] for run in runs}
+    assert scripts == {"commit.py", "rebuild.py", "care.py"}
+
+
+def test_every_deployed_function_answers(deployment: Deployment, first: dict[str, Any]) -> None:
+    client = deployment.client("lambda")
+    names = sorted(one["FunctionName"] for one in client.list_functions()["Functions"])
+    ours = [name for name in names if name.startswith("firn-local-")]
+    assert len(ours) == 8
+    events: dict[str, dict[str, Any]] = {
+        "firn-local-ingest-http": {"httpMethod": "GET", "path": "/v1/health", "resource": "/v1/health"},
+        "firn-local-query": {"httpMethod": "GET", "path": "/v1/tables", "resource": "/v1/tables"},
+        "firn-local-ingest-queue": {"Records": []},
+        "firn-local-job-events": {"source": "aws.emr-serverless", "detail": {"jobRunId": "none", "state": "SUCCESS"}},
+    }
+    for name in ours:
+        answer = client.invoke(FunctionName=name, Payload=json.dumps(events.get(name, {})).encode())
+        assert answer.get("FunctionError") is None, (name, answer["Payload"].read())
+        assert client.get_function_configuration(FunctionName=name)["Runtime"] == "python3.13"
+
+
 def test_an_update_while_events_are_posted_loses_none(first: dict[str, Any]) -> None:
     assert first["events_during_update"] > 0
     sent = first["sent"]

@@ -38,6 +38,8 @@ def order(number: int) -> dict[str, object]:
 def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> None:
     code, work = tmp_path / "code", tmp_path / "work"
     manifest = job.build(code, "{}.{}".format(*sys.version_info[:2]))
+    assert job.current(code, manifest["python"]) == manifest
+    assert job.current(code, "3.1") is None
     assert measurement.measure_job(code, manifest).problems == ()
     work.mkdir()
     staging, warehouse = f"file://{tmp_path}/staging", f"file://{tmp_path}/warehouse"
