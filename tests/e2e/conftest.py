@@ -129,7 +129,7 @@ def start_stack(folder: Path, config: str, *options: str) -> Stack:
         cwd=ROOT,
     )
     about = folder / "stack.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180  # it uploads 175 MB first, on a machine that may be busy
     while time.monotonic() < deadline:
         assert process.poll() is None, (folder / "stack.log").read_text()
         if about.exists():
