@@ -135,7 +135,7 @@ class TableJob:
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
-        mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
+        mine = raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > progress))
         # One partition needs no shuffle: most tables change little in one range.
         return mine.coalesce(1) if target.events(progress) <= _ONE_TASK else mine
 

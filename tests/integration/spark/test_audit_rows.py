@@ -148,6 +148,14 @@ def test_values_of_an_append_table_are_compared(lake: Make) -> None:
     assert wrong(made, "lake.log", Depth(deep=True)) == (0, 0, 1)
 
 
+def test_a_table_of_changes_that_say_nothing_has_no_column_to_compare(lake: Make) -> None:
+    made = lake(TWO)
+    made.land([of("x", event("c", 20, {}))])
+    found = audited(made)
+    assert found.balanced
+    assert rows_of(found, "lake.log").found == 1
+
+
 def test_a_sample_takes_the_same_rows_of_both_and_its_seed_says_which(lake: Make) -> None:
     made = lake(config())
     made.land([event("c", 100 + n, {"id": n, "v": "a"}) for n in range(200)])
