@@ -8,13 +8,14 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from obstore.store import MemoryStore
 
 from firn.cli import deployed
 from firn.cli import stack as stacks
 from firn.cli.deployed import find_deployed
 from firn.cli.main import main
 from firn.cli.stack import NoStack
-from firn.errors import TransientError
+from firn.errors import ConfigError, TransientError
 from firn.staging import configs
 from firn.staging.store import open_store
 
@@ -82,6 +83,35 @@ def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Pat
     configs.publish(open_store(f"file://{account}"), FIRN)
     assert main(["--target", "dev", "status", "--json"]) == 0
     assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
+
+
+def test_a_configuration_is_published_to_a_deployment(
+    capsys: pytest.CaptureFixture[str], account: Path, tmp_path: Path
+) -> None:
+    store, file = open_store(f"file://{account}"), tmp_path / "new.yaml"
+
+    def said(*options: str, code: int = 0) -> str:
+        assert main(["--target", "dev", "publish", str(file), *options]) == code
+        out, err = capsys.readouterr()
+        return out or err
+
+    assert "can't be read: No such file" in said(code=1)
+    file.write_text(FIRN)
+    sha = configs.publish(MemoryStore(), FIRN).sha
+    assert said("--check") == f"would publish {file} as {sha[:12]}\n  shop: new\n"
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        configs.current_sha(store)
+    assert "shop: new" in said()
+    assert configs.current_sha(store) == sha
+    assert said() == f"{file} is the current configuration already ({sha[:12]})\n"
+    file.write_text(FIRN + "# only a comment\n")
+    assert "no stream changes" in said()
+    file.write_text(FIRN.replace("{shop:", "{crm:"))
+    assert said().splitlines()[1:] == ["  crm: new", "  shop: gone; what is staged of it waits until it is back"]
+    kept = configs.current_sha(store)
+    file.write_text(FIRN.replace("{to:", "{too:"))
+    assert "too" in said(code=1)
+    assert configs.current_sha(store) == kept
 
 
 @pytest.mark.parametrize(
