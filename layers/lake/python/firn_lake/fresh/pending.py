@@ -19,6 +19,7 @@ from firn.changes.rows import Decoder, Decoding, MirrorDecoder
 from firn.errors import FirnError, TerminalError
 from firn.jobs.caring import feeding
 from firn.jobs.crowd import crowded
+from firn.jobs.decoding import with_schemas
 from firn.jobs.facts import TableFacts
 from firn.jobs.lake import place_of
 from firn.jobs.quarantine import tells_commits
@@ -110,13 +111,18 @@ class Pending:
         """The batches of epochs above `epoch`."""
         return [batch for n, batch in self.batches if n > epoch]
 
-    def log(self, sources: tuple[str, ...], decoder: Decoder) -> Callable[[Collection[Key]], list[RowChange]]:
-        """All changes of some keys that the log still holds (changes.incremental.Log)."""
+    def log(self, target: Target, decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
+        """All changes of some keys that the log still holds (changes.incremental.Log). `target`: with all its source
+        tables (targets.all_of)."""
 
         def changes(keys: Collection[Key]) -> list[RowChange]:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
-            old = [batch for _, batch in self.places.read(self.places.of(sealed), whole=False)]
-            found = [batch.decoded(sources, decoder).changes for batch in (*old, *self.above(0))]
+            mine = [epoch for epoch in sealed if not self.known.leaves_out(str(target.name), epoch.n)]
+            old = [batch for _, batch in self.places.read(self.places.of(mine), whole=False)]
+            every = [*old, *self.above(0)]
+            facts = facts_of({}, [fact for batch in every for fact in batch.said])
+            decoder = told.decoder(with_schemas(decoding, target, facts), mirror=True)
+            found = [batch.decoded(target.sources, decoder).changes for batch in every]
             return [change for some in found for change in some if change.key in keys]
 
         return changes
