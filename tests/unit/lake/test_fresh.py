@@ -306,3 +306,17 @@ def test_what_is_folded_again_is_read_out_of_the_log_as_a_commit_reads_it(tmp_pa
     ground.commit(known, committed)
     ground.post([late])
     assert ground.fresh() == expected
+
+
+def test_changes_of_a_table_that_is_too_many_are_left_out_by_the_limit_that_their_epoch_has(tmp_path: Path) -> None:
+    text = "streams: {spec: {max_tables: 1, tables: {'*': {to: 'lake.{table}', key: [id]}}}}"
+    ground = Ground(tmp_path, text)
+    ground.post([event("c", 1, {"id": 1}, table="t"), event("c", 2, {"id": 2}, table="u")])
+    ground.seal()
+    ground.config = configs.publish(ground.store, text.replace("max_tables: 1", "max_tables: 2"))
+    ground.post([event("c", 3, {"id": 3}, table="u"), event("c", 4, {"id": 4}, table="v")])
+    lake = Lake(ground.catalog, lambda: ground.store)
+    assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]
+    assert lake.sql("SELECT id FROM lake.u", fresh=True).pylist() == [{"id": 3}]
+    with pytest.raises(TableNotFound, match=r"lake\.v"):
+        lake.sql("SELECT id FROM lake.v", fresh=True)

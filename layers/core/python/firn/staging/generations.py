@@ -58,8 +58,7 @@ class Generations:
             return []
         back = min(LOG_KEPT, max(timedelta(), (_ms(before) - found.oldest) * _MS))
         there = epochs.read_back(self._store, self._settings.name, before.n, back)
-        held = self._known.held_epochs()  # these may be beyond reading, and no table has anything of them
-        return [epoch for epoch in there if epoch.n not in held and not found.tables.isdisjoint(epoch.tables)]
+        return [epoch for epoch in there if not found.tables.isdisjoint(epoch.tables)]
 
     def _before(self, generation: int) -> Epoch | None:
         """The last epoch of a lower generation: they only rise. A binary search."""
