@@ -18,6 +18,7 @@ from firn.streams.config import parse
 from firn.streams.names import TableName
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
+from tests.model.test_quarantine import go_on, release
 from tests.unit.jobs.audited import audited as audited_of
 
 CONFIG = """
@@ -199,3 +200,29 @@ def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
     stream.land(wide(30, 0))
     assert rows(stream, "a") == {"a": [10, 20, 30]}
     assert audited(stream).balanced
+
+
+@pytest.mark.parametrize("how", ["declared", "skipped", "as it was"])
+def test_a_table_that_is_too_wide_is_released_with_its_columns_declared_or_without_what_holds_it(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """By `firn release`, without any newer change; as it was it is held again, and lacks no more than before."""
+    monkeypatch.setattr(planning, "MOST_COLUMNS", 5)
+    row = {f"c{number}": "1" for number in range(10)}
+    stream.land(of("a", 10), of("b", 10))
+    stream.land(event("c", 20, {"id": 20, "v": "a", **row}, table="a"), of("b", 20))
+    if how == "declared":
+        columns = json.dumps(dict.fromkeys(row, "string"))
+        declared = f"      app.a: {{to: lake.a, key: [id], columns: {columns}}}\n      '*'"
+        stream.publish(CONFIG.replace("      '*'", declared))
+    release(stream, "lake.a", "skip" if how == "skipped" else "retry")
+    go_on(stream)
+    assert rows(stream, "a", "b") == {"a": [10, 20] if how == "declared" else [10], "b": [10, 20]}
+    held = quarantine.read_all(stream.store, STREAM).held()
+    assert list(held) == (["lake.a"] if how == "as it was" else [])
+    assert audited(stream).balanced, audited(stream).differences
+    if how == "as it was":
+        assert (held["lake.a"].epoch, held["lake.a"].upto >= 2) == (2, True)
+    else:
+        stream.land(of("a", 30))
+        assert rows(stream, "a")["a"][-1] == 30
