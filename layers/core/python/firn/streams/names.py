@@ -26,6 +26,8 @@ ICEBERGS: Final = frozenset(
 )
 """What Iceberg's metadata columns are called: Spark can't read them of a table that has a column of such a name, and
 without them no rows can be found, rewritten or updated. https://iceberg.apache.org/docs/latest/spark-queries/"""
+CHANGES: Final = frozenset({"_change", "_before", "_snapshot", "_committed_at"})
+"""What the changes of a table have beside its columns."""
 _FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?", re.DOTALL)
 # Some catalogs keep names in lower case.
 _RESERVED = re.compile(rf"{OWN}.*|.+({FACTS}(_\d+_[0-9a-f]{{8}})?|{CHECK}|{RETYPED})", re.DOTALL | re.IGNORECASE)
