@@ -415,4 +415,11 @@ MUTANTS: Final = (
         "                each[place] = [*each[place][:-1], self._rejected(changes[place], why.code, str(why))]",
         (f"{_POISON_TESTS}::test_both_rows_of_a_changed_key_go_together",),
     ),
+    Mutant(
+        "each NaN is another key",
+        f"{_CHANGES}/fold.py",
+        "value if value == value else NAN",
+        "value",
+        ("tests/unit/changes/test_told.py::test_nan_is_one_key_in_any_process",),
+    ),
 )  # fmt: skip
