@@ -130,3 +130,12 @@ def test_jobs_run_what_was_packaged_and_nothing_else() -> None:
     # The driver's Python finds nothing of the archive until start.py has checked it.
     assert "driverEnv.PYTHONPATH" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
     assert "--py-files" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
+
+
+def test_drivers_and_executors_are_told_the_region() -> None:
+    scope, resources = scope_and_resources(TEMPLATE, {"JobSha256": "ab" * 32})
+    told = scope.resolve(resources["Dispatch"]["Properties"]["Environment"]["Variables"])[
+        "FIRN_SPARK_SUBMIT_PARAMETERS"
+    ]
+    assert "--conf spark.emr-serverless.driverEnv.AWS_REGION=us-east-1 " in told
+    assert "--conf spark.executorEnv.AWS_REGION=us-east-1 " in told
