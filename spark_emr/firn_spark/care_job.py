@@ -168,5 +168,8 @@ class _Job:
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)
-                removed = orphans.remove(self._spark, table, place, care.expiry.orphan_seconds, now, dry_run=dry)
+                others = orphans.places_of_others(self._spark, table, self._config.feeds_namespace)
+                removed = orphans.remove(
+                    self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry
+                )
                 yield told(str(part.name), removed.line() | {"freed_bytes": removed.bytes})

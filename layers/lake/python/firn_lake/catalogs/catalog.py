@@ -28,8 +28,8 @@ def open_catalog(
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
-    known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is asked
-    over HTTP does not answer.
+    known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is
+    asked over HTTP does not answer.
     """
     environment = os.environ if env is None else env
     address = read_address(catalog_uri)
