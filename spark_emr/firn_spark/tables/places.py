@@ -41,8 +41,8 @@ def places(spark: SparkSession, catalog: Any, own: str, is_ours: Callable[[str],
             table = catalog.loadTable(identifier)
             levels = (str(level) for level in namespace.levels())
             said = dict(table.properties())
-            own = [str(said[name]) for name in PROPERTIES if name in said]
-            yield (*levels, str(identifier.name())), [str(table.location()), *own]
+            beside = [str(said[name]) for name in PROPERTIES if name in said]
+            yield (*levels, str(identifier.name())), [str(table.location()), *beside]
 
 
 def _in_glue(spark: SparkSession, own: str, databases: list[str]) -> Iterator[Place]:

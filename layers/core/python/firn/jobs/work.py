@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from firn.errors import EventError, FirnError
+from firn.jobs import home
 from firn.jobs import quarantine as rules
 from firn.jobs.crowd import crowded
 from firn.jobs.lake import Lake
@@ -38,6 +39,7 @@ class Work:
     touched: Mapping[TableName, int]
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
+    foreign: Mapping[TableName, str]  # tables of other deployments, with why: nothing of them counts here
     crowded: frozenset[TableName] = frozenset()  # tables that are not made, and not looked at: crowd.crowded
 
     def progress(self, table: TableName) -> int:
@@ -111,12 +113,18 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     known_to = before.known if before else frozenset()
     many = crowded(settings, known_to, ((n, source) for n, epoch in mine.items() for source in epoch.tables))
     names = {*touched, *map(TableName.parse, known_to)} - many
-    states = {name: lake.state(name) for name in sorted(names)}
+    found = {name: lake.state(name) for name in sorted(names)}
+    ours = before.tables if before else {}  # wherever they lie
+    refused = {name: home.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
+    foreign = {name: why for name, why in refused.items() if why}
+    states = {name: None if name in foreign else state for name, state in found.items()}
     standings = {}
     for name, state in states.items():
         stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
-    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, many)
+    return Work(
+        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, many
+    )
 
 
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
