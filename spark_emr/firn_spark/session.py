@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from firn.streams.catalogs import REGION, read_address, spark_properties
 from firn.streams.region import region_of
+from firn_spark import versions
 from firn_spark.answering import answering
 
 CATALOG = "firn"
@@ -20,7 +21,8 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     `catalog_uri`: see firn.streams.catalogs; of several places the first that answers is taken, for as long as the
     session lives. `warehouse` is a `file://` or `s3://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
-    ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers.
+    ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers or
+    the job was not tested with what it runs with (firn_spark.versions).
     """
     first = SparkConf(loadDefaults=False)
     for name, value in (conf or {}).items():
@@ -39,6 +41,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
+    versions.check(session)
     return session
 
 
