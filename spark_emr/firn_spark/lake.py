@@ -84,6 +84,11 @@ class SparkLake:
     def _tables(self) -> Tables:
         return Tables(self._spark)
 
+    @property
+    def warehouse(self) -> str:
+        """URL below which this deployment's tables lie."""
+        return self._warehouse
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""
         if small(epochs, self._driver_events) and _for_readers(epochs):

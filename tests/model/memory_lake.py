@@ -49,6 +49,7 @@ from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 
+WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
 T = TypeVar("T")
 Values = Mapping[str, Any]
@@ -139,6 +140,7 @@ class Table:
     current: int | None = None
     facts: list[tuple[int, RowChange]] = field(default_factory=list)
     removed: list[tuple[Key, Row]] = field(default_factory=list)
+    location: str = ""  # where it lies, if not below WAREHOUSE
 
     def ancestry(self) -> list[Snapshot]:
         """The current snapshot and its ancestors, newest first, as far as they are not expired."""
@@ -181,7 +183,7 @@ class Table:
     def state(self) -> TableState:
         """As firn.jobs.progress reads it from Iceberg's metadata."""
         return TableState(
-            location=f"memory://{self.name.slug}",
+            location=self.location or f"{WAREHOUSE}/{self.name.slug}",
             properties=self.properties,
             fields=tuple(
                 {"id": place, "name": column.name, "required": column.required, "type": type_json(column.type, 1_000)}
@@ -508,6 +510,11 @@ class MemoryLake:
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self.store = store
         self.catalog = catalog
+
+    @property
+    def warehouse(self) -> str:
+        """URL below which tables lie."""
+        return WAREHOUSE
 
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Nothing here takes long."""

@@ -461,4 +461,21 @@ MUTANTS: Final = (
         '"s3:*"',
         ("tests/unit/jobs/test_narrowing.py::test_in_glue_a_job_may_not_touch_another_streams_tables",),
     ),
+    Mutant(
+        "a table of another deployment is taken for ours",
+        f"{_JOBS}/work.py",
+        "states = {name: None if name in foreign else state for name, state in found.items()}",
+        "states = found",
+        (
+            "tests/model/test_other_deployments.py"
+            "::test_a_table_of_another_deployment_is_refused_by_name_and_the_others_go_on",
+        ),
+    ),
+    Mutant(
+        "a table that Firn only committed to is another deployment's no more",
+        f"{_JOBS}/home.py",
+        "if state.key() is None and not committed:",
+        "if state.key() is None:",
+        ("tests/unit/jobs/test_home.py::test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name",),
+    ),
 )  # fmt: skip

@@ -130,6 +130,16 @@ def test_what_is_no_deployment_is_told_with_what_to_do(
     assert said in capsys.readouterr().err
 
 
+def test_a_region_that_nobody_says_is_not_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "firn.yaml").write_text(FIRN.replace("dev: {region: eu-central-1}", "dev: {stack: firn-dev}"))
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(NoStack, match=r"write region: of the target in firn\.yaml, or set AWS_REGION"):
+        find_deployed("dev", tmp_path)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    assert find_deployed("dev", tmp_path).env["AWS_REGION"] == "eu-central-1"
+
+
 def test_an_aws_that_does_not_answer_is_no_missing_stack(tmp_path: Path) -> None:
     with pytest.raises(TransientError, match="target local: Could not connect"):
         find_deployed("local", tmp_path)

@@ -212,6 +212,10 @@ class _Job:
                 str(target.name): (target.name, self._stands.get(target.name, work.standing(target.name)))
                 for target in free
             }
+            for target in free:
+                if target.name in work.foreign:
+                    self._settle(*standings[str(target.name)], _foreign(work, target.name))
+            free = [target for target in free if target.name not in work.foreign]
             for outcome in opened.commit_all([(target, standings[str(target.name)][1].done) for target in free]):
                 self._settle(*standings[outcome.table], outcome)
         finally:
@@ -253,6 +257,8 @@ class _Job:
     def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
         """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
         work = self._work
+        if table in work.foreign:
+            return _foreign(work, table)
         sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
         mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.rows(table, [epoch])}
         if len(sealed) < upto - done:
@@ -326,3 +332,7 @@ def _in_parts(targets: Sequence[Target]) -> Iterator[list[Target]]:
 
 def _failed(table: TableName, error: str) -> Outcome:
     return Outcome(str(table), (), status="failed", error=error, failure="expired")
+
+
+def _foreign(work: Work, table: TableName) -> Outcome:
+    return Outcome(str(table), work.sources(table), status="failed", error=work.foreign[table], failure="terminal")

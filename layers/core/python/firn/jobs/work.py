@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from firn.errors import EventError, FirnError
-from firn.jobs import crowd
+from firn.jobs import crowd, home
 from firn.jobs import quarantine as rules
 from firn.jobs.lake import Lake
 from firn.jobs.outcome import COUNTS
@@ -38,6 +38,7 @@ class Work:
     touched: Mapping[TableName, int]
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
+    foreign: Mapping[TableName, str]  # tables of other deployments, with why: nothing of them counts here
     parts: tuple[crowd.Part, ...] = ()  # the epochs in order, with the source tables that are refused
 
     def progress(self, table: TableName) -> int:
@@ -112,13 +113,19 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     refused = crowd.refused(known_to, judged(store, settings, config, mine, known, rules.covered(before)))
     taken = _touched(settings, {n: some - refused[n] for n, some in sources.items()})
     names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
-    states = {name: lake.state(name) for name in sorted(names)}
+    found = {name: lake.state(name) for name in sorted(names)}
+    ours = before.tables if before else {}  # wherever they lie
+    others = {name: home.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
+    foreign = {name: why for name, why in others.items() if why}
+    states = {name: None if name in foreign else state for name, state in found.items()}
     standings = {}
     for name, state in states.items():
         stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
     touched, parts = _touched(settings, sources), crowd.parts(refused, sources)
-    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, parts)
+    return Work(
+        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, parts
+    )
 
 
 def judged(

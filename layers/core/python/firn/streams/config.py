@@ -149,6 +149,11 @@ class TableRule:
         pattern = re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
         return re.fullmatch(pattern, str(table), re.DOTALL) is not None
 
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether a target of this rule may lie in `namespace`, by its name."""
+        pattern = re.escape(self.to.partition(".")[0]).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, namespace, re.DOTALL) is not None
+
     @property
     def _schema(self) -> str:
         schema, dot, _ = self.source.partition(".")
@@ -330,6 +335,11 @@ class Config:
                 if not rule.ignore and rule.feeds(table):
                     return rule.care
         return self.care
+
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether tables of any stream may lie in `namespace`."""
+        rules = (rule for stream in self.streams.values() for rule in stream.tables if not rule.ignore)
+        return any(rule.feeds_namespace(namespace) for rule in rules)
 
     def sharing(self, stream: str) -> tuple[str, ...]:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""
