@@ -203,6 +203,15 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_envelopes_rejected.py::test_an_event_is_what_it_is_whatever_comes_beside_it",),
     ),
     Mutant(
+        "metadata of flattened rows is a value where the table has a column of its name by then",
+        f"{_CHANGES}/codec.py",
+        "_without_metadata(column) if flat else column",
+        "column",
+        (
+            "tests/unit/changes/test_codec.py::test_metadata_of_a_flattened_row_is_no_value_of_a_column_that_is_called_so",
+        ),
+    ),
+    Mutant(
         "the old name of a renamed column counts where a row has both",
         f"{_CHANGES}/codec.py",
         "return column.earlier if column.silent else (column.name, *column.earlier)",
