@@ -205,7 +205,7 @@ MUTANTS: Final = (
     Mutant(
         "metadata of flattened rows is a value where the table has a column of its name by then",
         f"{_CHANGES}/codec.py",
-        "_without_metadata(column) if flat else column",
+        "_without_metadata(column) if flat and column.source is None else column",
         "column",
         (
             "tests/unit/changes/test_codec.py::test_metadata_of_a_flattened_row_is_no_value_of_a_column_that_is_called_so",

@@ -42,6 +42,8 @@ def test_metadata_of_a_flattened_row_is_no_value_of_a_column_that_is_called_so()
     ):
         assert codec.decode(image).values == [1, None, None]
     assert RowCodec(target, None, SETTINGS, flat=True).cells(image)[1:] == [[UNSET], [UNSET]]
+    declared = [target[0], declared_column("__file", parse("string"), None, SETTINGS)]
+    assert RowCodec(declared, None, SETTINGS, flat=True).decode(image).values == [1, "binlog.1"]
     assert RowCodec(target, None, SETTINGS).decode(image).values == [1, "binlog.1", "c"]
 
 

@@ -100,7 +100,7 @@ class RowCodec:
     target    the table's columns: the types to produce. A column's `source`, if set, is how an image without schema
               writes it (see declared.declared_column); otherwise `settings` and its type tell.
     source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
-    flat      whether images are flattened. Their `__op`, `__lsn`, … are no values of columns that are called so.
+    flat      whether images are flattened. Their `__op`, `__lsn`, … are values of declared columns alone.
     unnamed   names that no column can have: an image with a value there is refused
 
     traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
@@ -154,9 +154,9 @@ class RowCodec:
             for step, through, finish in zip(steps, self.through, self._finish, strict=True)
         ]
         # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
-        # metadata of a flattened row, whatever columns another form of event has brought.
+        # metadata of a flattened row, whatever columns another form of event has brought, unless firn.yaml declares them.
         told = [
-            (_without_metadata(column) if flat else column)
+            (_without_metadata(column) if flat and column.source is None else column)
             if there or not source
             else replace(column, silent=True, earlier=())
             for column, there in zip(self.target, known, strict=True)
