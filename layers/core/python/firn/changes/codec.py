@@ -154,7 +154,7 @@ class RowCodec:
             for step, through, finish in zip(steps, self.through, self._finish, strict=True)
         ]
         # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
-        # metadata of a flattened row, whatever columns another form of event has brought, unless firn.yaml declares them.
+        # metadata of a flattened row, unless firn.yaml declares it: what columns there are depends on what came before.
         told = [
             (_without_metadata(column) if flat and column.source is None else column)
             if there or not source
