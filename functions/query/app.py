@@ -21,7 +21,7 @@ from firn.security.gateway import NOT_CONFIGURED, Routes, call, parameters_of, r
 from firn.security.readers import NotAReader, Readers
 from firn.staging.results import Result
 from firn.staging.wiring import staging
-from firn_lake.query_process import Bounds, NotStarted, QueryProcess
+from firn_lake.query_process import STARTS_SECONDS, Bounds, NotStarted, QueryProcess
 from firn_lake.query_protocol import Head, Question, Refused
 
 logger = Logger(service="query")
@@ -90,14 +90,19 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
         return _refused(RequestError(500, "internal", f"this can't be answered, by a fault of Firn's ({kind})"))
 
 
+def _seconds_left(context: Any) -> float:
+    return float(getattr(context, "get_remaining_time_in_millis", lambda: 1e9)() / 1000 - LEFT_SECONDS)
+
+
 def _answered(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     began, now = time.monotonic(), datetime.now(UTC)
     settings, store, config, _ = staging()
     current = config()
     readers.check(current, request_of(event), now, settings.open_reads)
     asked = call(ROUTES, event, HINT)
-    process.await_ready()
-    left = getattr(context, "get_remaining_time_in_millis", lambda: 1e9)() / 1000 - LEFT_SECONDS
+    left = _seconds_left(context)
+    process.await_ready(max(0.1, min(STARTS_SECONDS, left)))
+    left = _seconds_left(context)
     question = Question(
         staging=settings.staging,
         catalog=settings.catalog_uri or current.catalog.address,

@@ -11,12 +11,13 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from firn.errors import FirnError
+from firn.jobs import home
 from firn.jobs.caring import feeding
 from firn.jobs.commit import Log
 from firn.jobs.due import Kind, noted
 from firn.jobs.failures import failure
 from firn.jobs.measured import left, spent
-from firn.staging import configs, health, layout
+from firn.staging import configs, cuts, health, layout
 from firn.staging.batch import FORMAT
 from firn.staging.health import Health
 from firn.staging.store import Store, open_store, put
@@ -66,7 +67,7 @@ def run(
         store = open_store(staging)
         config = configs.load(store, configs.current_sha(store))
         session = spark or sessions.build(catalog_uri, warehouse)
-        job = _Job(request, store, config, session)
+        job = _Job(request, store, config, session, warehouse)
         lines = []
         for table in request.tables:
             for line in job.table(table):
@@ -82,8 +83,9 @@ def run(
 
 
 class _Job:
-    def __init__(self, request: Request, store: Store, config: Config, spark: SparkSession) -> None:
+    def __init__(self, request: Request, store: Store, config: Config, spark: SparkSession, warehouse: str) -> None:
         self._request, self._store, self._config, self._spark = request, store, config, spark
+        self._warehouse = warehouse
         self._tables = Tables(spark)
 
     def table(self, name: TableName) -> Iterator[dict[str, Any]]:
@@ -97,12 +99,19 @@ class _Job:
                 for stream in streams:  # of a table that was dropped nothing is ever due again
                     health.write(self._store, stream, [], gone=[str(name)])
                 yield line | {"status": "left", "why": "it is not in the catalog" if streams else "no stream feeds it"}
+            elif (why := self._refusal(found, streams)) is not None:
+                yield line | {"status": "left", "why": why}
             elif found.key() is None:
                 yield line | {"status": "left", "why": "Firn did not make it"}
             else:
                 yield from self._cared(found, streams)
         except Exception as error:  # noqa: BLE001 (the edge)
             yield line | {"status": "failed", "error": failure_of(error).text}
+
+    def _refusal(self, found: Table, streams: Sequence[str]) -> str | None:
+        if cuts.have(self._store, streams, str(found.name)):
+            return None
+        return home.refusal(found.name, found.state, self._warehouse)
 
     def _cared(self, found: Table, streams: Sequence[str]) -> Iterator[dict[str, Any]]:
         # One moment for all of it: what is measured after a look for orphans is then no news since.
@@ -168,5 +177,8 @@ class _Job:
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)
-                removed = orphans.remove(self._spark, table, place, care.expiry.orphan_seconds, now, dry_run=dry)
+                others = orphans.places_of_others(self._spark, table, self._config.feeds_namespace)
+                removed = orphans.remove(
+                    self._spark, table, place, care.expiry.orphan_seconds, now, others=others, dry_run=dry
+                )
                 yield told(str(part.name), removed.line() | {"freed_bytes": removed.bytes})

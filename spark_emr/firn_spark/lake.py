@@ -23,7 +23,7 @@ from firn.jobs.progress import TableState
 from firn.jobs.quarantine import High, Span
 from firn.jobs.rejects import by_table, write_refused
 from firn.jobs.targets import Target
-from firn.staging import health
+from firn.staging import health, quarantine
 from firn.staging.epochs import Epoch, read_back
 from firn.staging.generations import Generations
 from firn.staging.store import Store
@@ -84,6 +84,11 @@ class SparkLake:
     def _tables(self) -> Tables:
         return Tables(self._spark)
 
+    @property
+    def warehouse(self) -> str:
+        """URL below which this deployment's tables lie."""
+        return self._warehouse
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""
         if small(epochs, self._driver_events) and _for_readers(epochs):
@@ -105,8 +110,8 @@ class SparkLake:
         opened: list[SparkRange] = []
         lock = Lock()
 
-        def back(sources: Sequence[str]) -> Staged:
-            log, batches = self._back(stream, settings, last, sources)
+        def back(target: Target) -> Staged:
+            log, batches = self._back(stream, settings, last, target)
             if sum(batch.bytes for batch in batches) > MOST_BYTES:
                 raise Unfit("much of the staged log to read again")
             return self._in_place(log, batches, settings, lambda by: self._held(batches, by, whole=False))
@@ -178,20 +183,22 @@ class SparkLake:
         raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)
         raw = raw.persist(StorageLevel.MEMORY_AND_DISK)
 
-        def log(sources: Sequence[str]) -> DataFrame:
-            known, batches = self._back(stream, settings, last, sources)
+        def log(target: Target) -> DataFrame:
+            known, batches = self._back(stream, settings, last, target)
             return raw_in_place(self._spark, self._staging, known, batches, by, whole=False)
 
         job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
         return SparkRange(self._store, stream, epochs, raw, job)
 
     def _back(
-        self, stream: str, settings: StreamConfig, last: int, sources: Sequence[str]
+        self, stream: str, settings: StreamConfig, last: int, target: Target
     ) -> tuple[Generations, list[SealedBatch]]:
-        """What the staged log still holds of source tables, up to `last`."""
+        """What the staged log still holds of a target's source tables, up to `last`, less what it was not given."""
         # Beyond the memory of deletes the table's own rows tell what was.
         sealed = read_back(self._store, stream, last, KEEP)
-        touched = {epoch.n: epoch for epoch in sealed if set(sources) & set(epoch.tables)}
+        known = quarantine.read_all(self._store, stream)
+        mine = (epoch for epoch in sealed if not known.leaves_out(str(target.name), epoch.n))
+        touched = {epoch.n: epoch for epoch in mine if set(target.sources) & set(epoch.tables)}
         # Each change in the generation that the tables have it in: else a move would meet its older half too late.
         log = Generations(self._store, settings, last)
         return log, batches_of(touched, log)

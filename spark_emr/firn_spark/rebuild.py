@@ -16,6 +16,7 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.positions import WIDTH
 from firn.changes.types import storable
 from firn.errors import TransientError
+from firn.jobs import home
 from firn.jobs.failures import Failure
 from firn.jobs.planning import OP, POSITION, plan_key
 from firn.jobs.progress import INFERRED_AS
@@ -171,6 +172,10 @@ class _Rebuild:
         self._key: tuple[str, ...] | None = None  # the one that the whole log names, if firn.yaml tells none
 
     def run(self) -> None:
+        state = self._live.state if self._live else None
+        why = home.refusal(self._request.table, state, self._warehouse)
+        if why and not cuts.have(self._store, self._config.streams, str(self._request.table)):
+            raise CannotRebuild(why)
         if self._request.into is not None:
             self._into(self._request.into)
         elif self._live is None:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from firn.streams.catalogs import read_address, spark_properties
+from firn.streams.catalogs import REGION, read_address, spark_properties
+from firn.streams.region import region_of
+from firn_spark import versions
 from firn_spark.answering import answering
 
 CATALOG = "firn"
@@ -19,7 +21,8 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
     `catalog_uri`: see firn.streams.catalogs; of several places the first that answers is taken, for as long as the
     session lives. `warehouse` is a `file://` or `s3://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
-    ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers.
+    ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers or
+    the job was not tested with what it runs with (firn_spark.versions).
     """
     first = SparkConf(loadDefaults=False)
     for name, value in (conf or {}).items():
@@ -38,6 +41,7 @@ def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = Non
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel(settings["spark.log.level"])
+    versions.check(session)
     return session
 
 
@@ -75,12 +79,15 @@ def _engine(*, local: bool) -> dict[str, str]:
 
 
 def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION.
+    """Spark's settings for the catalog `firn`. Pure: `environment` supplies AWS_ENDPOINT_URL and AWS_REGION. Raises
+    ConfigError where S3 or Glue is used and no region is set.
 
     AWS credentials never enter Spark's configuration (which is logged): the AWS client reads them from its own chain.
     Those of a REST or SQL catalog have no other way in, and are blacked out in logs (spark.redaction.regex).
     """
     settings = {
+        # EMR's images say `hive`: Spark would open a metastore, or all of Glue, beside the one catalog that is ours.
+        "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         _CATALOG_CONF: "org.apache.iceberg.spark.SparkCatalog",
         f"{_CATALOG_CONF}.warehouse": warehouse.rstrip("/"),
@@ -92,7 +99,7 @@ def catalog_settings(catalog_uri: str, warehouse: str, environment: Mapping[str,
     scheme = warehouse.partition("://")[0]
     if scheme == "s3":
         settings[f"{_CATALOG_CONF}.io-impl"] = "org.apache.iceberg.aws.s3.S3FileIO"
-        settings[f"{_CATALOG_CONF}.client.region"] = environment.get("AWS_REGION") or "us-east-1"
+        settings[f"{_CATALOG_CONF}.{REGION}"] = of_kind.get(REGION) or region_of(environment)
         endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
         if endpoint:
             settings[f"{_CATALOG_CONF}.s3.endpoint"] = endpoint

@@ -16,7 +16,7 @@ from firn.changes.incremental import Truncates
 from firn.changes.placing import plain
 from firn.changes.rows import Decoding
 from firn.changes.types import Column
-from firn.errors import EventError, TransientError
+from firn.errors import TransientError
 from firn.jobs import blooms, specs
 from firn.jobs.decoding import Planned, planned, with_schemas
 from firn.jobs.outcome import Outcome
@@ -32,7 +32,7 @@ from firn.jobs.progress import (
 )
 from firn.jobs.rejects import by_table, reasons, write_rejects
 from firn.jobs.renaming import renames_of
-from firn.jobs.targets import Target
+from firn.jobs.targets import Target, all_of
 from firn.staging.dead import Counts
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
@@ -71,9 +71,9 @@ class TableJob:
         warehouse: str,
         epochs: Mapping[int, Epoch],
         last: int,
-        log: Callable[[Sequence[str]], DataFrame],
+        log: Callable[[Target], DataFrame],
     ) -> None:
-        """`log`: all raw changes of source tables that the staged log still holds, up to the epoch `last`."""
+        """`log`: all raw changes for a target that the staged log still holds, up to the epoch `last`."""
         self._log = log
         self._spark = spark
         self._store = store
@@ -135,7 +135,7 @@ class TableJob:
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         """The changes of the target's sources in the epochs that it lacks."""
-        mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))
+        mine = raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > progress))
         # One partition needs no shuffle: most tables change little in one range.
         return mine.coalesce(1) if target.events(progress) <= _ONE_TASK else mine
 
@@ -194,7 +194,7 @@ class TableJob:
             table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
-            log = self._log_of(all_of(target, table, self._config), decoding)
+            log = self._log_of(all_of(target, table.state, self._config), decoding)
             few = seen.changes <= lookup.FEW and not truncates
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
             with self._decided(table, good, memory, shape, seen, known, few, log, outcome) as found:
@@ -288,8 +288,8 @@ class TableJob:
         """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""
 
         def log(keys: DataFrame) -> DataFrame:
-            raw = self._log(target.sources)
-            every = with_schemas(decoding, target.sources, facts_of(raw))
+            raw = self._log(target)
+            every = with_schemas(decoding, target, facts_of(raw))
             mine = raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull())
             decoded = mirror_changes(mine, every).where(f.col("_code").isNull())
             return decoded.join(f.broadcast(keys), same_key(decoded, keys, decoding.key), "left_semi")
@@ -398,22 +398,6 @@ class TableJob:
     def _snapshot(self, target: Target) -> int | None:
         table = self._tables.load(target.name)
         return table.state.snapshot_id if table else None
-
-
-def all_of(target: Target, table: Table | None, config: StreamConfig) -> Target:
-    """The target with all source tables that ever fed its table, not only those of this range: what is folded again may
-    be of any of them."""
-    fed = [one for one in fed_by(table.state if table else None, target.fed) if one]
-    bare = [name for one in fed if (name := one.partition(".")[2]) and _goes_to(config, name, target)]
-    return replace(target, sources=tuple(dict.fromkeys([*target.sources, *fed, *bare])))
-
-
-def _goes_to(config: StreamConfig, source: str, target: Target) -> bool:
-    try:
-        rule = config.rule_for(source)
-        return rule is not None and rule.target(source) == target.name
-    except EventError:
-        return False
 
 
 def together(one: Mapping[str, Mapping[str, int]], other: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -90,7 +90,7 @@ ATTACKS: Final[dict[str, tuple[set[int], Callable[[], Body]]]] = {
     "empty lines and no event": ({400}, lambda: zipped(b"\n" * INFLATED)),
     "lines of a space": ({202}, lambda: zipped(GOOD + b" \n" * (INFLATED // 2) + b"x")),
     "carriage returns": ({413}, lambda: zipped(b"\r".join([GOOD] * 300_000))),
-    "marks of the byte order": ({400}, lambda: zipped(b"\xef\xbb\xbf" * (INFLATED // 3))),
+    "marks of the byte order": ({413}, lambda: zipped(b"\xef\xbb\xbf" * (INFLATED // 3))),
     "lines of one bracket": ({413}, lambda: zipped(b"{\n" * (INFLATED // 2))),
     "60,000 broken lines": ({413}, lambda: plain(b"{\n" * 60_000)),
     "50,000 broken lines": ({202}, lambda: plain(GOOD + b"\n{" * 49_999)),
@@ -141,8 +141,8 @@ ATTACKS: Final[dict[str, tuple[set[int], Callable[[], Body]]]] = {
         {413},
         lambda: zipped(GOOD.replace(b'"id":1', b'"id":1,"a":[{"b":1' + b',"b":1' * 9 * MB + b"}]")),
     ),
-    "many images of 5,100 columns": (
-        {413},
+    "many columns of 5,100 nested values": (
+        {202},
         lambda: zipped(array(GOOD.replace(b'"id":1', b'"a":{' + b'"b":1,' * 5_100 + b'"c":1}'), 1_900)),
     ),
     "a schema of a million fields": (

@@ -168,10 +168,21 @@ def test_two_streams_may_not_share_a_signing_secret_however_it_is_written(one: s
         parse(f"query: {{auth: {{by: api_key, secret: '{other}'}}}}\n{keys}")
 
 
+SECRET_ARN = "secretsmanager:arn:aws:secretsmanager:eu-west-1:123456789012:secret:"
+
+
 def test_places_of_other_secrets_are_not_one() -> None:
     assert not is_same_place("ssm:/firn/a", "ssm:/firn/b")
     assert not is_same_place("ssm:/firn/a", "secretsmanager:/firn/a")
     assert not is_same_place("", "")
+    of_orders, of_events = f"{SECRET_ARN}firn/shop-orders", f"{SECRET_ARN}firn/shop-events"
+    assert not is_same_place(of_orders, of_events), "what looks like an ARN's own six characters may be the name's"
+    assert not is_same_place(of_orders + "-AbCdEf", of_events + "-AbCdEf")
+    assert not is_same_place(f"{SECRET_ARN}firn/shop-AbCdEf", f"{SECRET_ARN.replace('eu-', 'us-')}firn/shop-AbCdEf")
+    assert not is_same_place("secretsmanager:firn/shop-orders", "secretsmanager:firn/shop")
+    assert is_same_place(of_orders, "secretsmanager:firn/shop-orders")
+    assert is_same_place(of_orders, of_orders + "-AbCdEf")
+    assert is_same_place(of_orders, "secretsmanager:firn/shop"), "to Secrets Manager it is a whole ARN"
 
 
 def test_a_configuration_that_was_published_before_is_read_on(store: FaultyStore) -> None:
@@ -226,12 +237,21 @@ def test_a_pattern_names_whom_it_says_and_nobody_else(pattern: str, yes: list[st
     [
         "*", "orders", "arn:aws:s3:::bucket", "arn:aws:iam::*:role/orders", f"{IAM}:*", f"{IAM}:role/", f"{IAM}:role/é",
         f"{IAM}:root/x", f"{STS}:role/orders", f"{STS}:assumed-role/x", f"{STS}:assumed-role/orders/a/b",
-        f"{STS}:assumed-role/*/orders",
+        f"{STS}:assumed-role/*/orders", f"{IAM}:role/services/", f"{IAM}:role//orders", f"{IAM}:user/services/",
     ],
 )  # fmt: skip
 def test_a_pattern_that_names_no_caller_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match=r"streams\.shop\.auth\.iam: .*; write "):
         parse(streams(shop=f"auth: {{iam: ['{text}']}}, "))
+
+
+def test_a_pattern_of_an_empty_name_that_was_published_before_names_nobody(store: FaultyStore) -> None:
+    text = streams(shop=f"auth: {{iam: ['{IAM}:role/services/']}}, ")
+    put(store, "config/old.yaml", text.encode())
+    auth = configs.load(store, "old").streams["shop"].auth
+    assert auth is not None
+    assert auth.callers, "without any pattern everybody whom AWS lets in would be let in"
+    assert not is_one_of(f"{STS}:assumed-role/orders/i-0abc", auth.callers)
 
 
 def test_callers_belong_to_iam() -> None:

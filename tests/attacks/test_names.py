@@ -20,8 +20,11 @@ from firn.streams import names
 from firn.streams.care import Compaction
 from firn.streams.config import parse
 from firn.streams.names import ICEBERGS
+from firn_lake.changes.between import BadColumn
 from firn_lake.lake import Lake as Read
+from firn_lake.lake import Lake as Reader
 from firn_lake.writing.creating import CannotCreate
+from firn_spark.sources.changes import BadColumn as BadSparkColumn
 from firn_spark.sources.changes import changes
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
@@ -244,6 +247,24 @@ def test_rows_with_columns_of_such_names_are_compacted_and_their_changes_read(
     assert sorted(rest(before[0])) == sorted(["id", "v", *KEPT])
     with changes(one.spark, "lake.t", None) as found:
         assert {row["_in"] for row in found.collect()} == {*range(1, 7), 56}
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("steps", [False, True])
+def test_columns_that_changes_have_too_are_refused_by_every_reader_and_others_are_read(lake: Make, steps: bool) -> None:
+    one = lake(yaml("app.t: {to: lake.t, key: [id]}"))
+    one.land([event("c", 10, {"id": 1, "v": "a", "_change": "x", "_committed_at": "x"})])
+    read, said = (
+        Reader(one.catalog).table("lake.t"),
+        "_(change|committed_at)', which changes have too: name the columns",
+    )
+    with pytest.raises(BadColumn, match=said):
+        read.changes(None, steps=steps)
+    with pytest.raises(BadSparkColumn, match=said), changes(one.spark, "lake.t", None, steps=steps):
+        pass
+    assert [row["v"] for row in read.changes(None, steps=steps, columns=["v"]).pylist()] == ["a"]
+    with changes(one.spark, "lake.t", None, steps=steps, columns=["v"]) as found:
+        assert [(row["_change"], row["id"], row["v"]) for row in found.collect()] == [("insert", 1, "a")]
 
 
 @pytest.mark.spark

@@ -151,6 +151,23 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
 
 
 @pytest.mark.parametrize("way", ["driver", "spark"])
+def test_a_letter_keeps_the_schema_that_says_how_its_row_is_read(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    ways(monkeypatch, way)
+    one = lake(CONFIG)
+    text = schema("x", "bytes")
+    good = change("app.good", 10, {"id": 1, "x": "AQ=="}, schema=text)
+    stage(one, [good, change("app.good", 20, {"id": 2, "x": "@@"}, schema=text)])
+    assert one.commit(one.seal()) == 0, one.lines
+    assert one.rows("lake.good")[0]["x"] == b"\x01"
+    (letter,) = letters(one)
+    assert letter.change is not None
+    assert letter.change.schema == text
+    assert json.loads(letter.original)["schema"] == json.loads(text)
+
+
+@pytest.mark.parametrize("way", ["driver", "spark"])
 def test_what_only_looks_like_poison_is_a_row(lake: Make, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     ways(monkeypatch, way)
     one = lake(CONFIG)

@@ -30,6 +30,7 @@ TABLE = ("GetTable", "CreateTable", "UpdateTable")
 # What of its role a job needs on worse days only.
 NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:DeleteObject on {lake}/*",  # the files of a commit that another one overtook
+    "s3:AbortMultipartUpload on {lake}/*",  # a large file that could not be finished
     "s3:ListBucket on {lake}",  # to be told that a file is gone, not that it is forbidden
     "s3:GetObject on {log}/code/*",  # the packaged job, which the local runner takes from the source tree
     "s3:PutObject on {log}/epochs/*",  # a job that lingers seals
@@ -41,6 +42,9 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:GetObject on {log}/tier/*",  # a table that has cold files
     *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
     *(f"glue:DeleteTable on {of}" for of in ("{glue}:catalog", "{database}", "{tables}")),  # firn rebuild
+    # Looking for orphans (tests/integration/spark/test_job_rights.py).
+    *(f"glue:GetTables on {of}" for of in ("{glue}:catalog", "{database}", "{tables}")),
+    *(f"glue:GetDatabases on {{glue}}:{of}" for of in ("catalog", "database/*")),
     # What is asked of a table or a database is asked of the catalog and of the table's database too.
     *(f"glue:{do} on {{glue}}:catalog" for do in ("GetDatabase", "CreateDatabase", *TABLE)),
     *(f"glue:{do} on {{database}}" for do in TABLE),

@@ -36,18 +36,20 @@ from firn.jobs.facts import TableFacts
 from firn.jobs.failures import Failure, failure
 from firn.jobs.lake import place_of
 from firn.jobs.outcome import Outcome
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, fed_by, progress_in, source_properties
+from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
 from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
 from firn.jobs.rejects import by_table, write_refused, write_rejects
 from firn.jobs.staged import facts_told, raw_changes
-from firn.jobs.targets import Target
+from firn.jobs.targets import Target, all_of
 from firn.staging.epochs import Epoch, read_range
 from firn.staging.generations import Generations
+from firn.staging.quarantine import read_all
 from firn.staging.store import Store, get
 from firn.streams.care import Care, Expiry
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
 
+WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
 T = TypeVar("T")
 Values = Mapping[str, Any]
@@ -138,6 +140,7 @@ class Table:
     current: int | None = None
     facts: list[tuple[int, RowChange]] = field(default_factory=list)
     removed: list[tuple[Key, Row]] = field(default_factory=list)
+    location: str = ""  # where it lies, if not below WAREHOUSE
 
     def ancestry(self) -> list[Snapshot]:
         """The current snapshot and its ancestors, newest first, as far as they are not expired."""
@@ -180,7 +183,7 @@ class Table:
     def state(self) -> TableState:
         """As firn.jobs.progress reads it from Iceberg's metadata."""
         return TableState(
-            location=f"memory://{self.name.slug}",
+            location=self.location or f"{WAREHOUSE}/{self.name.slug}",
             properties=self.properties,
             fields=tuple(
                 {"id": place, "name": column.name, "required": column.required, "type": type_json(column.type, 1_000)}
@@ -508,6 +511,11 @@ class MemoryLake:
         self.store = store
         self.catalog = catalog
 
+    @property
+    def warehouse(self) -> str:
+        """URL below which tables lie."""
+        return WAREHOUSE
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Nothing here takes long."""
 
@@ -719,11 +727,12 @@ class MemoryRange:
         known = Known(there, facts, removed, frozenset(table.state().sources))
 
         def log(keys: Any) -> list[RowChange]:
-            staged = self._read(read_range(self._lake.store, self._stream, 1, self._last))
-            fed = {*fed_by(table.state(), target.fed), *target.sources}
-            every = with_schemas(decoding, fed, facts_told(staged))
-            said, _ = told.decoded([one for one in staged if one["table"] in fed], every, mirror=True)
-            return [change for change in (told.row_change(row, decoding) for row in said) if change.key in keys]
+            whole, held = all_of(target, table.state(), self._settings), read_all(self._lake.store, self._stream)
+            sealed = read_range(self._lake.store, self._stream, 1, self._last)
+            staged = self._read(epoch for epoch in sealed if not held.leaves_out(str(target.name), epoch.n))
+            every = with_schemas(decoding, whole, facts_told(staged))
+            said, _ = told.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
+            return [change for change in (told.row_change(row, every) for row in said) if change.key in keys]
 
         after = apply(known, [change for _, change in changes], log)
         new = [(epoch, _change(change, first)) for epoch, change in changes if is_fact(change)]

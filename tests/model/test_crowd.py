@@ -9,7 +9,7 @@ import pytest
 
 from firn.jobs import planning
 from firn.jobs.audit import Audit
-from firn.jobs.crowd import crowded
+from firn.jobs.crowd import refused
 from firn.staging import quarantine
 from firn.staging.dead import DeadLetter, read_dead
 from firn.staging.layout import dead_prefix
@@ -18,6 +18,7 @@ from firn.streams.config import parse
 from firn.streams.names import TableName
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
+from tests.model.test_quarantine import go_on, release
 from tests.unit.jobs.audited import audited as audited_of
 
 CONFIG = """
@@ -102,6 +103,46 @@ def test_a_table_that_a_rule_names_takes_no_other_tables_place(
     assert audited(stream).balanced
 
 
+CHANGES = {
+    "lowered": CONFIG.replace("max_tables: 3", "max_tables: 1"),
+    "raised": CONFIG.replace("max_tables: 3", "max_tables: 10"),
+    "named": CONFIG.replace("      '*'", "      app.e: {to: lake.e, key: [id]}\n      '*'"),
+}
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_limit_that_changes_between_two_tries_makes_no_change_both_a_row_and_a_letter(
+    monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """An epoch is judged by the limit that it was sealed under, whatever comes after it into its range."""
+
+    def made(*jobs: tuple[int, int], dies: bool) -> tuple[dict[str, list[Any]], set[tuple[Any, ...]], frozenset[str]]:
+        stream = Stream(MemoryGround(), CONFIG)
+        stream.seal(*(of(name, ord(name)) for name in "abcde"))
+        if dies:
+            with monkeypatch.context() as patch:
+                patch.setattr("firn.jobs.commit.write_cut", lambda *_: pytest.fail("it dies here"))
+                with pytest.raises(BaseException, match="it dies here"):
+                    stream.commit(1)
+        stream.publish(CHANGES[how])
+        stream.seal(*(of(name, 100 + ord(name)) for name in "abcdef"))
+        for first, last in jobs:
+            assert stream.commit(first, last) == 0, stream.lines
+        found = rows(stream, *(name for name in "abcdef" if f"lake.{name}" in stream.cut().known))
+        dead = [(one.table, json.loads(one.original)["after"]["id"]) for one in letters(stream)]
+        landed = [(f"app.{name}", id) for name, ids in found.items() for id in ids]
+        assert Counter(dead + landed) == Counter((f"app.{n}", i + ord(n)) for i in (0, 100) for n in "abcdef"
+                                                 if (n, i) != ("f", 0))  # fmt: skip
+        assert audited(stream).balanced, audited(stream).differences
+        assert stream.commit(*jobs[-1]) == 0
+        assert len(letters(stream)) == len(dead)
+        return found, set(dead), stream.cut().known
+
+    expected = made((1, 1), (2, 2), dies=False)
+    assert made((1, 2), dies=False) == expected
+    assert made((1, 2), dies=True) == expected
+
+
 def test_a_job_that_runs_again_refuses_the_same_once(stream: Stream) -> None:
     for name in "abcde":
         stream.seal(of(name, ord(name)))
@@ -133,7 +174,7 @@ def test_tables_that_are_there_go_on_whatever_the_limit_is_now(stream: Stream) -
 
 def test_what_several_source_tables_feed_is_one_table() -> None:
     settings = parse("streams: {shop: {max_tables: 1, tables: {'*': {to: lake.all, mode: append}}}}").streams["shop"]
-    assert crowded(settings, (), [(1, f"app.t{n}") for n in range(100)]) == frozenset()
+    assert refused((), [(1, settings, [f"app.t{n}" for n in range(100)])]) == {1: frozenset()}
 
 
 def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
@@ -159,3 +200,29 @@ def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
     stream.land(wide(30, 0))
     assert rows(stream, "a") == {"a": [10, 20, 30]}
     assert audited(stream).balanced
+
+
+@pytest.mark.parametrize("how", ["declared", "skipped", "as it was"])
+def test_a_table_that_is_too_wide_is_released_with_its_columns_declared_or_without_what_holds_it(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """By `firn release`, without any newer change; as it was it is held again, and lacks no more than before."""
+    monkeypatch.setattr(planning, "MOST_COLUMNS", 5)
+    row = {f"c{number}": "1" for number in range(10)}
+    stream.land(of("a", 10), of("b", 10))
+    stream.land(event("c", 20, {"id": 20, "v": "a", **row}, table="a"), of("b", 20))
+    if how == "declared":
+        columns = json.dumps(dict.fromkeys(row, "string"))
+        declared = f"      app.a: {{to: lake.a, key: [id], columns: {columns}}}\n      '*'"
+        stream.publish(CONFIG.replace("      '*'", declared))
+    release(stream, "lake.a", "skip" if how == "skipped" else "retry")
+    go_on(stream)
+    assert rows(stream, "a", "b") == {"a": [10, 20] if how == "declared" else [10], "b": [10, 20]}
+    held = quarantine.read_all(stream.store, STREAM).held()
+    assert list(held) == (["lake.a"] if how == "as it was" else [])
+    assert audited(stream).balanced, audited(stream).differences
+    if how == "as it was":
+        assert (held["lake.a"].epoch, held["lake.a"].upto >= 2) == (2, True)
+    else:
+        stream.land(of("a", 30))
+        assert rows(stream, "a")["a"][-1] == 30

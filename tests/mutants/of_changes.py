@@ -203,6 +203,15 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_envelopes_rejected.py::test_an_event_is_what_it_is_whatever_comes_beside_it",),
     ),
     Mutant(
+        "metadata of flattened rows is a value where the table has a column of its name by then",
+        f"{_CHANGES}/codec.py",
+        "_without_metadata(column) if flat and column.source is None else column",
+        "column",
+        (
+            "tests/unit/changes/test_codec.py::test_metadata_of_a_flattened_row_is_no_value_of_a_column_that_is_called_so",
+        ),
+    ),
+    Mutant(
         "the old name of a renamed column counts where a row has both",
         f"{_CHANGES}/codec.py",
         "return column.earlier if column.silent else (column.name, *column.earlier)",
@@ -414,5 +423,12 @@ MUTANTS: Final = (
         "                each[place] = [self._rejected(changes[place], why.code, str(why))]",
         "                each[place] = [*each[place][:-1], self._rejected(changes[place], why.code, str(why))]",
         (f"{_POISON_TESTS}::test_both_rows_of_a_changed_key_go_together",),
+    ),
+    Mutant(
+        "each NaN is another key",
+        f"{_CHANGES}/fold.py",
+        "value if value == value else NAN",
+        "value",
+        ("tests/unit/changes/test_told.py::test_nan_is_one_key_in_any_process",),
     ),
 )  # fmt: skip

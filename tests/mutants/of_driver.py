@@ -117,12 +117,29 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is folded again is folded with the source tables of its range alone",
-        "spark_emr/firn_spark/table_job.py",
-        "return replace(target, sources=tuple(dict.fromkeys([*target.sources, *fed, *bare])))",
+        "layers/core/python/firn/jobs/targets.py",
+        "return replace(target, sources=sources, names={**target.names, **bare})",
         "return target",
         (
             f"{_TESTS}/test_specification.py"
             "::test_what_one_source_table_tells_late_is_folded_with_what_the_others_told[driver]",
         ),
+    ),
+    Mutant(
+        "the log's events of a source table that they name without schema are another table's",
+        "layers/core/python/firn/jobs/targets.py",
+        "names={**target.names, **bare}",
+        "names=target.names",
+        (
+            f"{_TESTS}/test_specification.py"
+            "::test_the_log_tells_whole_names_of_source_tables_that_its_events_name_without_schema[driver]",
+        ),
+    ),
+    Mutant(
+        "an epoch that is held is read again out of the log",
+        "layers/core/python/firn/staging/quarantine.py",
+        "return n in self.epochs or any(",
+        "return any(",
+        (f"{_TESTS}/test_specification.py::test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either[driver]",),
     ),
 )

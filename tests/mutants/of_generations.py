@@ -96,12 +96,10 @@ MUTANTS: Final = (
     Mutant(
         "a body is judged after its key was used",
         f"{_CORE}/staging/ingest.py",
-        "    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)\n"
-        "    if key is None:",
-        "    if key is not None:\n"
-        "        receipts.claim(store, key, body, layout.batch_id(stream, now, bytes(8)), key_header, config.sha)\n"
-        "    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)\n"
-        "    if key is None:",
+        "        made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)\n",
+        "        if key is not None:\n"
+        "            receipts.claim(store, key, body, layout.batch_id(stream, now, bytes(8)), key_header, config.sha)\n"
+        "        made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)\n",
         ("tests/unit/staging/test_ingest.py::test_a_body_that_is_refused_does_not_use_up_its_key[Idempotency-Key]",),
     ),
     Mutant(

@@ -64,16 +64,27 @@ MUTANTS: Final = (
     Mutant(
         "a table that is there is refused once there are too many",
         f"{_JOBS}/crowd.py",
-        "name is not None and str(name) not in known and str(name) not in named",
-        "name is not None and str(name) not in named",
+        "for name in goes.values() if str(name) not in made",
+        "for name in goes.values()",
         ("tests/model/test_crowd.py::test_tables_that_are_there_go_on_whatever_the_limit_is_now",),
     ),
     Mutant(
         "which tables come first depends on how epochs are split into jobs",
         f"{_JOBS}/crowd.py",
-        "key=lambda name: (first[name], name)",
-        "key=lambda name: name",
+        "settings.max_tables - len(made - named)",
+        "settings.max_tables - len(set(known) - named)",
         ("tests/model/test_crowd.py::test_which_tables_come_first_does_not_depend_on_how_epochs_are_split_into_jobs",),
+    ),
+    Mutant(
+        "an epoch is judged by a limit that came after it",
+        f"{_JOBS}/work.py",
+        "yield n, by_config[epoch.config], epoch.tables",
+        "yield n, settings, epoch.tables",
+        tuple(
+            "tests/model/test_crowd.py::test_a_limit_that_changes_between_two_tries_makes_no_change_both_a_row_and_a_letter"
+            f"[{how}]"
+            for how in ("lowered", "raised", "named")
+        ),
     ),
     Mutant(
         "a table of a newer version is written to",
@@ -449,5 +460,22 @@ MUTANTS: Final = (
         '["s3:*", "glue:*"] if tables else "s3:*"',
         '"s3:*"',
         ("tests/unit/jobs/test_narrowing.py::test_in_glue_a_job_may_not_touch_another_streams_tables",),
+    ),
+    Mutant(
+        "a table of another deployment is taken for ours",
+        f"{_JOBS}/work.py",
+        "states = {name: None if name in foreign else state for name, state in found.items()}",
+        "states = found",
+        (
+            "tests/model/test_other_deployments.py"
+            "::test_a_table_of_another_deployment_is_refused_by_name_and_the_others_go_on",
+        ),
+    ),
+    Mutant(
+        "a table that Firn only committed to is another deployment's no more",
+        f"{_JOBS}/home.py",
+        "if state.key() is None and not committed:",
+        "if state.key() is None:",
+        ("tests/unit/jobs/test_home.py::test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name",),
     ),
 )  # fmt: skip

@@ -158,6 +158,13 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_commit.py::test_files_of_a_commit_whose_answer_was_lost_are_left_alone",),
     ),
     Mutant(
+        "dead letters of Spark's way lack the schema of their change",
+        f"{_SPARK}/table_job.py",
+        """raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > progress))""",
+        """raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))""",
+        ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[spark]",),
+    ),
+    Mutant(
         "deletes are remembered after the commit that makes them",
         f"{_SPARK}/table_job.py",
         """        with outcome.stage("facts"):

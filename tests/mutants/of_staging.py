@@ -87,6 +87,14 @@ MUTANTS: Final = (
          f"{_TESTS}/test_ingest.py::test_a_crash_between_receipt_and_batch_is_healed_by_the_retry"),
     ),
     Mutant(
+        "a retry of what was taken is refused by limits that came later",
+        _INGEST,
+        "before = accepted_before(store, stream, body, key, key_header) if key else None",
+        "before = None",
+        (f"{_TESTS}/test_ingest.py"
+         "::test_a_retry_of_what_was_taken_is_answered_so_whatever_the_limits_are_by_now[webhook-id]",),
+    ),
+    Mutant(
         "a put whose answer was lost is taken for somebody else's",
         _STORE,
         "return get(store, path) == data",

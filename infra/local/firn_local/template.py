@@ -252,6 +252,8 @@ def _function(
                         "ReportBatchItemFailures" in detail.get("FunctionResponseTypes", ()),
                     )
                 )
+            case "Schedule" | "EventBridgeRule" if detail.get("State") == "DISABLED":
+                continue
             case "Schedule" if detail.get("Enabled", True):
                 seconds = schedule_seconds(detail["Schedule"])
                 if seconds is None:

@@ -5,7 +5,7 @@ become, only below the table's own folder, only where the listing shows the tabl
 metadata has, and not without a second look at the table right before.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,8 +22,6 @@ from firn_spark.tables.java import java_class
 
 _SAMPLE: Final = 20
 _AT_ONCE: Final = 8
-# Table properties that put files elsewhere than below the location.
-_PLACES: Final = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
 
 
 class CannotTell(TerminalError):
@@ -55,19 +53,18 @@ def remove(
     orphan_seconds: int,
     now: datetime,
     *,
-    others: Iterable[str] | None = None,
+    others: Iterable[str],
     dry_run: bool = False,
 ) -> Orphans:
     """Deletes the files below the table's location that nothing of it uses and that are older than `orphan_seconds`
     (a day at least).
 
     store   opened at the table's location: firn.staging.store.open_store
-    others  where the other tables of the catalog are (`places_of_others`); None: asks the catalog, table by table
+    others  where other tables have files: `places_of_others`
     Raises CannotTell, StorageUnavailable, and what the catalog raises.
     """
     tables = Tables(spark)
     location = rules.spelled(table.state.location)
-    others = places_of_others(spark, table) if others is None else others
     inside = _inside(table, location, others)
     listed = objects(store, "")
     used = _used(spark, table, location)
@@ -82,13 +79,11 @@ def remove(
     return Orphans(str(table.name), len(found), sum(one.size for one in found), failed, len(listed), sample)
 
 
-def places_of_others(spark: SparkSession, table: Table) -> list[str]:
-    """Where the other tables of the catalog have their files, as their metadata spells it."""
-    found: list[str] = []
-    for name, place, properties in Tables(spark).places():
-        if name != table.name.identifier:
-            found += [place, *(properties[one] for one in _PLACES if one in properties)]
-    return found
+def places_of_others(spark: SparkSession, table: Table, is_ours: Callable[[str], bool]) -> list[str]:
+    """Where other tables have their files, in the table's namespace and in those that `is_ours` is true of
+    (Config.feeds_namespace): what lies in further ones is not Firn's, and a job may not look at it."""
+    found = Tables(spark).places(table.name.namespace, is_ours)
+    return [place for name, places in found if name != table.name.identifier for place in places]
 
 
 def _inside(table: Table, location: str, others: Iterable[str]) -> set[str]:

@@ -18,7 +18,7 @@ from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
 from firn.jobs.progress import by_number, fed_by
 from firn.jobs.rejects import by_table, reasons
 from firn.jobs.staged import rejected
-from firn.jobs.targets import Target
+from firn.jobs.targets import Target, all_of
 from firn.staging.epochs import Epoch
 from firn.staging.store import Store
 from firn.streams.config import StreamConfig
@@ -33,7 +33,7 @@ from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
-from firn_spark.table_job import TableJob, all_of, together
+from firn_spark.table_job import TableJob, together
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
@@ -55,10 +55,10 @@ class DriverJob(TableJob):
         epochs: Mapping[int, Epoch],
         last: int,
         staged: Staged,
-        back: Callable[[Sequence[str]], Staged],
+        back: Callable[[Target], Staged],
         other: Callable[[Target, int], Outcome],
     ) -> None:
-        """`back`: all changes of source tables that the staged log still holds, raises Unfit; `other`: Spark's way."""
+        """`back`: all changes for a target that the staged log still holds, raises Unfit; `other`: Spark's way."""
         super().__init__(spark, store, stream, config, warehouse, epochs, last, _no_frame)
         self._staged = staged
         self._back = back
@@ -108,7 +108,7 @@ class DriverJob(TableJob):
         good, bad = _decoded(mine, decoding, mirror=True)
         decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
-        log = self._log_in(all_of(target, table, self._config), decoding)
+        log = self._log_in(all_of(target, table.state if table else None, self._config), decoding)
         sources = fed_by(table.state if table else None, target.fed)
         found = look(self._spark, table, memory, plan.columns, key, decoded.changes, truncates, sources, log)
 
@@ -225,8 +225,8 @@ class DriverJob(TableJob):
         """before.Log: what the table alone can't tell any more."""
 
         def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
-            staged = self._back(target.sources)
-            every = with_schemas(decoding, target.sources, staged.facts)
+            staged = self._back(target)
+            every = with_schemas(decoding, target, staged.facts)
             good, _ = told.decoded(staged.of(target.sources).rows, every, mirror=True)
             mine = [row for row in good if told.key_of(row, every) in keys]
             return [told.row_change(row, every) for row in mine], {row[told.ORD]: row[told.TS] for row in mine}
@@ -268,5 +268,5 @@ def _late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, de
     return {(row[told.BATCH], row[told.INDEX]): ("too_old", mirror.TOO_OLD) for row in late}
 
 
-def _no_frame(_: Sequence[str]) -> Any:
+def _no_frame(_: Target) -> Any:
     raise AssertionError("the driver's log is no DataFrame")

@@ -7,6 +7,7 @@ halves came in different epochs, or a change of the old key or a truncate came l
 staged log.
 """
 
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -121,6 +122,8 @@ def _key(row: Mapping[str, Any], shape: Shape) -> Key:
 
 
 def _hashable(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return math.nan  # one object is one key; Spark takes no other kind of float
     return bytes(value) if isinstance(value, bytearray) else value
 
 

@@ -7,10 +7,11 @@
 >>> with sources.changes(spark, "shop.orders", "month-end") as rows: ...
 """
 
-from firn_spark.sources.changes import changes
+from firn_spark.sources.changes import BadColumn, changes
 from firn_spark.sources.moments import AsOf, NoSuchMoment, NotAppended, NotOneLine
 from firn_spark.sources.reading import NoSuchColumn, NoSuchTable, appended, batch
 
 __all__ = [
-    "AsOf", "NoSuchColumn", "NoSuchMoment", "NoSuchTable", "NotAppended", "NotOneLine", "appended", "batch", "changes",
+    "AsOf", "BadColumn", "NoSuchColumn", "NoSuchMoment", "NoSuchTable", "NotAppended", "NotOneLine", "appended",
+    "batch", "changes",
 ]  # fmt: skip

@@ -14,8 +14,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from firn.errors import TerminalError
 from firn.jobs.planning import METADATA
-from firn.streams.names import quoted
+from firn.streams.names import CHANGES, quoted
 from firn_spark.sources.moments import AsOf, Snapshot, Timeline
 from firn_spark.sources.reading import NoSuchColumn, opened
 from firn_spark.tables.evolve import Table
@@ -26,6 +27,10 @@ CHANGE, BEFORE, SNAPSHOT, COMMITTED = "_change", "_before", "_snapshot", "_commi
 _WIDER: Final = {("int", "long"): "long", ("long", "int"): "long", ("float", "double"): "double",
                  ("double", "float"): "double"}  # fmt: skip
 _SPARK: Final = {"long": "bigint", "double": "double"}
+
+
+class BadColumn(TerminalError):
+    """A column of the table can't be in its changes."""
 
 
 @contextmanager
@@ -46,7 +51,7 @@ def changes(
     row as it was. Net, or with `steps` each snapshot's own, in no promised order. Matched by the table's key; without
     one equal rows are counted, and there are no updates.
 
-    Raises NoSuchTable, NoSuchMoment, NoSuchColumn; NotOneLine with `steps`.
+    Raises NoSuchTable, NoSuchMoment, NoSuchColumn, BadColumn; NotOneLine with `steps`.
     """
     found, timeline = opened(spark, table)
     before, after = timeline.at(from_) if from_ is not None else None, timeline.at(to)
@@ -92,6 +97,11 @@ class _Shape:
                 raise NoSuchColumn(f"{table.name} has no column {name!r} then; it has {', '.join(fields)}")
         self.names = [*key, *(name for name in chosen if name not in key)] if columns is not None else list(chosen)
         self.key = key
+        taken = sorted(name for name in self.names if name.lower() in CHANGES)  # Spark knows no case
+        if taken:
+            raise BadColumn(
+                f"{table.name} has a column {taken[0]!r}, which changes have too: name the columns that you want"
+            )
         lost = [name for name in self.names if fields[name]["id"] not in now]
         if lost:
             raise NoSuchColumn(

@@ -1,7 +1,7 @@
 """Iceberg tables through Iceberg's own Java API: look, create, evolve. Names with dots never meet a SQL parser here."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -16,6 +16,7 @@ from firn.streams.partitions import Partition, in_words
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.java import java_class, text_of
+from firn_spark.tables.places import Place, places
 
 _ICEBERG = "org.apache.iceberg"
 _PROPERTIES = {
@@ -118,16 +119,9 @@ class Tables:
             settings.put(key, value)
         return self._look(name, self._catalog.createTable(self._identifier(name), schema, spec, location, settings))
 
-    def places(self) -> Iterator[tuple[tuple[str, ...], str, Mapping[str, str]]]:
-        """(identifier, location, properties) of all tables in the namespaces of the catalog. Each is loaded."""
-        waiting = list(self._catalog.listNamespaces())
-        while waiting:
-            namespace = waiting.pop()
-            waiting += list(self._catalog.listNamespaces(namespace))
-            for identifier in self._catalog.listTables(namespace):
-                table = self._catalog.loadTable(identifier)
-                name = (*(str(level) for level in namespace.levels()), str(identifier.name()))
-                yield name, str(table.location()), dict(table.properties())
+    def places(self, own: str, is_ours: Callable[[str], bool]) -> Iterator[Place]:
+        """As places.places says."""
+        return places(self._spark, self._catalog, own, is_ours)
 
     def builder(self, table: Table) -> Any:
         """Iceberg's Catalog.TableBuilder for a table of the same name and columns."""

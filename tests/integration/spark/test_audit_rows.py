@@ -77,6 +77,22 @@ def test_a_lost_row_a_doubled_one_and_one_that_came_back_are_told(lake: Make) ->
     assert said == {("missing", ("2",)), ("surplus", ("5",)), ("surplus", ("1",))}
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_nan_is_one_key(lake: Make, deep: bool) -> None:
+    """To Spark it is; to Python each is another. A fresh read tells the row that a commit will make."""
+    made = lake(config("key: [id], columns: {id: double}"))
+    made.land([event("c", 10, {"id": "NaN", "v": "a"}), event("c", 11, {"id": 1.5, "v": "a"})])
+    made.land([event("u", 20, {"id": "NaN", "v": "b"})])
+    made.post([event("u", 30, {"id": "NaN", "v": "c"})])
+    fresh = Read(made.catalog, lambda: made.store).table("lake.t").read(["v"], fresh=True).pylist()
+    assert sorted(row["v"] for row in fresh) == ["a", "c"]
+    assert made.commit(made.seal()) == 0
+    assert sorted(row["v"] for row in made.rows("lake.t")) == ["a", "c"]
+    found = audited(made, Depth(deep=deep))
+    assert found.balanced, found.differences
+    assert (rows_of(found).expected, rows_of(found).found) == (2, 2)
+
+
 def test_a_stale_value_that_beat_a_newer_one_is_missing(lake: Make) -> None:
     made = lake(config())
     made.land([event("c", 10, {"id": 1, "v": "old"}), event("c", 11, {"id": 2, "v": "b"})])
@@ -146,6 +162,14 @@ def test_values_of_an_append_table_are_compared(lake: Make) -> None:
     assert audited(made).balanced
     by_hand(made, "UPDATE firn.lake.log SET v = 9 WHERE id = 1")
     assert wrong(made, "lake.log", Depth(deep=True)) == (0, 0, 1)
+
+
+def test_a_table_of_changes_that_say_nothing_has_no_column_to_compare(lake: Make) -> None:
+    made = lake(TWO)
+    made.land([of("x", event("c", 20, {}))])
+    found = audited(made)
+    assert found.balanced
+    assert rows_of(found, "lake.log").found == 1
 
 
 def test_a_sample_takes_the_same_rows_of_both_and_its_seed_says_which(lake: Make) -> None:

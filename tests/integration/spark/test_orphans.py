@@ -61,7 +61,10 @@ def all_files(place: Path) -> set[str]:
 
 
 def looked(lake: Lake, **how: Any) -> Orphans:
-    return remove(lake.spark, table_of(lake), store_of(lake), DAY, datetime.now(UTC), **how)
+    table = table_of(lake)
+    others = how.pop("others", None)
+    others = orphans.places_of_others(lake.spark, table, lake.config.feeds_namespace) if others is None else others
+    return remove(lake.spark, table, store_of(lake), DAY, datetime.now(UTC), others=others, **how)
 
 
 def stray(lake: Lake, name: str, seconds: int = DAY + 60) -> Path:
@@ -107,7 +110,7 @@ def test_a_day_is_the_least_age(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "a"})])
     path = stray(one, "data/left.parquet", DAY - 60)
-    assert remove(one.spark, table_of(one), store_of(one), 0, datetime.now(UTC)).files == 0
+    assert remove(one.spark, table_of(one), store_of(one), 0, datetime.now(UTC), others=()).files == 0
     assert path.exists()
 
 
@@ -165,7 +168,7 @@ def test_where_listing_and_metadata_speak_of_different_files_nothing_goes(
     (other / "data" / "f.parquet").write_bytes(b"of somebody else")
     make_old(other)
     with pytest.raises(CannotTell, match="does not show"):
-        remove(one.spark, table_of(one), open_store(f"file://{other}"), DAY, datetime.now(UTC))
+        remove(one.spark, table_of(one), open_store(f"file://{other}"), DAY, datetime.now(UTC), others=())
     assert (other / "data" / "f.parquet").exists()
     none: frozenset[str] = frozenset()
     right = orphans._used(one.spark, table_of(one), rules.spelled(table_of(one).state.location))
@@ -225,6 +228,7 @@ def test_a_file_that_can_not_be_deleted_keeps_no_other(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "a"})])
     left = [stray(one, f"data/{name}") for name in ("a", "stays", "z", "gone")]
-    done = remove(one.spark, table_of(one), Stubborn(store_of(one)), DAY, datetime.now(UTC))  # type: ignore[arg-type]
+    stubborn: Any = Stubborn(store_of(one))
+    done = remove(one.spark, table_of(one), stubborn, DAY, datetime.now(UTC), others=())
     assert (done.files, done.failed) == (4, 1)
     assert [path.name for path in left if path.exists()] == ["stays", "gone"]

@@ -11,6 +11,9 @@ from pyspark.sql import SparkSession
 
 from firn.changes.fold import RowChange, fold
 from firn.changes.positions import order_key, position
+from firn.jobs.quarantine import unreadable_epoch
+from firn.staging import quarantine
+from firn.staging.epochs import read
 from firn.streams.names import TableName
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
@@ -218,3 +221,39 @@ def test_what_one_source_table_tells_late_is_folded_with_what_the_others_told(
     found = lake.by_key("lake.t", "id")
     assert {key: (row["v"], row["n"]) for key, row in found.items()} == {1: ("long", 15), 2: ("long", 10)}
     assert {key[0] for key in fold({}, map(change, [*told, late])).rows} == set(found)
+
+
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+def test_the_log_tells_whole_names_of_source_tables_that_its_events_name_without_schema(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
+) -> None:
+    """Though the range that looks there holds none of them: else the truncate of `app.a` is none of `a`."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
+    row = {"id": 1, "v": "long", "w": "w", "n": 10}
+    lake = Lake(spark, tmp_path, PARTITIONS)
+    bare = event("c", 110, row, table="a")
+    del bare["source"]["schema"]
+    lake.land([bare, event("c", 111, row | {"id": 2}, table="b"), event("t", 120, table="a")])
+    assert set(lake.by_key("lake.t", "id")) == {2}
+    lake.land([event("u", 107, row | {"v": GONE, "n": 7}, table="b")])
+    assert set(lake.by_key("lake.t", "id")) == {2}
+
+
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+def test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
+    row = {"id": 1, "v": "long", "w": "w", "n": 10}
+    lake = Lake(spark, tmp_path, PARTITIONS)
+    lake.land(
+        [event("c", 110, row, table="a"), event("c", 111, row | {"id": 2}, table="b"), event("t", 120, table="a")]
+    )
+    lake.post([event("c", 130, row | {"id": 3}, table="a")])
+    broken = lake.seal()
+    epoch = read(lake.store, "spec", broken)
+    assert epoch is not None
+    (tmp_path / "staging" / epoch.batches[0].path).write_bytes(b"no Parquet")
+    quarantine.hold(lake.store, unreadable_epoch("spec", broken, "it can't be read", "2026-11-21T00:00:00.000Z"))
+    lake.land([event("u", 115, row | {"v": GONE, "n": 15}, table="b")])
+    assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {1: "long", 2: "long"}

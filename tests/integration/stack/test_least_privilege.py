@@ -334,6 +334,15 @@ def queries(ground: Ground) -> None:
     for _ in range(2):
         assert ground.post("/v1/query", text, x_api_key=OTHER_KEY)[0] == 200
     assert ground.post("/v1/tables", x_api_key=KEY)[0] == 401
+    # A file that is gone is told from one that is forbidden.
+    table = open_catalog("glue://", ground.about["warehouse"]).load_table("shop.orders")
+    table.append(pa.table({"id": [1], "text": ["gone"]}))
+    newest = table.inspect.entries().to_pylist()[-1]["data_file"]["file_path"]
+    bucket, _, key = newest.removeprefix("s3://").partition("/")
+    ground.client("s3").delete_object(Bucket=bucket, Key=key)
+    last = {"sql": "SELECT max(id) AS n, max(text) AS t FROM shop.orders"}
+    status, told = ground.post("/v1/query", last, x_api_key=OTHER_KEY)
+    assert (status, told["error"], "is missing" in told["message"]) == (500, "unreadable_file", True), told
 
 
 def tiered(ground: Ground) -> dict[str, Any]:

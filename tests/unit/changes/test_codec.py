@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from firn.changes.codec import DecodeSettings, RowCodec
 from firn.changes.declared import declared_column
@@ -25,6 +26,25 @@ def refusal(kind: str, json_text: str, settings: DecodeSettings = SETTINGS) -> s
     with pytest.raises(EventError, match="column x: ") as caught:
         RowCodec([Column("x", parse(kind))], None, settings).decode(f'{{"x": {json_text}}}'.encode())
     return caught.value.code
+
+
+def test_metadata_of_a_flattened_row_is_no_value_of_a_column_that_is_called_so() -> None:
+    """Whether another form of event has brought the column before or after: one commit would have it, another not."""
+    target = [
+        Column("id", parse("long")),
+        Column("__file", parse("string")),
+        Column("f", parse("string"), earlier=("__op",)),
+    ]
+    image = b'{"id": 1, "__file": "binlog.1", "__op": "c"}'
+    for codec in (
+        RowCodec(target, None, SETTINGS, flat=True),
+        RowCodec(target, None, SETTINGS, flat=True, unnamed=[""]),
+    ):
+        assert codec.decode(image).values == [1, None, None]
+    assert RowCodec(target, None, SETTINGS, flat=True).cells(image)[1:] == [[UNSET], [UNSET]]
+    declared = [target[0], declared_column("__file", parse("string"), None, SETTINGS)]
+    assert RowCodec(declared, None, SETTINGS, flat=True).decode(image).values == [1, "binlog.1"]
+    assert RowCodec(target, None, SETTINGS).decode(image).values == [1, "binlog.1", "c"]
 
 
 def test_values_come_in_the_targets_order_and_what_is_absent_is_null() -> None:

@@ -1,13 +1,15 @@
 """Decoded rows one at a time: what they are as changes, and who they are in an append table."""
 
+import pickle
 from typing import Any
 
 import pytest
 
 from firn.changes import told
 from firn.changes.codec import DecodeSettings
+from firn.changes.fold import NAN, key_of
 from firn.changes.rows import READ, Decoding
-from firn.changes.types import LONG, STRING, Column
+from firn.changes.types import DOUBLE, LONG, STRING, Column
 
 DECODING = Decoding((Column("id", LONG), Column("v", STRING)), (0,), DecodeSettings())
 
@@ -113,3 +115,11 @@ def test_two_changes_of_one_first_identity_are_both_new_to_a_table_without_it() 
     rows = appended(raw("t", table="app.t"), raw("t", table="app.u"))
     assert len({told.first_identity(row) for row in rows}) == 1
     assert [*told.Appendable(rows, "s", first=True).without(()).values()] == rows
+
+
+def test_nan_is_one_key_in_any_process() -> None:
+    decoding = Decoding((Column("id", DOUBLE),), (0,), DecodeSettings())
+    (one, other), _ = told.decoded([raw("c", '{"id": "NaN"}')] * 2, decoding, mirror=True)
+    keys = {told.key_of(one, decoding), told.key_of(other, decoding), (NAN,), pickle.loads(pickle.dumps((NAN,)))}
+    assert len(keys) == 1
+    assert key_of([float("nan"), 1.5, None, "NaN"]) == (NAN, 1.5, None, "NaN")

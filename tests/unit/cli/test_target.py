@@ -8,13 +8,14 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from obstore.store import MemoryStore
 
 from firn.cli import deployed
 from firn.cli import stack as stacks
 from firn.cli.deployed import find_deployed
 from firn.cli.main import main
 from firn.cli.stack import NoStack
-from firn.errors import TransientError
+from firn.errors import ConfigError, TransientError
 from firn.staging import configs
 from firn.staging.store import open_store
 
@@ -84,6 +85,35 @@ def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Pat
     assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
 
 
+def test_a_configuration_is_published_to_a_deployment(
+    capsys: pytest.CaptureFixture[str], account: Path, tmp_path: Path
+) -> None:
+    store, file = open_store(f"file://{account}"), tmp_path / "new.yaml"
+
+    def said(*options: str, code: int = 0) -> str:
+        assert main(["--target", "dev", "publish", str(file), *options]) == code
+        out, err = capsys.readouterr()
+        return out or err
+
+    assert "can't be read: No such file" in said(code=1)
+    file.write_text(FIRN)
+    sha = configs.publish(MemoryStore(), FIRN).sha
+    assert said("--check") == f"would publish {file} as {sha[:12]}\n  shop: new\n"
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        configs.current_sha(store)
+    assert "shop: new" in said()
+    assert configs.current_sha(store) == sha
+    assert said() == f"{file} is the current configuration already ({sha[:12]})\n"
+    file.write_text(FIRN + "# only a comment\n")
+    assert "no stream changes" in said()
+    file.write_text(FIRN.replace("{shop:", "{crm:"))
+    assert said().splitlines()[1:] == ["  crm: new", "  shop: gone; what is staged of it waits until it is back"]
+    kept = configs.current_sha(store)
+    file.write_text(FIRN.replace("{to:", "{too:"))
+    assert "too" in said(code=1)
+    assert configs.current_sha(store) == kept
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [
@@ -98,6 +128,16 @@ def test_what_is_no_deployment_is_told_with_what_to_do(
 ) -> None:
     assert main(["--target", target, "status"]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_a_region_that_nobody_says_is_not_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "firn.yaml").write_text(FIRN.replace("dev: {region: eu-central-1}", "dev: {stack: firn-dev}"))
+    monkeypatch.delenv("AWS_REGION")
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    with pytest.raises(NoStack, match=r"write region: of the target in firn\.yaml, or set AWS_REGION"):
+        find_deployed("dev", tmp_path)
+    monkeypatch.setenv("AWS_REGION", "eu-central-1")
+    assert find_deployed("dev", tmp_path).env["AWS_REGION"] == "eu-central-1"
 
 
 def test_an_aws_that_does_not_answer_is_no_missing_stack(tmp_path: Path) -> None:

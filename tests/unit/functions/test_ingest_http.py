@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from firn.changes.limits import EventLimits
 from firn.security import signatures
 from firn.staging import cuts, epochs, layout, state
 from firn.staging.bodies import Limits
@@ -371,3 +372,22 @@ def test_a_secret_that_is_not_there_is_no_open_door(guarded: ModuleType, tmp_pat
     status, told = post(guarded, EVENT, **signed(EVENT))
     assert (status, told["error"]) == (503, "not_configured")
     assert SECRET not in str(told)
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        (b'{"op":"c","after":{},"source":{"table":"%s"}}' % (b"n" * 200_000), {}),
+        (b'{"op":"%s","after":{},"source":{"table":"t"}}' % (b"n" * 200_000), {}),
+        (b'{"op":"c","after":{"%s":1},"source":{"table":"t","schema":"%s"}}' % (b"n" * 200_000, b"n" * 200_000), {}),
+        (EVENT, {"Content_Encoding": "n" * 200_000}),
+        (EVENT, {"Content_Type": "n" * 200_000}),
+        (EVENT, {"path": "/v1/streams/" + "n" * 200_000}),
+        (EVENT, {"path": "/v1/" + "n" * 200_000}),
+    ],
+)
+def test_no_refusal_is_long_whatever_the_request_names(load: Load, body: bytes, how: dict[str, Any]) -> None:
+    app = load("ingest_http", limits=Limits(events=EventLimits(size=50_000)))
+    status, told = post(app, body, **how)
+    assert status >= 400
+    assert len(json.dumps(told)) < 5_000

@@ -371,3 +371,18 @@ def test_no_log_holds_what_was_asked_or_answered(app: ModuleType, monkeypatch: p
     assert [line["message"] for line in lines] == ["answered", "refused", "refused"]
     assert lines[0]["rows"] == 2
     assert not any(word in written.getvalue() for word in ("sesame", "barley", "SELECT"))
+
+
+@pytest.mark.parametrize(
+    ("sql", "more"),
+    [
+        ("SELECT CAST(? AS INTEGER)", {"parameters": ["n" * 1_000_000]}),
+        (f"SELECT * FROM {'n' * 150_000}", {}),
+        ("SELECT 1", {"n" * 1_000_000: 1}),
+        ("SELECT * FROM shop.orders", {"as_of": "n" * 1_000_000}),
+    ],
+)
+def test_no_refusal_is_long_whatever_the_question_names(app: ModuleType, sql: str, more: dict[str, Any]) -> None:
+    status, told = post(app, sql, **more)
+    assert 400 <= status < 500
+    assert len(json.dumps(told)) < 5_000

@@ -23,7 +23,7 @@ from firn.errors import StorageUnavailable
 from firn.staging.settings import Settings
 from firn.staging.store import ObjectWriter, Store, paths
 from firn_lake import query_process
-from firn_lake.query_process import QueryProcess
+from firn_lake.query_process import NotStarted, QueryProcess
 from tests.unit.functions.test_query import ask, loaded, post
 from tests.unit.functions.test_query import catalog as catalog
 from tests.unit.functions.test_query import store as store
@@ -75,6 +75,45 @@ def test_a_worker_that_died_while_nothing_was_asked_is_replaced(app: ModuleType)
     os.kill(worker_of(app), signal.SIGKILL)
     os.waitid(os.P_PID, worker_of(app), os.WEXITED | os.WNOWAIT)
     assert post(app, "SELECT 1 AS one")[0] == 200
+
+
+def test_a_worker_that_never_becomes_ready_is_replaced_in_time() -> None:
+    process = QueryProcess()
+    try:
+        os.kill(process._worker._process.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(NotStarted, match=r"was not ready after 0\.3 seconds"):
+            process.await_ready(0.3)
+        assert time.monotonic() - began < 3
+        process.await_ready(60)
+    finally:
+        process.close()
+
+
+def test_a_function_whose_worker_never_becomes_ready_answers_before_its_time_ends(app: ModuleType) -> None:
+    class Context:
+        aws_request_id = "1"
+
+        def get_remaining_time_in_millis(self) -> int:
+            return 3000
+
+    os.kill(worker_of(app), signal.SIGKILL)
+    os.waitid(os.P_PID, worker_of(app), os.WEXITED | os.WNOWAIT)
+    stopping = threading.Thread(target=stop_next, args=(app, worker_of(app)))
+    stopping.start()
+    began = time.monotonic()
+    event = {"httpMethod": "POST", "path": "/v1/query", "headers": {}, "body": json.dumps({"sql": "SELECT 1"})}
+    found = app.handler({**event, "requestContext": {}}, Context())
+    stopping.join()
+    assert (found["statusCode"], json.loads(found["body"])["error"]) == (503, "not_started")
+    assert time.monotonic() - began < 3
+
+
+def stop_next(app: ModuleType, first: int) -> None:
+    """Stops the worker that comes after `first`, as soon as it is there."""
+    while worker_of(app) == first:
+        time.sleep(0.001)
+    os.kill(worker_of(app), signal.SIGSTOP)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Jobs, Run
-from firn.staging import epochs
+from firn.staging import attempts, epochs
 from firn.staging.ingest import accept
 from firn.staging.store import Store
 from firn.streams.config import parse
@@ -67,3 +67,12 @@ def held_batches(store: Store) -> list[str]:
     """The batches of all epochs, each as often as it is in one."""
     found = epochs.read_range(store, "shop", 1, max(epochs.numbers(store, "shop"), default=0))
     return [batch.id for epoch in found for batch in epoch.batches]
+
+
+def fail(store: Store, jobs: ListOfJobs) -> None:
+    """All runs that are active began, and say that they can't do it."""
+    for one in jobs.started.values():
+        if one.active:
+            attempts.begin(store, one.stream, one.first, one.last, one.attempt)
+            attempts.fail(store, one.stream, one.first, one.last, one.attempt, "terminal", "it can't be done")
+    jobs.end_all("FAILED")

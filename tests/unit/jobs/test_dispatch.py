@@ -6,12 +6,13 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.jobs.attempting import MAX_PASSING
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Jobs
 from firn.staging import cuts, epochs
 from firn.streams.caps import Caps
 from firn.streams.config import CommitPolicy
-from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, run, stage
+from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, fail, run, stage
 from tests.unit.staging.storage_faults import FaultyStore
 
 
@@ -87,7 +88,7 @@ def test_after_three_failed_attempts_no_new_run_starts_and_sealing_goes_on(caplo
     for n in range(3):  # the range grows with each attempt, and is still the same range
         stage(store)
         assert run(store, jobs, NOW + n * MINUTE).run
-        jobs.end_all("FAILED")
+        fail(store, jobs)
     stage(store)
     done = run(store, jobs, NOW + 5 * MINUTE)
     assert (done.sealed, done.run, done.stuck) == ((4,), None, True)
@@ -99,8 +100,18 @@ def test_a_flush_tries_a_stuck_range_once_more() -> None:
     stage(store)
     for n in range(3):
         run(store, jobs, NOW + n * MINUTE)
-        jobs.end_all("FAILED")
+        fail(store, jobs)
     assert run(store, jobs, NOW + 5 * MINUTE, force=True).run == "r4"
+
+
+def test_runs_that_never_began_are_followed_by_others_for_long() -> None:
+    """No capacity, or too long in the queue: that tells nothing of what they were to commit."""
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    for n in range(MAX_PASSING):
+        assert run(store, jobs, NOW + n * MINUTE).run == f"r{n + 1}"
+        jobs.end_all("FAILED")
+    assert run(store, jobs, NOW + 60 * MINUTE).stuck
 
 
 def test_failures_of_an_earlier_range_do_not_count_against_the_next() -> None:

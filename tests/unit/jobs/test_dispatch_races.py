@@ -10,7 +10,7 @@ from obstore.store import MemoryStore
 from firn.errors import UnknownOutcome
 from firn.staging import cuts, epochs, layout
 from firn.staging.store import Store, put
-from tests.unit.jobs.jobs_list import MINUTE, NOW, ListOfJobs, held_batches, run, stage
+from tests.unit.jobs.jobs_list import MINUTE, NOW, ListOfJobs, fail, held_batches, run, stage
 from tests.unit.staging.storage_faults import Fault, FaultyStore
 from tests.unit.staging.turns import FOREVER, Turns
 
@@ -139,7 +139,7 @@ def test_the_daily_reconcile_tries_a_stuck_range_again() -> None:
     stage(store)
     for n in range(3):
         run(store, jobs, NOW + n * MINUTE)
-        jobs.end_all("FAILED")
+        fail(store, jobs)
     assert run(store, jobs, NOW + 5 * MINUTE).stuck
     assert run(store, jobs, NOW + 6 * MINUTE, reconcile=True).run == "r4"
 

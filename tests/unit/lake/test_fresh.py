@@ -20,6 +20,7 @@ from firn.changes.fold import Key, Row, RowChange, fold
 from firn.changes.incremental import Known, apply
 from firn.jobs.planning import HELD, LOOKED, OP, POSITION, SOURCE, TIME
 from firn.jobs.progress import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
+from firn.jobs.quarantine import unreadable_epoch
 from firn.jobs.staged import once
 from firn.staging import configs, cuts, epochs, ingest, quarantine
 from firn.staging.quarantine import Quarantine
@@ -35,7 +36,7 @@ from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.sql.query import query
 from firn_lake.tables import TableNotFound
 from tests.integration.spark.spark_lake import ndjson
-from tests.integration.spark.test_commit import config, event
+from tests.integration.spark.test_commit import GONE, config, event, with_schema
 from tests.integration.spark.test_specification import PARTITIONS, change, history
 from tests.soak import LONG
 
@@ -275,3 +276,47 @@ def test_too_much_that_waits_is_not_read(ground: Ground, monkeypatch: pytest.Mon
     monkeypatch.setattr(epochs, "MAX_BATCHES", 2)
     with pytest.raises(NotFresh, match="3 requests of spec wait for their commit, and at most 2"):
         waiting(Look(ground.store), TableName("lake", "t"), None)
+
+
+@pytest.mark.parametrize("how", ["named without schema", "with an inline schema", "beside a held epoch"])
+def test_what_is_folded_again_is_read_out_of_the_log_as_a_commit_reads_it(tmp_path: Path, how: str) -> None:
+    """Of all source tables, under their whole names, with their own schemas, and without epochs that are held."""
+    ground = Ground(tmp_path, PARTITIONS)
+    row = {"id": 1, "v": "long", "w": "w", "n": 10}
+    first, other = event("c", 110, row, table="a"), event("c", 111, row | {"id": 2}, table="b")
+    late = event("u", 115, row | {"v": GONE, "n": 15}, table="b")
+    expected = {1: row | {"n": 15}, 2: row | {"id": 2}}
+    if how == "named without schema":
+        del first["source"]["schema"]
+        late = event("u", 107, row | {"v": GONE, "n": 7}, table="b")
+        expected = {2: row | {"id": 2}}
+    elif how == "with an inline schema":
+        first = with_schema(first, id="int64", v="string", w="string", n="int64")
+    ground.post([first, other, event("t", 120, table="a")])
+    known, committed = ground.folded(), ground.seal()
+    if how == "beside a held epoch":
+        ground.post([event("c", 130, row | {"id": 3}, table="a")])
+        committed = ground.seal()
+        epoch = epochs.read(ground.store, "spec", committed)
+        assert epoch is not None
+        (tmp_path / "staging" / epoch.batches[0].path).write_bytes(b"no Parquet")
+        quarantine.hold(
+            ground.store, unreadable_epoch("spec", committed, "it can't be read", "2026-11-21T00:00:00.000Z")
+        )
+    ground.commit(known, committed)
+    ground.post([late])
+    assert ground.fresh() == expected
+
+
+def test_changes_of_a_table_that_is_too_many_are_left_out_by_the_limit_that_their_epoch_has(tmp_path: Path) -> None:
+    text = "streams: {spec: {max_tables: 1, tables: {'*': {to: 'lake.{table}', key: [id]}}}}"
+    ground = Ground(tmp_path, text)
+    ground.post([event("c", 1, {"id": 1}, table="t"), event("c", 2, {"id": 2}, table="u")])
+    ground.seal()
+    ground.config = configs.publish(ground.store, text.replace("max_tables: 1", "max_tables: 2"))
+    ground.post([event("c", 3, {"id": 3}, table="u"), event("c", 4, {"id": 4}, table="v")])
+    lake = Lake(ground.catalog, lambda: ground.store)
+    assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]
+    assert lake.sql("SELECT id FROM lake.u", fresh=True).pylist() == [{"id": 3}]
+    with pytest.raises(TableNotFound, match=r"lake\.v"):
+        lake.sql("SELECT id FROM lake.v", fresh=True)

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from firn.errors import UnknownOutcome
+from firn.errors import ConfigError, UnknownOutcome
+from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.catalogs.glue import told
 
 
@@ -41,3 +42,9 @@ def test_a_database_that_the_role_may_not_look_into_holds_nothing_for_it() -> No
     assert told(get, "get_tables", "http://glue")(DatabaseName="others") == {"TableList": []}
     with pytest.raises(ClientError, match="AccessDenied"):
         told(get, "get_table", "http://glue")(DatabaseName="others", Name="t")
+
+
+@pytest.mark.parametrize("place", [("glue://", "file:///lake"), ("sqlite:////c.db", "s3://bucket/lake")])
+def test_a_region_that_nobody_says_is_not_assumed(place: tuple[str, str]) -> None:
+    with pytest.raises(ConfigError, match="set AWS_REGION"):
+        open_catalog(*place, {})

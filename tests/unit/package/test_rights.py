@@ -1,6 +1,7 @@
 """What the template grants, beside what functions were seen to use (test_least_privilege.py of the stack)."""
 
 import json
+import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import pytest
 
 from firn_local.environment import TEMPLATE
+from firn_local.template import read
 from tests.integration.stack.granted import grants, scope_and_resources
 
 KEY = "arn:aws:kms:us-east-1:123456789012:key/ab"
@@ -130,3 +132,51 @@ def test_jobs_run_what_was_packaged_and_nothing_else() -> None:
     # The driver's Python finds nothing of the archive until start.py has checked it.
     assert "driverEnv.PYTHONPATH" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
     assert "--py-files" not in variables["FIRN_SPARK_SUBMIT_PARAMETERS"]
+
+
+def test_drivers_and_executors_are_told_the_region() -> None:
+    scope, resources = scope_and_resources(TEMPLATE, {"JobSha256": "ab" * 32})
+    told = scope.resolve(resources["Dispatch"]["Properties"]["Environment"]["Variables"])[
+        "FIRN_SPARK_SUBMIT_PARAMETERS"
+    ]
+    assert "--conf spark.emr-serverless.driverEnv.AWS_REGION=us-east-1 " in told
+    assert "--conf spark.executorEnv.AWS_REGION=us-east-1 " in told
+
+
+def test_jobs_wait_for_room_and_a_warm_worker_holds_a_driver_or_an_executor_with_its_overhead() -> None:
+    scope, resources = scope_and_resources(TEMPLATE, {"WarmDrivers": "1", "WarmExecutors": "1", "JobSha256": "ab" * 32})
+    application = scope.resolve(resources["SparkApplication"]["Properties"])
+    assert application["SchedulerConfiguration"] == {"MaxConcurrentRuns": 15, "QueueTimeoutMinutes": 60}
+    # At EMR's 20 GB a worker any disk is a limit of vCPUs that no parameter says.
+    assert application["MaximumCapacity"].keys() == {"Cpu", "Memory"}
+    told = scope.resolve(resources["Dispatch"]["Properties"]["Environment"]["Variables"])[
+        "FIRN_SPARK_SUBMIT_PARAMETERS"
+    ]
+    settings = dict(re.findall(r"spark\.(\w+\.\w+)=(\S+)", told))
+    for worker in application["InitialCapacity"]:
+        kind, has = worker["Key"].lower(), worker["Value"]["WorkerConfiguration"]
+        assert has["Cpu"] == f"{settings[f'{kind}.cores']} vCPU"
+        heap = int(settings[f"{kind}.memory"].removesuffix("g"))
+        # EMR Serverless User Guide, "Understanding application behavior": a tenth of it, 384 MB at least, on top.
+        assert heap + max(0.1 * heap, 0.384) <= int(has["Memory"].removesuffix(" GB"))
+
+
+def test_a_first_deploy_that_fails_leaves_no_bucket_in_the_way_of_the_next() -> None:
+    _, resources = scope_and_resources(TEMPLATE, {})
+    kept = {name: one for name, one in resources.items() if one["Type"] == "AWS::S3::Bucket"}
+    assert {one["DeletionPolicy"] for one in kept.values()} == {"RetainExceptOnCreate"}
+    assert {one["UpdateReplacePolicy"] for one in kept.values()} == {"Retain"}
+
+
+def test_a_paused_deployment_starts_nothing_of_its_own() -> None:
+    for paused, state in (("false", "ENABLED"), ("true", "DISABLED")):
+        events = [
+            event
+            for function in of_kind("AWS::Serverless::Function", Paused=paused).values()
+            for event in function["Events"].values()
+            if event["Type"] in ("Schedule", "EventBridgeRule")
+        ]
+        assert len(events) == 6
+        assert {event["Properties"]["State"] for event in events} == {state}
+        local = read(TEMPLATE, {"Paused": paused})
+        assert any(one.schedules or one.rules for one in local.functions) == (paused == "false")

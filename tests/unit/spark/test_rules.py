@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from firn.changes.codec import DecodeSettings, RowCodec
 from firn.changes.types import INT53, LONG, STRING, Column, Encoding, decimal, list_of
 from firn.changes.types import parse as kind
-from firn.errors import EventError
+from firn.errors import ConfigError, EventError
 from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
 from firn.jobs.progress import parse, progress_in
 from firn.jobs.staged import facts_of
@@ -253,11 +253,28 @@ def test_glue_is_found_where_the_environment_says() -> None:
     assert (found["glue.id"], found["glue.endpoint"]) == ("123456789012", "http://127.0.0.1:5000")
     assert found["client.region"] == "eu-central-1"
     assert "uri" not in found
-    assert f"{prefix}glue.id" not in catalog_settings("glue://", "s3://bucket/lake", {})
+    assert f"{prefix}glue.id" not in catalog_settings("glue://", "s3://bucket/lake", environment)
+
+
+@pytest.mark.parametrize("place", [("glue://", "file:///lake"), ("sqlite:////c.db", "s3://bucket/lake")])
+def test_a_region_that_nobody_says_is_not_assumed(place: tuple[str, str]) -> None:
+    region = "spark.sql.catalog.firn.client.region"
+    with pytest.raises(ConfigError, match=r"set AWS_REGION.*spark\.executorEnv\.AWS_REGION"):
+        catalog_settings(*place, {})
+    assert catalog_settings(*place, {"AWS_DEFAULT_REGION": "eu-west-1"})[region] == "eu-west-1"
+    of_catalog = f"glue://#{region.removeprefix('spark.sql.catalog.firn.')}=eu-north-1"
+    assert catalog_settings(of_catalog, "s3://bucket/lake", {})[region] == "eu-north-1"
+    assert region not in catalog_settings("sqlite:////c.db", "file:///lake", {})
+
+
+def test_no_other_catalog_than_ours_is_opened() -> None:
+    told = catalog_settings("sqlite:////c.db", "file:///lake", {})
+    assert told["spark.sql.catalogImplementation"] == "in-memory", "EMR's images say hive"
 
 
 def test_s3_settings_take_the_endpoint_from_the_environment_and_no_secret() -> None:
     environment = {"AWS_ENDPOINT_URL": "http://127.0.0.1:5000", "AWS_SECRET_ACCESS_KEY": "hidden"}
+    environment["AWS_REGION"] = "eu-central-1"
     settings = catalog_settings("sqlite:////c.db", "s3://bucket/warehouse/", environment)
     assert settings["spark.sql.catalog.firn.s3.endpoint"] == "http://127.0.0.1:5000"
     assert settings["spark.sql.catalog.firn.warehouse"] == "s3://bucket/warehouse"

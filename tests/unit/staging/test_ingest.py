@@ -8,6 +8,7 @@ import msgspec
 import pyarrow.parquet as pq
 import pytest
 
+from firn.changes.limits import EventLimits
 from firn.errors import RequestError, StorageUnavailable, UnknownOutcome
 from firn.staging import ingest, layout
 from firn.staging.batch import read_meta
@@ -159,6 +160,22 @@ def test_a_crash_between_receipt_and_batch_is_healed_by_the_retry(config: Config
     assert again.duplicate
     assert layout.time_of(again.batch_id) == now
     assert paths(store, "staged") == [layout.staged_path(again.batch_id)]
+
+
+@pytest.mark.parametrize("header", ["Idempotency-Key", "webhook-id"])
+def test_a_retry_of_what_was_taken_is_answered_so_whatever_the_limits_are_by_now(
+    config: Config, now: datetime, body: Body, header: Any
+) -> None:
+    store = FaultyStore()
+    first = accept(store, config, "shop", body(3), now=now, key="k1", key_header=header)
+    fewer = EventLimits(events=2)
+    again = accept(store, config, "shop", body(3), now=now, key="k1", key_header=header, limits=fewer)
+    assert again == msgspec.structs.replace(first, duplicate=True)
+    for key, events in ((None, 3), ("k2", 3), ("k1", 4), ("", 3)):
+        with pytest.raises(RequestError) as caught:
+            accept(store, config, "shop", body(events), now=now, key=key, key_header=header, limits=fewer)
+        assert caught.value.status == 413
+    assert len(paths(store, "staged")) == 1
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "a\nb"])

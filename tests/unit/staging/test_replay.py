@@ -359,6 +359,38 @@ def test_a_claim_that_stays_unclear_is_finished_by_the_next(
     assert replayed_batches(store) == done.finished
 
 
+@pytest.mark.parametrize("tables", [("orders", "zz__deletes"), ("zz__deletes", "yy__deletes")])
+def test_what_is_refused_since_it_was_claimed_is_a_letter_again_and_stops_no_replay(
+    now: datetime, clock: Callable[[], datetime], event: Event, tables: tuple[str, ...]
+) -> None:
+    """As after an upgrade: a replay of an older version, which died, took names that are reserved by now."""
+    store = FaultyStore()
+    wrong = configs.publish(store, MYSQL_ON.replace("tables", "envelope: flat, tables"))
+    accept(store, wrong, "shop", lines(*(event(number, table=one) for number, one in enumerate(tables))), now=now)
+    (path,) = paths(store, "dead")
+    right = configs.publish(store, MYSQL_ON)
+    batch = layout.batch_id("shop", now + timedelta(seconds=1), b"12345678")
+    assert replays.claim(store, replays.make(path, 1, batch, right.sha, [0, 1], {}))
+
+    (first,) = run(store, right, clock)
+    refused = [one for one in tables if one != "orders"]
+    assert first.finished == [batch]
+    assert [json.loads(one.after or "")["id"] for one in staged(store, batch)] == list(range(2 - len(refused)))
+    again = read_dead(store, layout.batch_dead_path(batch))
+    assert [(one.reason, one.table, one.batch, one.generation) for one in again] == [
+        ("reserved_name", f"public.{one}", batch, 0) for one in refused
+    ]
+    assert [one.original for one in again] == [one.original for one in read_dead(store, path)][-len(refused) :]
+    meta = read_meta(store, layout.staged_path(batch))
+    assert meta is not None
+    assert (meta.accepted, meta.rejected) == (2 - len(refused), len(refused))
+    _, second = run(store, right, clock)
+    assert [code for code, _ in second.still.elements()] == ["reserved_name"] * len(refused)
+    named = configs.publish(store, MYSQL_ON.replace("'*'", "'*__deletes': {to: 'shop.all', key: [id]}, '*'"))
+    *_, last = run(store, named, clock)
+    assert (last.letters, last.still) == (len(refused), {})
+
+
 def test_a_batch_that_was_staged_and_expired_is_not_staged_again(
     now: datetime, clock: Callable[[], datetime], event: Event
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
-from firn.errors import StorageUnavailable, UnknownOutcome
+from firn.errors import ConfigError, StorageUnavailable, UnknownOutcome
 from firn.staging.store import ObjectFile, Store, get, listing, open_store, paths, put, put_if_absent, tail
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -121,10 +121,20 @@ def test_storage_that_is_away_says_so_for_every_call() -> None:
 def test_an_s3_endpoint_that_nobody_listens_on_is_storage_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x",
+        "AWS_REGION": "eu-central-1",
     }.items():  # fmt: skip
         monkeypatch.setenv(name, value)
     with pytest.raises(StorageUnavailable):
         put_if_absent(open_store("s3://bucket/prefix"), "a", b"x", pause=still)
+
+
+def test_a_region_that_nobody_says_is_not_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_REGION", raising=False)
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    with pytest.raises(ConfigError, match="set AWS_REGION"):
+        open_store("s3://bucket/prefix")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    open_store("s3://bucket/prefix")
 
 
 @pytest.fixture

@@ -32,8 +32,9 @@ def test_each_kinds_example_is_read_as_that_kind_and_told_to_both_engines(kind) 
     address = read_address(kind.example)
     assert address.kind == kind.name
     check_uri(kind.name, kind.example)
-    assert pyiceberg_properties(address, {})["type"] in {"sql", "glue", "rest", "hive"}
-    assert spark_properties(address, {})["catalog-impl"].startswith("org.apache.iceberg.")
+    environment = {"AWS_REGION": "eu-central-1"}
+    assert pyiceberg_properties(address, environment)["type"] in {"sql", "glue", "rest", "hive"}
+    assert spark_properties(address, environment)["catalog-impl"].startswith("org.apache.iceberg.")
     written = parse(config(f"{{type: {kind.name}, uri: '{kind.example}', properties: {{a.b: '1 & #2'}}}}")).catalog
     read = read_address(written.address)
     assert (read.kind, read.places) == (address.kind, address.places)

@@ -221,3 +221,10 @@ def test_who_commits_in_large_portions_gets_epochs_that_hold_them() -> None:
 def test_renames_are_the_new_name_and_the_old_one() -> None:
     config = parse("streams: {shop: {tables: {a.b: {to: shop.b, renames: {c: b, b: a, 'dot.ted': no}}}}}")
     assert config.streams["shop"].tables[0].renames == {"c": "b", "b": "a", "dot.ted": "no"}
+
+
+def test_the_namespaces_of_a_configuration_are_those_that_its_rules_can_name() -> None:
+    rules = "a.b: {to: shop.b}, a.x: {to: no.x, ignore: true}, 'c.*': {to: 'crm_{schema}.{table}'}"
+    config = parse(f"streams: {{shop: {{tables: {{{rules}}}}}}}")
+    names = ("shop", "crm_c", "crm_", "no", "shopping", "dev_shop")
+    assert [config.feeds_namespace(name) for name in names] == [True, True, False, False, False, False]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from firn.errors import EventError
-from firn.streams.config import StreamConfig, TableRule
+from firn.errors import ConfigError, EventError
+from firn.streams.config import Mode, StreamConfig, TableRule, parse
 from firn.streams.names import TableName
 
 
@@ -104,6 +104,30 @@ def test_a_pattern_gives_no_table_one_of_firns_own_names(table: str) -> None:
     # Only a file from before names were reserved has such a rule (config.parse): its table goes on.
     for rule in (TableRule(f"s.{table}", "x.{table}"), TableRule("*", f"x.{table}", mode="append")):
         assert of([rule]).target(f"s.{table}") == TableName("x", table)
+
+
+@pytest.mark.parametrize(("mode", "most"), [("mirror", 246), ("append", 255)])
+def test_a_pattern_makes_no_name_that_is_too_long_for_a_catalog(mode: Mode, most: int) -> None:
+    """In bytes, as Glue counts; a mirror has `…__deletes` beside it."""
+    config = of([TableRule("*", "{schema}.{table}", mode=mode)])
+    fits, over = "é" * (most // 2), "é" * (most // 2) + "xx"
+    assert config.target(f"s.{fits}") == TableName("s", fits)
+    for table in (f"s.{over}", "n" * 256 + ".t"):
+        with pytest.raises(EventError, match=r"has at most \d+ bytes, and .* has \d+; give it a rule") as raised:
+            config.target(table)
+        assert raised.value.code == "bad_table"
+        assert len(str(raised.value)) < 600
+    # Only a file from before has such a rule (config.parse): its table goes on, where its catalog takes the name.
+    assert of([TableRule(f"s.{over}", "s.{table}", mode=mode)]).target(f"s.{over}") == TableName("s", over)
+
+
+@pytest.mark.parametrize("to", ["x." + "n" * 247, "n" * 256 + ".x"])
+@pytest.mark.parametrize("source", ["s.t", "'s.*'"])
+def test_firn_yaml_names_no_table_that_is_too_long_for_a_catalog(source: str, to: str) -> None:
+    text = f"streams: {{shop: {{tables: {{{source}: {{to: {to}, key: [id]}}}}}}}}"
+    with pytest.raises(ConfigError, match=r"firn.yaml:1: .*is too long: a .* name has at most (246|255) bytes"):
+        parse(text)
+    assert parse(text, published=True).streams["shop"].target("s.t") == TableName.parse(to)
 
 
 def test_the_target_of_a_filtered_table_is_an_event_error() -> None:

@@ -10,6 +10,15 @@ FirnError
 └── UnknownOutcome            it may have happened: never blindly retried, nothing deleted
 """
 
+from typing import Final
+
+MOST_SAID: Final = 2_000  # characters of an answer's text, which may quote what was sent
+
+
+def said(text: str) -> str:
+    """A text for whoever asked, short enough whatever it quotes."""
+    return text if len(text) <= MOST_SAID else f"{text[:MOST_SAID]}…"
+
 
 class FirnError(Exception):
     """Base of all of Firn's own errors."""
@@ -36,7 +45,7 @@ class RequestError(TerminalError):
     the seconds after which it is worth another try (None: it never is)."""
 
     def __init__(self, status: int, code: str, message: str, retry_after: int | None = None) -> None:
-        super().__init__(message)
+        super().__init__(said(message))
         self.status = status
         self.code = code
         self.retry_after = retry_after

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome
+from firn.errors import ConfigError, FirnError, RequestError, TransientError, UnknownOutcome, said
 from firn.staging.batch import UnreadableBatch
 from firn.staging.configs import CurrentConfig
 from firn.staging.kept import BadCutName, NoSuchCut
@@ -232,7 +232,7 @@ def as_refusal(error: BaseException) -> Refusal:
         return Refusal(503, "storage_unavailable", "the storage did not answer; retry", 1, kind)
     for type_, status, code in _ANSWERS:
         if isinstance(error, type_):
-            return Refusal(status, code, str(error), 1 if status == 503 else None, kind)
+            return Refusal(status, code, said(str(error)), 1 if status == 503 else None, kind)
     if isinstance(error, RecursionError):
         return Refusal(400, "bad_query", "what is asked is too deeply nested: write it flatter", kind=kind)
     if isinstance(error, MemoryError):

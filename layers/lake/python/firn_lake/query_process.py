@@ -8,6 +8,7 @@ multiprocessing, whose queues and locks need it (docs/adr/0039-a-query-is-a-proc
 """
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -38,12 +39,14 @@ from firn_lake.query_protocol import (
 
 _LOOK_SECONDS: Final = 0.01  # between looks at what the worker takes: memory grows by some 2 GB a second at most
 _GRACE_SECONDS: Final = 1.0  # for DuckDB's own interrupt, which leaves the worker as it is
+STARTS_SECONDS: Final = 30.0  # until a worker is ready at the latest: it takes one or two
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 
 class NotStarted(FirnError):
-    """The worker ended before it could be asked. The text says how, and holds nothing of any question."""
+    """The worker ended before it could be asked, or was not ready in time. The text says how, and holds nothing of any
+    question."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,10 @@ class QueryProcess:
         self._lock = threading.Lock()
         self._worker = _Worker()
 
-    def await_ready(self) -> None:
-        """Wait until it can be asked. Raises NotStarted."""
+    def await_ready(self, seconds: float = STARTS_SECONDS) -> None:
+        """Wait until it can be asked, so long at most. Raises NotStarted: the next worker is begun then."""
         with self._lock:
-            self._await_ready()
+            self._await_ready(seconds)
 
     def ask(
         self, question: Question, bounds: Bounds, began: Callable[[Head], None], part: Callable[[bytes], None]
@@ -79,7 +82,7 @@ class QueryProcess:
         NotStarted, and what `began` and `part` raise: whatever was handed over is then to be thrown away.
         """
         with self._lock:
-            self._await_ready()
+            self._await_ready(STARTS_SECONDS)
             try:
                 done = self._worker.ask(question, bounds, began, part)
             except Refused:
@@ -99,11 +102,11 @@ class QueryProcess:
         """End the worker."""
         self._worker.close()
 
-    def _await_ready(self) -> None:
+    def _await_ready(self, seconds: float) -> None:
         if not self._worker.is_alive:
             self._replace()
         try:
-            self._worker.await_ready()
+            self._worker.await_ready(seconds)
         except BaseException:
             self._replace()
             raise
@@ -139,10 +142,14 @@ class _Worker:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def await_ready(self) -> None:
-        """Wait until it can be asked. Raises NotStarted."""
+    def await_ready(self, seconds: float) -> None:
+        """Wait until it can be asked, so long at most. Raises NotStarted."""
         if self._ready:
             return
+        said = select.poll()
+        said.register(self._answers, select.POLLIN)
+        if not said.poll(seconds * 1000):
+            raise NotStarted(f"the worker was not ready after {seconds:g} seconds")
         frame = receive(self._answers)
         if frame is None:
             raise NotStarted(f"the worker {_ended(self._process.wait())} while it started")

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw
 
+from firn.changes.connect import FLAT_METADATA
 from firn.changes.converters import convert_exactly, converter, reads_text
 from firn.changes.declared import (
     BinaryMode,
@@ -99,7 +100,7 @@ class RowCodec:
     target    the table's columns: the types to produce. A column's `source`, if set, is how an image without schema
               writes it (see declared.declared_column); otherwise `settings` and its type tell.
     source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
-    flat      whether images are flattened. Their `__op`, `__lsn`, … are no target columns, so nothing changes.
+    flat      whether images are flattened. Their `__op`, `__lsn`, … are values of declared columns alone.
     unnamed   names that no column can have: an image with a value there is refused
 
     traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
@@ -152,9 +153,12 @@ class RowCodec:
             step if through is None else _then(step, finish)
             for step, through, finish in zip(steps, self.through, self._finish, strict=True)
         ]
-        # What the schema does not name is not there, whether the table has a column of that name by now or not.
+        # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
+        # metadata of a flattened row, unless firn.yaml declares it: what columns there are depends on what came before.
         told = [
-            column if there or not source else replace(column, silent=True, earlier=())
+            (_without_metadata(column) if flat and column.source is None else column)
+            if there or not source
+            else replace(column, silent=True, earlier=())
             for column, there in zip(self.target, known, strict=True)
         ]
         names, texts, self._renamed = _fields(told, [reads_text(kind, encoding) for kind, encoding in pairs])
@@ -284,6 +288,14 @@ class _LooksUnavailable(Exception):
 
 
 NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def _without_metadata(column: Column) -> Column:
+    """The column as a flattened row carries it."""
+    if FLAT_METADATA.isdisjoint(_names_of(column)):
+        return column
+    earlier = tuple(name for name in column.earlier if name not in FLAT_METADATA)
+    return replace(column, silent=column.silent or column.name in FLAT_METADATA, earlier=earlier)
 
 
 def _names_of(column: Column) -> tuple[str, ...]:

@@ -25,8 +25,23 @@ from typing import Any, Final
 
 Key = tuple[Any, ...]
 
+
+class _NaN(float):
+    """The NaN of keys: one, wherever it comes from, pickled too. Any other differs from itself."""
+
+    def __reduce__(self) -> str:
+        return "NAN"
+
+
+NAN: Final = _NaN("nan")
+
 UNKNOWN: Final = b""  # below every order: of a column whose value no change has told yet
 LOADED: Final = b"\0"  # below every change's order: of a row that another tool loaded, and of its values
+
+
+def key_of(values: Iterable[Any]) -> Key:
+    """The values as a key, of which NaN is one as it is to Spark."""
+    return tuple([value if value == value else NAN for value in values])  # NaN alone differs from itself
 
 
 @dataclass(frozen=True)

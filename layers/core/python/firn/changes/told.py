@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from firn.changes import fold
 from firn.changes.fold import Key, RowChange
 from firn.changes.rows import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
 
@@ -44,7 +45,7 @@ def decoded_by(
 
 def key_of(row: Sequence[Any], decoding: Decoding) -> Key:
     """The key of a decoded row."""
-    return tuple(row[WIDTH + i] for i in decoding.key)
+    return fold.key_of(row[WIDTH + i] for i in decoding.key)
 
 
 def values_of(row: Sequence[Any], decoding: Decoding) -> dict[str, Any]:

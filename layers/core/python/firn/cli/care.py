@@ -68,7 +68,7 @@ def _run(
             progress.update(task, description=f"{kind} {', '.join(tables)}: job {state}")
 
         flags = flags + (["--dry-run"] if dry_run else [])
-        done = care_for(stack, kind, tables, flags, report=report, timeout=timeout)
+        done = care_for(stack, [kind], tables, flags, report=report, timeout=timeout)
     if as_json:
         print_json({"run": done.run, "dry_run": dry_run, "seconds": round(done.seconds, 1), "lines": done.lines})
     else:

@@ -48,14 +48,14 @@ class Done:
 
 def care_for(
     stack: Stack,
-    kind: Kind,
+    kinds: Sequence[Kind],
     tables: Sequence[str],
     flags: Sequence[str] = (),
     *,
     report: Report = lambda _state: None,
     timeout: float = 86_400.0,
 ) -> Done:
-    """Starts a job for `kind` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
+    """Starts a job for `kinds` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
 
     Raises TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
@@ -65,7 +65,7 @@ def care_for(
     catalog = stack.catalog()
     names = [".".join(find_table(catalog, table).name()) for table in tables]
     identifier = uuid.uuid4().hex
-    run = _start(stack, identifier, kind, names, flags)
+    run = _start(stack, identifier, kinds, names, flags)
     while True:
         state, details = committing.run_state(stack, run)
         report(state.lower())
@@ -83,13 +83,13 @@ def care_for(
     return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * PRICES.of["STANDARD"].storage)
 
 
-def _start(stack: Stack, identifier: str, kind: Kind, names: Sequence[str], flags: Sequence[str]) -> str:
+def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence[str], flags: Sequence[str]) -> str:
     settings = Settings.from_environment(dict(stack.env))
     jobs = stack.jobs()
     for left in reversed(range(_STARTS)):
         try:
             # The same token: an answer that got lost does not make a second job.
-            return caring.start(settings, jobs, identifier, [kind], names, flags)
+            return caring.start(settings, jobs, identifier, kinds, names, flags)
         except (TransientError, UnknownOutcome):
             if not left:
                 raise

@@ -183,6 +183,12 @@ def run_state(stack: Stack, run: str) -> tuple[str, str]:
     return str(found["state"]), str(found.get("stateDetails") or "")
 
 
+def cancel(stack: Stack, run: str) -> None:
+    """Ask for the end of a job run; that it has ended `run_state` tells."""
+    stack.use_environment()
+    _emr_client().cancel_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)
+
+
 _clients: dict[str, Any] = {}
 
 

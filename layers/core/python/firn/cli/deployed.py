@@ -1,6 +1,7 @@
 """Deployments on AWS or LocalStack: `targets` of firn.yaml, and what their CloudFormation stacks say of themselves."""
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -88,10 +89,17 @@ def _session(target: TargetConfig) -> Any:
     from botocore.exceptions import ProfileNotFound
 
     try:
-        found = boto3.Session(profile_name=target.profile, region_name=target.region)
+        # boto3 itself reads AWS_DEFAULT_REGION and profiles only.
+        region = target.region or os.environ.get("AWS_REGION")
+        found = boto3.Session(profile_name=target.profile, region_name=region)
         if found.get_credentials() is None and target.endpoint:
             # LocalStack takes any, and these are its own words.
-            found = boto3.Session("test", "test", region_name=target.region)
+            found = boto3.Session("test", "test", region_name=region)
+        if found.region_name is None:
+            raise NoStack(
+                f"the region of the stack {target.stack} is not said, and none is assumed: write region: of the target "
+                "in firn.yaml, or set AWS_REGION"
+            )
         return found
     except ProfileNotFound as error:
         raise NoStack(f"{error}; see aws configure list-profiles") from error
@@ -124,8 +132,7 @@ def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
 def _environment(target: TargetConfig) -> dict[str, str]:
     """The AWS_* settings. obstore and PyIceberg read no profiles: boto3 finds the credentials for them."""
     session = _session(target)
-    found = {"AWS_REGION": session.region_name or "us-east-1"}
-    found["AWS_DEFAULT_REGION"] = found["AWS_REGION"]
+    found = {"AWS_REGION": session.region_name, "AWS_DEFAULT_REGION": session.region_name}
     if target.endpoint:
         found["AWS_ENDPOINT_URL"] = target.endpoint
     credentials = session.get_credentials()

@@ -6,7 +6,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from firn.cli.options import DEFAULT_DIR, Dir, Json
-from firn.cli.output import print_json
-from firn.cli.stack import NoStack, find_stack
+from firn.cli.output import notes, print_json
+from firn.cli.stack import NoStack, find_stack, is_deployed
 from firn.errors import FirnError
 
 _JAVA_RELEASES = (17, 21)
@@ -36,25 +36,55 @@ class Check:
 def command(
     config: Annotated[Path, typer.Option(help="The streams.")] = Path("firn.yaml"),
     port: Annotated[int, typer.Option(help="Where `firn up` would listen.", min=0, max=65535)] = 8181,
+    deep: Annotated[
+        bool,
+        typer.Option("--deep", help="Send changes all the way into a table that is removed again. Runs jobs."),
+    ] = False,
+    namespace: Annotated[str, typer.Option(help="--deep: where its table is made.")] = "firn_check",
+    timeout: Annotated[float, typer.Option(help="--deep: seconds to wait for a job at most.", min=1)] = 900.0,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
     """Check Python, Java, jars, packages, firn.yaml, the port, and the stack if one runs. Exit code 1: one is wrong."""
-    checks = [check() for check in _checks(config, folder, port)]
+    checks = []
+    for one in _found(config, folder, port, (namespace, timeout) if deep else None):
+        checks.append(one)
+        if not as_json:
+            _show(one)
     if as_json:
         print_json(checks)
-    else:
-        for one in checks:
-            mark, colour = {True: ("ok", "green"), False: ("wrong", "red"), None: ("-", None)}[one.ok]
-            typer.secho(f"{mark:<6}", fg=colour, nl=False)
-            typer.echo(f"{one.name:<10}{one.found}")
-            if one.ok is False:
-                typer.echo(f"{'':16}{one.advice}")
     if any(one.ok is False for one in checks):
         raise typer.Exit(1)
 
 
+def _show(one: Check) -> None:
+    mark, colour = {True: ("ok", "green"), False: ("wrong", "red"), None: ("-", None)}[one.ok]
+    typer.secho(f"{mark:<6}", fg=colour, nl=False)
+    typer.echo(f"{one.name:<10}{one.found}")
+    if one.ok is False:
+        typer.echo(f"{'':16}{one.advice}")
+
+
+def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None) -> Iterator[Check]:
+    for check in _checks(config, folder, port):
+        yield check()
+    if deep is None:
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from firn.cli.self_check import SelfCheck
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=notes(), transient=True) as progress:
+        task = progress.add_task("")
+        yield from SelfCheck(
+            find_stack(folder), *deep, lambda part: progress.update(task, description=f"self-check: {part}")
+        ).checks()
+
+
 def _checks(config: Path, folder: Path, port: int) -> list[Callable[[], Check]]:
+    if is_deployed():
+        return [lambda: configuration(config), lambda: stack(folder)]
     return [
         python,
         java,

@@ -20,6 +20,7 @@ from firn.cli import (
     history,
     init,
     prune,
+    publish,
     query,
     rebuild,
     refs,
@@ -44,6 +45,7 @@ app = typer.Typer(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "init": init.command,
     "up": up.command,
+    "publish": publish.command,
     "send": send.command,
     "flush": flush.command,
     "query": query.command,

@@ -105,6 +105,11 @@ def use_target(name: str | None) -> None:
     _target = name
 
 
+def is_deployed() -> bool:
+    """Whether commands talk to a deployment (`firn --target NAME`), and so to nothing of this machine."""
+    return _target is not None
+
+
 def find_stack(folder: Path, url: str | None = None, *, running: bool = True) -> Stack:
     """The stack of `folder`; `url` replaces its HTTP address, and is enough by itself for commands that only send.
 

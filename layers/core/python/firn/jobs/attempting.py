@@ -8,6 +8,7 @@ from firn.jobs.quarantine import MAX_ATTEMPTS
 from firn.staging.attempts import End
 
 MAX_PASSING: Final = 20  # failures that pass by themselves: after a third of an hour somebody should look
+_STRIKES: Final = ("killed", "terminal")
 
 
 class Step(Enum):
@@ -27,12 +28,13 @@ def next_step(failed: Sequence[End | None], alone: Sequence[End | None]) -> Step
     alone   those of them that had nothing left to do but one epoch, the one that is next
 
     Only runs that began and were killed speak against an epoch: one that never began tells of the deployment (an entry
-    point that is missing, no capacity), and one that could say why it failed did not die of what it read.
+    point that is missing, no capacity, too long in the queue), which passes; and one that could say why it failed did
+    not die of what it read.
     """
-    hard = [end for end in failed if end != "transient"]
+    hard = [end for end in failed if end in _STRIKES]
     if len(hard) < MAX_ATTEMPTS and len(failed) < MAX_PASSING:
         return Step.RANGE
     if alone.count("killed") >= MAX_ATTEMPTS:
         return Step.HOLD
-    tried_alone = sum(end != "transient" for end in alone)
+    tried_alone = sum(end in _STRIKES for end in alone)
     return Step.NARROW if hard.count("killed") >= MAX_ATTEMPTS and tried_alone < MAX_ATTEMPTS else Step.STUCK

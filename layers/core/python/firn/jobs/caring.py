@@ -113,7 +113,7 @@ def start(
     settings: Settings,
     jobs: EmrJobs,
     identifier: str,
-    kinds: Iterable[str],
+    kinds: Sequence[str],
     tables: Iterable[str],
     flags: Sequence[str] = (),
 ) -> str:
@@ -124,4 +124,5 @@ def start(
     arguments += ["--run", identifier, "--do", ",".join(kinds)]
     arguments += [word for table in tables for word in ("--table", table)]
     token = hashlib.sha256(identifier.encode()).hexdigest()
-    return jobs.start_script(SCRIPT, [*arguments, *flags], PREFIX + identifier, token, {"firn:care": ",".join(kinds)})
+    # A tag's value takes no comma (EMR Serverless API, TagValue).
+    return jobs.start_script(SCRIPT, [*arguments, *flags], PREFIX + identifier, token, {"firn:care": " ".join(kinds)})

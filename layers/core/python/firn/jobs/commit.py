@@ -6,7 +6,7 @@ can't be committed to is quarantined, and no other table waits for it.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -163,15 +163,25 @@ class _Job:
 
     def _range(self, sealed: Mapping[int, Epoch]) -> Quarantine | None:
         """Commits the epochs to all their tables. -> the stream's quarantine if its source went back: then nothing of
-        them is committed."""
+        the part of them in which it did is committed."""
+        for part in self._work.parts:
+            mine = {n: sealed[n] for n in part.epochs if n in sealed}
+            last = self._work.last if part is self._work.parts[-1] else part.epochs[-1]
+            restored = self._one_part(mine, part.refused, last) if mine else None
+            if restored is not None:
+                return restored
+        return None
+
+    def _one_part(self, sealed: Mapping[int, Epoch], refused: Collection[str], last: int) -> Quarantine | None:
+        """The same of epochs that refuse the same source tables. `last`: how far the tables are with it."""
         work = self._work
-        opened = work.lake.open(work.stream, work.settings, sealed, work.last)
+        opened = work.lake.open(work.stream, work.settings, sealed, last)
         try:
             span = opened.span(self._high)
             if span.bare and span.top is not None and not work.settings.commits:
                 # The first changes that tell their commits, beside some that do not.
                 opened.close()
-                opened = work.lake.open(work.stream, replace(work.settings, commits=True), sealed, work.last)
+                opened = work.lake.open(work.stream, replace(work.settings, commits=True), sealed, last)
             if rules.went_back(span, self._high) and self._high and not rules.accepted(work.known, self._high):
                 # A table that has come further got it from a job that found the source in order up to there.
                 done = max((work.progress(table) for table in work.states), default=0)
@@ -182,25 +192,30 @@ class _Job:
                     return found
                 # Its generation is raised already: what came since it went back counts under that one.
                 opened.close()
-                opened = work.lake.open(work.stream, work.settings, sealed, work.last)
+                opened = work.lake.open(work.stream, work.settings, sealed, last)
                 span = opened.span(self._high)
             self._high = rules.next_high(span, self._high)
-            self._catch_up()
+            if not self._stands:  # else an earlier part has
+                self._catch_up()
             behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
-            routes = route(work.settings, opened.facts)
-            for table, (code, message) in sorted(routes.refused.items()):
+            routes = route(work.settings, {one: facts for one, facts in opened.facts.items() if one not in refused})
+            crowded = route(work.settings, {one: facts for one, facts in opened.facts.items() if one in refused})
+            for table, (code, message) in sorted((routes.refused | crowded.refused).items()):
                 self._count_dead(opened.refuse({table: f"refused-{slug(table)}"}, code, message))
-            self._refuse_crowded(opened, [one for one in routes.targets if one.name in work.crowded])
+            self._refuse_crowded(opened, crowded.targets)
             free = [
                 target
                 for target in sorted(routes.targets, key=lambda target: target.events(0))
                 if str(target.name) not in self._held and str(target.name) not in behind
-                and target.name not in work.crowded
             ]  # fmt: skip
             standings = {
                 str(target.name): (target.name, self._stands.get(target.name, work.standing(target.name)))
                 for target in free
             }
+            for target in free:
+                if target.name in work.foreign:
+                    self._settle(*standings[str(target.name)], _foreign(work, target.name))
+            free = [target for target in free if target.name not in work.foreign]
             for outcome in opened.commit_all([(target, standings[str(target.name)][1].done) for target in free]):
                 self._settle(*standings[outcome.table], outcome)
         finally:
@@ -242,6 +257,8 @@ class _Job:
     def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
         """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
         work = self._work
+        if table in work.foreign:
+            return _foreign(work, table)
         sealed = {epoch.n: epoch for epoch in epochs.read_range(work.store, work.stream, done + 1, upto)}
         mine = {n: epoch for n, epoch in sealed.items() if n not in work.known.epochs and work.rows(table, [epoch])}
         if len(sealed) < upto - done:
@@ -315,3 +332,7 @@ def _in_parts(targets: Sequence[Target]) -> Iterator[list[Target]]:
 
 def _failed(table: TableName, error: str) -> Outcome:
     return Outcome(str(table), (), status="failed", error=error, failure="expired")
+
+
+def _foreign(work: Work, table: TableName) -> Outcome:
+    return Outcome(str(table), work.sources(table), status="failed", error=work.foreign[table], failure="terminal")

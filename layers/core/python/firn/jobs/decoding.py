@@ -69,11 +69,12 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     return Planned(key, mode, plan, decoding, renames, due)
 
 
-def with_schemas(decoding: Decoding, sources: Iterable[str], facts: Mapping[str, TableFacts]) -> Decoding:
-    """The same decoding for all changes of these source tables that `facts` tell of."""
-    known = [facts[source] for source in sources if source in facts]
+def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
+    """The same decoding for all changes of the target's source tables that `facts` tell of."""
+    known = [facts[source] for source in target.sources if source in facts]
     return replace(
         decoding,
         schemas={name: columns for one in known for name, columns in one.schemas.items()},
         bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
+        names=target.names,
     )

@@ -49,6 +49,10 @@ class Range(Protocol):
 class Lake(Protocol):
     """The tables, and a way to bring changes into them."""
 
+    @property
+    def warehouse(self) -> str:
+        """URL below which this deployment's tables lie."""
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """These epochs are going to be opened, most likely: what takes long may begin before anything else is asked."""
 

@@ -7,6 +7,7 @@ from firn.changes.declared import declared_column
 from firn.changes.types import Column
 from firn.errors import EventError
 from firn.jobs.facts import TableFacts
+from firn.jobs.progress import TableState, fed_by
 from firn.streams.config import StreamConfig, TableRule
 from firn.streams.names import TableName
 
@@ -98,3 +99,21 @@ def route(config: StreamConfig, facts: Mapping[str, TableFacts]) -> Routes:
         names = {table: whole for table, own in sources if (whole := own.source_of(table)) != table}
         routes.targets.append(Target(name, rule, tables, tuple(facts[table] for table in tables), names))
     return routes
+
+
+def all_of(target: Target, state: TableState | None, config: StreamConfig) -> Target:
+    """The target with all source tables that ever fed its table, not only those of this range, by all names that events
+    may give them: what is folded again out of the log may be of any of them. `state`: None if the table isn't made."""
+    fed = [one for one in fed_by(state, target.fed) if one]
+    bare = {name: whole for one in fed if (whole := _goes_to(config, name := one.partition(".")[2], target))}
+    sources = tuple(dict.fromkeys([*target.sources, *fed, *bare]))
+    return replace(target, sources=sources, names={**target.names, **bare})
+
+
+def _goes_to(config: StreamConfig, bare: str, target: Target) -> str | None:
+    """The whole name of a source table that events name without its schema; None if they aren't the target's."""
+    try:
+        rule = config.rule_for(bare) if bare else None
+        return rule.source_of(bare) if rule is not None and rule.target(bare) == target.name else None
+    except EventError:
+        return None

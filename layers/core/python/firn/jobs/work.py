@@ -1,11 +1,11 @@
 """What a commit job finds when it begins: epochs, configuration, the cut before, quarantines, the tables' states."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from firn.errors import EventError, FirnError
+from firn.jobs import crowd, home
 from firn.jobs import quarantine as rules
-from firn.jobs.crowd import crowded
 from firn.jobs.lake import Lake
 from firn.jobs.outcome import COUNTS
 from firn.jobs.progress import TableState
@@ -38,7 +38,8 @@ class Work:
     touched: Mapping[TableName, int]
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
-    crowded: frozenset[TableName] = frozenset()  # tables that are not made, and not looked at: crowd.crowded
+    foreign: Mapping[TableName, str]  # tables of other deployments, with why: nothing of them counts here
+    parts: tuple[crowd.Part, ...] = ()  # the epochs in order, with the source tables that are refused
 
     def progress(self, table: TableName) -> int:
         """The last epoch in the table's ancestry."""
@@ -107,16 +108,38 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     settings = replace(settings, commits=rules.tells_commits(high, settings.generation))
     mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
     lake.expect(settings, mine)
-    touched = _touched(settings, mine)
+    sources = {n: frozenset(epoch.tables) for n, epoch in mine.items()}
     known_to = before.known if before else frozenset()
-    many = crowded(settings, known_to, ((n, source) for n, epoch in mine.items() for source in epoch.tables))
-    names = {*touched, *map(TableName.parse, known_to)} - many
-    states = {name: lake.state(name) for name in sorted(names)}
+    refused = crowd.refused(known_to, judged(store, settings, config, mine, known, rules.covered(before)))
+    taken = _touched(settings, {n: some - refused[n] for n, some in sources.items()})
+    names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
+    found = {name: lake.state(name) for name in sorted(names)}
+    ours = before.tables if before else {}  # wherever they lie
+    others = {name: home.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
+    foreign = {name: why for name, why in others.items() if why}
+    states = {name: None if name in foreign else state for name, state in found.items()}
     standings = {}
     for name, state in states.items():
         stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
-    return Work(store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, many)
+    touched, parts = _touched(settings, sources), crowd.parts(refused, sources)
+    return Work(
+        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, parts
+    )
+
+
+def judged(
+    store: Store, settings: StreamConfig, config: Config, mine: Mapping[int, Epoch], known: Quarantines, above: int
+) -> Iterator[tuple[int, StreamConfig, Collection[str]]]:
+    """The epochs of the range and those held among them, as crowd.refused wants them. `config`: that of `settings`;
+    `above`: what the cut before covers. Raises ConfigError, StorageUnavailable, UnreadableBatch."""
+    held = (n for n in known.epochs if above < n < max(mine, default=0))
+    every = {n: epoch for n in held if (epoch := epochs.read(store, settings.name, n)) is not None} | dict(mine)
+    by_config = {config.sha: settings}
+    for n, epoch in every.items():
+        if epoch.config not in by_config:
+            by_config[epoch.config] = configs.load(store, epoch.config).streams.get(settings.name, settings)
+        yield n, by_config[epoch.config], epoch.tables
 
 
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
@@ -132,11 +155,11 @@ def _sealed(store: Store, stream: str, start: int, first: int, last: int, known:
     return found
 
 
-def _touched(settings: StreamConfig, sealed: Mapping[int, Epoch]) -> dict[TableName, int]:
-    """The tables that the epochs touch, each with the last epoch that does."""
+def _touched(settings: StreamConfig, sealed: Mapping[int, Collection[str]]) -> dict[TableName, int]:
+    """The tables that the source tables of the epochs go to, each with the last epoch that touches it."""
     found: dict[TableName, int] = {}
     for n in sorted(sealed):
-        for source in sealed[n].tables:
+        for source in sealed[n]:
             try:
                 rule = settings.rule_for(source)
                 if rule is not None:

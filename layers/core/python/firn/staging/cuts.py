@@ -1,6 +1,6 @@
 """Cuts: the end of a committed range of epochs, as a consistent set of snapshots, one a table."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -101,3 +101,9 @@ def covering(store: Store, stream: str, n: int) -> Cut | None:
     """The first cut that holds epoch `n`, None if it is not committed in all tables yet. Raises StorageUnavailable."""
     at = min(numbers(store, stream, n - 1), default=None)
     return None if at is None else read(store, stream, at)
+
+
+def have(store: Store, streams: Iterable[str], table: str) -> bool:
+    """Whether the newest cut of one of the streams has a snapshot of the table. Raises StorageUnavailable."""
+    found = (read(store, stream, newest(store, stream)) for stream in streams)
+    return any(cut is not None and table in cut.tables for cut in found)

@@ -71,9 +71,16 @@ def accept(
     StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
     """
     settings = stream_config(config, stream)
-    parsed = parse(body, settings.envelope, content, limits)
     # Judged before its key is used: a corrected body may come under the same key.
-    made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)
+    try:
+        parsed = parse(body, settings.envelope, content, limits)
+        made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)
+    except RequestError:
+        # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
+        before = accepted_before(store, stream, body, key, key_header) if key else None
+        if before is None:
+            raise
+        return before
     if key is None:
         return _stage(store, made, duplicate=False)
     receipt, used = receipts.claim(store, key, body, made.meta.batch, key_header, config.sha)

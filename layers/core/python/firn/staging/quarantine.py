@@ -121,6 +121,11 @@ class Quarantines(msgspec.Struct, frozen=True):
         """The names in `all_held`."""
         return tuple(self.all_held(generation))
 
+    def leaves_out(self, table: str, n: int) -> bool:
+        """Whether the table gets nothing of epoch n itself: it is or was held, and its batches come in later epochs if
+        at all; or the table was told to skip it."""
+        return n in self.epochs or any(first <= n <= last for first, last in self.left_out.get(table, ()))
+
     def held_epochs(self) -> list[int]:
         """The epochs that are held now."""
         return sorted(n for n, case in self.epochs.items() if case.lift is None)

@@ -164,7 +164,7 @@ class _Object:
             done.still = Counter((refused[row].code, str(refused[row])) for row in chosen if row in refused)
             if not rows:
                 return done
-            again = put_together(self._letters, retaken, rows, self._landed(rows, retaken))
+            again = put_together(self._letters, retaken, rows, self._landed(rows, retaken), {})
             if not dry_run:
                 n = 1 + max((one.n for one in earlier), default=0)
                 batch = layout.batch_id(settings.name, clock(), random(8))
@@ -216,15 +216,9 @@ class _Object:
             before = [one for one in earlier if one.n <= claim.n]
             retaken, refused = self._retaken(settings, _corrections(before))
             rows = claim.letters()
-            lost = [row for row in rows if row in refused]
-            if lost:
-                raise refused[lost[0]]
-            self._stage(
-                claim,
-                config,
-                settings,
-                put_together(self._letters, retaken, rows, self._landed(rows, retaken)),
-            )
+            landed = self._landed([row for row in rows if row in retaken], retaken)
+            # Who claimed them could take them all. What this version refuses is a letter again: of this batch.
+            self._stage(claim, config, settings, put_together(self._letters, retaken, rows, landed, refused))
         else:
             replays.finish(self._store, claim)
 
@@ -232,16 +226,17 @@ class _Object:
         """Dead letters, batch, done. The first batch that is put stands, whoever puts it."""
         parsed = again.parsed
         when = layout.time_of(claim.batch)
+        letters = dead_letters(parsed.rejected, settings, claim.batch)
+        letters += [msgspec.structs.replace(letter, batch=claim.batch) for letter in again.letters]
+        letters.sort(key=lambda letter: letter.index)
         meta = BatchMeta(
             FORMAT, settings.name, claim.batch, layout.instant(when), config.sha,
-            len(parsed), len(parsed.rejected), parsed.ignored, dict(Counter(parsed.table)), self._path,
+            len(parsed), len(letters), parsed.ignored, dict(Counter(parsed.table)), self._path,
         )  # fmt: skip
         data = write_batch(
             parsed, meta, {name: getattr(again, name) for name in ("occurrence", "generation", "origin")}
         )
-        write_dead(
-            self._store, layout.batch_dead_path(claim.batch), dead_letters(parsed.rejected, settings, claim.batch)
-        )
+        write_dead(self._store, layout.batch_dead_path(claim.batch), letters)
         put_if_absent(self._store, layout.staged_path(claim.batch), data)
         replays.finish(self._store, claim)
 

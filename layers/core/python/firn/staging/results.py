@@ -11,7 +11,7 @@ from typing import Final
 
 from firn.staging.store import ObjectWriter, Store, is_local, link, objects, remove
 
-LIFETIME: Final = timedelta(hours=1)  # of a link; a Lambda's credentials, which sign it, are good for longer
+LIFETIME: Final = timedelta(hours=1)  # of a link at most: it ends with the credentials that sign it
 
 
 _KEPT: Final = timedelta(days=1)
@@ -19,7 +19,8 @@ _KEPT: Final = timedelta(days=1)
 
 @dataclass(frozen=True)
 class Kept:
-    """Where a result is: a link that is good until `expires_at`. `bytes` as they are stored."""
+    """Where a result is: a link that is good until `expires_at` at the latest: not longer than the
+    credentials that signed it, whose end a function is not told. `bytes` as they are stored."""
 
     url: str
     expires_at: datetime

@@ -14,7 +14,7 @@ from firn.changes.positions import arrived
 from firn.errors import EventError, RequestError
 from firn.staging import layout
 from firn.staging.dead import DeadLetter, StagedChange, staged_change
-from firn.staging.ingest import routed
+from firn.staging.ingest import MAX_MESSAGE, routed
 from firn.streams.config import StreamConfig
 
 _ROWS = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
@@ -28,12 +28,14 @@ class Retaken(NamedTuple):
 
 
 class Retry(NamedTuple):
-    """What goes into the batch of one replay: the changes, and for each of them who it was the first time."""
+    """What goes into the batch of one replay: the changes, and for each of them who it was the first time; and the
+    letters that are letters again."""
 
     parsed: Parsed
     occurrence: list[int | None]
     generation: list[int | None]
     origin: list[str | None]
+    letters: list[DeadLetter]
 
 
 def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None = None) -> Retaken:
@@ -71,21 +73,28 @@ def put_together(
     retaken: Mapping[int, Retaken],
     rows: Sequence[int],
     landed: Mapping[str, "Alike"],
+    refused: Mapping[int, EventError],
 ) -> Retry:
     """One batch of the letters `rows`.
 
     letters  all of one dead-letter object
     retaken  by row, all that can be taken: which of several equal changes one is does not depend on what is replayed
     landed   the changes in the staged batches that the letters come from
+    refused  by row, why others can't be
     """
     occurrences = _occurrences(letters, retaken, landed)
     columns: dict[str, list[Any]] = {name: [] for name in _ROWS}
-    again = Retry(Parsed(**columns, ignored={}, rejected=[]), [], [], [])
+    again = Retry(Parsed(**columns, ignored={}, rejected=[]), [], [], [], [])
     ignored: Counter[str] = Counter()
     rejected: list[Rejected] = []
     start = 0
     for row in rows:
-        letter, (parsed, kept) = letters[row], retaken[row]
+        letter = letters[row]
+        if row in refused:
+            again.letters.append(_again(letter, refused[row], start))
+            start += 1
+            continue
+        parsed, kept = retaken[row]
         # What counts by its arrival came when the letter did.
         came = repeat(layout.accepted(letter.batch)), repeat(letter.index)
         parsed = msgspec.structs.replace(parsed, order=list(map(arrived, parsed.connector, parsed.order, *came)))
@@ -156,6 +165,13 @@ def _occurrences(
             seen[letter.batch] = landed[letter.batch].copy() if letter.batch in landed else Alike()
         found[row] = [seen[letter.batch].number(staged_change(change)) for change in parsed.changes()]
     return found
+
+
+def _again(letter: DeadLetter, why: EventError, index: int) -> DeadLetter:
+    """The letter in another batch, with its change as it was."""
+    change = letter.change and msgspec.structs.replace(letter.change, origin=_origin(letter, None, 0))
+    message = str(why)[:MAX_MESSAGE]
+    return msgspec.structs.replace(letter, reason=why.code, message=message, index=index, change=change)
 
 
 def _origin(letter: DeadLetter, kept: StagedChange | None, index: int) -> str:

@@ -21,6 +21,7 @@ import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
 from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.streams.region import region_of
 
 _log: Final = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ def open_store(url: str) -> Store:
     """The store at `url`: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder` (made if absent) or `memory://name`.
 
     S3 takes credentials, region and endpoint from the AWS_* environment; a plain-http endpoint is used only on
-    loopback. `memory://` gives one store per name and process. Raises StorageUnavailable if the URL can't be opened.
+    loopback. `memory://` gives one store per name and process. Raises StorageUnavailable if the URL can't be opened,
+    ConfigError if it is in S3 and no region is set.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -79,7 +81,7 @@ def open_store(url: str) -> Store:
         return obstore.store.LocalStore(_folder(url), mkdir=True)  # type: ignore[no-any-return]
     options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
-        options |= {"region": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"}
+        options |= {"region": region_of(os.environ)}
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if endpoint:
             options["endpoint"] = endpoint

@@ -18,7 +18,7 @@ def read_caller(text: str) -> str:
     The account is always written out, and so is a session's role: whoever assumes a role chooses the session's name.
     """
     found = _ARN.fullmatch(text)
-    named = found is not None and (found["name"] == "") == (found["kind"] == "root")
+    named = found is not None and (not found["name"] if found["kind"] == "root" else all(found["name"].split("/")))
     if found is None or not named or _SERVICE[found["kind"]] != found["service"]:
         raise ValueError(f"{text[:100]!r} is no ARN of a caller; write such as arn:aws:iam::123456789012:role/orders")
     role, _, session = found["name"].partition("/")

@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
 from firn.errors import ConfigError
+from firn.streams.region import region_of
 
 BUSY_TIMEOUT_SECONDS: Final = 30
 """How long a reader or writer of a SQLite file waits for another one, in both engines."""
@@ -182,11 +183,15 @@ def jdbc_uri(uri: str) -> str:
 
 _GLUE = "glue://"
 
+REGION: Final = "client.region"
+"""The property of a catalog that names the region of its AWS clients, in both engines; else it is the environment's."""
+
 
 def _glue(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
+    told = _own(address, environment)
     names = {
         "glue.endpoint": _first(environment, "AWS_ENDPOINT_URL_GLUE", "AWS_ENDPOINT_URL"),
-        "glue.region": _first(environment, "AWS_REGION", "AWS_DEFAULT_REGION"),
+        "glue.region": told.get("glue.region") or told.get(REGION) or region_of(environment),
         "glue.access-key-id": environment.get("AWS_ACCESS_KEY_ID"),
         "glue.secret-access-key": environment.get("AWS_SECRET_ACCESS_KEY"),
         "glue.session-token": environment.get("AWS_SESSION_TOKEN"),
@@ -198,7 +203,7 @@ def _glue(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
 def _glue_spark(address: Address, environment: Mapping[str, str]) -> dict[str, str]:
     """AWS Glue; commits are optimistic, by the version of Glue's table."""
     names = {
-        "client.region": environment.get("AWS_REGION") or "us-east-1",
+        REGION: _own(address, environment).get(REGION) or region_of(environment),
         "glue.id": address.places[0].removeprefix(_GLUE),
         "glue.endpoint": _first(environment, "AWS_ENDPOINT_URL_GLUE", "AWS_ENDPOINT_URL"),
     }

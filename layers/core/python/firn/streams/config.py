@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from firn.errors import EventError
 from firn.streams.caps import Caps
 from firn.streams.care import Care
-from firn.streams.names import RESERVED_NAMES, TableName, is_reserved
+from firn.streams.names import RESERVED_NAMES, TableName, is_reserved, too_long
 from firn.streams.partitions import Partition
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ class TableRule:
     def target(self, table: str) -> TableName:
         """The Iceberg table for the source table `table`. A `table` without schema takes the rule's own schema.
 
-        Raises EventError: "bad_table" if the names give no table name, as when {schema} is asked for and unknown;
+        Raises EventError: "bad_table" if the names give no table name, as when {schema} is asked for and unknown, or a
+        pattern makes one that is too long;
         "reserved_name" if a pattern makes one of Firn's own out of them. (What firn.yaml names, `parse` refuses.)
         """
         schema, dot, name = table.partition(".")
@@ -126,6 +127,12 @@ class TableRule:
             found = TableName(_fill(namespace, schema, name), _fill(target, schema, name))
         except ValueError as error:
             raise EventError("bad_table", f"source table {table!r} gives no target by {self.to!r}: {error}") from error
+        if self.is_pattern and "{" in self.to and (why := self._too_long(found)) is not None:
+            raise EventError(
+                "bad_table",
+                f"by {self.to!r} the source table would get a name that is too long: {why}; give it a rule with "
+                f"another `to` in firn.yaml, such as {table[:100]}: {{to: {found.namespace[:100]}.NAME}}",
+            )
         if self.is_pattern and "{" in target and is_reserved(found.table):
             raise EventError(
                 "reserved_name",
@@ -134,10 +141,18 @@ class TableRule:
             )
         return found
 
+    def _too_long(self, target: TableName) -> str | None:
+        return too_long(target.namespace, target.table, with_facts=self.mode == "mirror")
+
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""
         pattern = re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
         return re.fullmatch(pattern, str(table), re.DOTALL) is not None
+
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether a target of this rule may lie in `namespace`, by its name."""
+        pattern = re.escape(self.to.partition(".")[0]).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, namespace, re.DOTALL) is not None
 
     @property
     def _schema(self) -> str:
@@ -320,6 +335,11 @@ class Config:
                 if not rule.ignore and rule.feeds(table):
                     return rule.care
         return self.care
+
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether tables of any stream may lie in `namespace`."""
+        rules = (rule for stream in self.streams.values() for rule in stream.tables if not rule.ignore)
+        return any(rule.feeds_namespace(namespace) for rule in rules)
 
     def sharing(self, stream: str) -> tuple[str, ...]:
         """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""

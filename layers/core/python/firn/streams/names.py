@@ -26,6 +26,8 @@ ICEBERGS: Final = frozenset(
 )
 """What Iceberg's metadata columns are called: Spark can't read them of a table that has a column of such a name, and
 without them no rows can be found, rewritten or updated. https://iceberg.apache.org/docs/latest/spark-queries/"""
+CHANGES: Final = frozenset({"_change", "_before", "_snapshot", "_committed_at"})
+"""What the changes of a table have beside its columns."""
 _FACTS = re.compile(rf"(?P<owner>.+){FACTS}(_\d+_[0-9a-f]{{8}})?", re.DOTALL)
 # Some catalogs keep names in lower case.
 _RESERVED = re.compile(rf"{OWN}.*|.+({FACTS}(_\d+_[0-9a-f]{{8}})?|{CHECK}|{RETYPED})", re.DOTALL | re.IGNORECASE)
@@ -43,6 +45,15 @@ def is_reserved(table: str) -> bool:
     return _RESERVED.fullmatch(table) is not None
 
 
+def too_long(namespace: str, table: str, *, with_facts: bool) -> str | None:
+    """Why catalogs can't take a table's name, None if they can. `with_facts`: nor that of the table of its deletes."""
+    beside = len(FACTS) if with_facts else 0
+    for what, name, most in (("namespace", namespace, MOST_BYTES), ("table", table, MOST_BYTES - beside)):
+        if (size := len(name.encode("utf-8", "surrogatepass"))) > most:
+            return f"a {what}'s name has at most {most} bytes, and {name[:30]!r}… has {size}"
+    return None
+
+
 def is_own_column(name: str) -> bool:
     """Whether a column of this name is Firn's."""
     return name.startswith(OWN) or name.endswith(RETYPED)
@@ -54,6 +65,10 @@ def is_left_out(name: str) -> bool:
 
 
 RESERVED_NAMES: Final = f"names that begin with {OWN} or end in {FACTS}, {CHECK} or {RETYPED} are Firn's own"
+
+
+MOST_BYTES: Final = 255
+"""Of a name, in UTF-8: Glue takes no longer one, and SQL catalogs have no room for it."""
 
 
 def quoted(identifier: str) -> str:

@@ -30,7 +30,16 @@ from firn.streams.config import (
     Write,
 )
 from firn.streams.deployments import read_targets
-from firn.streams.names import ICEBERGS, OWN, RESERVED_NAMES, RETYPED, is_left_out, is_own_column, is_reserved
+from firn.streams.names import (
+    ICEBERGS,
+    OWN,
+    RESERVED_NAMES,
+    RETYPED,
+    is_left_out,
+    is_own_column,
+    is_reserved,
+    too_long,
+)
 from firn.streams.partitions import Partition
 from firn.streams.problems import Problems, Section, shown
 from firn.streams.renames import check_order, read_renames
@@ -272,14 +281,17 @@ def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
         section.note("to", f"{shown(to)} {dotted}; write namespace.table, {example} for example")
         return ""
     rule = TableRule(source, to)
-    name = left.partition(".")[2]
+    namespace, _, name = left.partition(".")
     if source.strip("*.") == "" and mode == "mirror" and "{table}" not in to:
         section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
     elif not rule.is_pattern:
         try:
-            name = rule.target(source).table
+            found = rule.target(source)
+            namespace, name = found.namespace, found.table
         except EventError:
             section.note("to", f"{shown(to)} gives no table name for {shown(source)}; write to: {example}")
+    if (why := too_long(namespace, name, with_facts=mode == "mirror")) and not section.problems.published:
+        section.note("to", f"{shown(to)} is too long: {why}; write a shorter name")
     if is_reserved(name) and not section.problems.published:
         section.note("to", f"{shown(to)} can't be: {RESERVED_NAMES}; write another name, with one _ for example")
     return to

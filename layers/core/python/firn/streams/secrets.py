@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _STORES: Final = ("secretsmanager", "ssm", "file")
+_SUFFIX: Final = re.compile(r"-[A-Za-z0-9]{6}$")
 _AWS_NAME: Final = re.compile(r"[A-Za-z0-9/_+=.@:-]{1,512}")
 
 
@@ -35,18 +36,28 @@ def place_of(text: str) -> Place:
 
 
 def is_same_place(one: str, other: str) -> bool:
-    """Whether two texts that `place_of` reads name one secret, by name or by ARN. "" names none."""
-    return bool(one) and bool(other) and _plain(place_of(one)) == _plain(place_of(other))
+    """Whether two texts that `place_of` reads may name one secret, by name or by ARN. "" names none."""
+    if not (one and other):
+        return False
+    (store, owner, name), (store_2, owner_2, name_2) = _plain(place_of(one)), _plain(place_of(other))
+    if store != store_2 or (owner and owner_2 and owner != owner_2):
+        return False
+    # An ARN of Secrets Manager may end with a hyphen and six characters that are not its name's, or leave them out.
+    return (
+        name == name_2
+        or (bool(owner) and _SUFFIX.sub("", name) == name_2)
+        or (bool(owner_2) and _SUFFIX.sub("", name_2) == name)
+    )
 
 
-def _plain(place: Place) -> Place:
-    """A place by the one name that all of its names have."""
+def _plain(place: Place) -> tuple[str, str, str]:
+    """Of a place: its store, what comes before the name in an ARN ("" where only a name is written), the name."""
     match place.store:
-        case "secretsmanager":  # an ARN ends with a hyphen and six characters of its own
-            _, arn, name = place.name.partition(":secret:")
-            return Place(place.store, re.sub(r"-[A-Za-z0-9]{6}$", "", name) if arn else place.name)
+        case "secretsmanager":
+            owner, arn, name = place.name.partition(":secret:")
+            return (place.store, owner, name) if arn else (place.store, "", place.name)
         case "ssm":  # NAME:VERSION and NAME:LABEL are one parameter's
-            name = place.name.partition(":parameter/")[2] or place.name
-            return Place(place.store, name.partition(":")[0].lstrip("/"))
+            owner, arn, name = place.name.partition(":parameter/")
+            return place.store, owner if arn else "", (name if arn else place.name).partition(":")[0].lstrip("/")
         case _:
-            return Place(place.store, posixpath.normpath(place.name))
+            return place.store, "", posixpath.normpath(place.name)

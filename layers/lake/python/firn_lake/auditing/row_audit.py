@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+from pyiceberg.schema import Schema
 
 from firn.changes.fold import Key, Row, RowChange
 from firn.changes.types import STRING, Column
@@ -219,8 +220,9 @@ class _Table:
 
     def _values(self) -> Values:
         kinds = {column.name: column.type for column in self.log.columns}
-        schema = self.version.select([column.name for column in self._stored_columns()], metadata=True)
-        arrow = arrow_schema(schema)
+        stored_names = [column.name for column in self._stored_columns()]
+        # A table of changes that say nothing has no column but Firn's own.
+        arrow = arrow_schema(self.version.select(stored_names, metadata=True) if stored_names else Schema())
 
         def stored(column: str, values: Any) -> Any:
             if column not in kinds:

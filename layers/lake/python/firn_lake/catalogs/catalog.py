@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from firn.errors import ConfigError
-from firn.streams.catalogs import Address, pyiceberg_properties, read_address, servers
+from firn.streams.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
+from firn.streams.region import region_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -27,13 +28,17 @@ def open_catalog(
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.
     `read_only`: tables' metadata is read, and nothing else can be done. Raises ConfigError for a URL that names no
-    known kind, or a number of bytes that is none; TransientError if a catalog that is asked over HTTP does not answer.
+    known kind, a number of bytes that is none, or S3 or Glue without a region; TransientError if a catalog that is
+    asked over HTTP does not answer.
     """
     environment = os.environ if env is None else env
     address = read_address(catalog_uri)
     properties = {"warehouse": warehouse, **storage_properties(environment)}
     properties |= {"py-io-impl": READING} if read_only else _cold_cache(environment)
-    return open_address(address, properties | pyiceberg_properties(address, environment))
+    properties |= pyiceberg_properties(address, environment)
+    if warehouse.startswith("s3://") and not any(name in properties for name in ("s3.region", REGION)):
+        region_of(environment)  # which says that there is none: PyIceberg would ask us-east-1
+    return open_address(address, properties)
 
 
 _NEEDS = {"sql": "'pyiceberg[sql-sqlite]'", "glue": "boto3", "hive": "'pyiceberg[hive]'"}
@@ -70,11 +75,10 @@ def storage_properties(env: Mapping[str, str]) -> dict[str, str]:
         "s3.access-key-id": "AWS_ACCESS_KEY_ID",
         "s3.secret-access-key": "AWS_SECRET_ACCESS_KEY",
         "s3.session-token": "AWS_SESSION_TOKEN",
-        "s3.region": "AWS_REGION",
     }
     properties = {key: env[name] for key, name in names.items() if env.get(name)}
-    if "s3.region" not in properties and env.get("AWS_DEFAULT_REGION"):
-        properties["s3.region"] = env["AWS_DEFAULT_REGION"]
+    if env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION"):
+        properties["s3.region"] = region_of(env)
     if "s3.endpoint" in properties:
         # A local endpoint answers to an address, not to bucket.localhost: ask by path.
         properties["s3.force-virtual-addressing"] = "false"

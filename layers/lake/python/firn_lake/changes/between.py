@@ -10,7 +10,8 @@ from pyiceberg.schema import Schema, promote
 from pyiceberg.types import IcebergType
 
 from firn.errors import TerminalError
-from firn_lake.changes.comparing import BEFORE, CHANGE, DELETE, INSERT, UPDATE, changes_schema, matched, one_sided
+from firn.streams.names import CHANGES
+from firn_lake.changes.comparing import CHANGE, DELETE, INSERT, UPDATE, changes_schema, matched, one_sided
 from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.differing import Part, difference
 from firn_lake.reading.files import Source, read_file
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SNAPSHOT: Final = "_snapshot"
 COMMITTED: Final = "_committed_at"
-_RESERVED: Final = frozenset({CHANGE, BEFORE, SNAPSHOT, COMMITTED})
 
 
 class BadColumn(TerminalError):
@@ -114,7 +114,7 @@ class Changes(Batches):
         if columns is not None and not isinstance(columns, str):
             columns = [*self.key, *(name for name in columns if name not in self.key)]
         schema = self._after.select(columns, metadata)
-        taken = sorted(_RESERVED & {field.name for field in schema.fields})
+        taken = sorted(CHANGES & {field.name for field in schema.fields})
         if taken:
             raise BadColumn(
                 f"{self._after.name} has a column {taken[0]!r}, which changes have too: name the columns that you want"

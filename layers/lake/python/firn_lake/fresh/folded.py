@@ -17,6 +17,7 @@ from firn.changes.placing import plain
 from firn.changes.types import STRING, Column
 from firn.jobs.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, TIME
 from firn.jobs.progress import HELD_IDS, TableState, are_several, fed_by, of_unnamed
+from firn.jobs.targets import all_of
 from firn_lake.fresh.keyed import RowsByKey, values_in
 from firn_lake.fresh.plain_values import typed
 from firn_lake.fresh.remembered import Facts, rows_of
@@ -58,7 +59,7 @@ class Mirror:
         where: "str | BooleanExpression | None",
     ) -> None:
         self._waiting, self._version, self._where = waiting, version, where
-        self._key = waiting.key
+        self._state, self._key = state, waiting.key
         self._facts = Facts(catalog, table, state) if table is not None and state is not None else None
         self._holds = state is not None and bool(state.properties.get(HELD_IDS))
         self._there = state is not None and state.snapshot_id is not None
@@ -99,8 +100,8 @@ class Mirror:
         removed: Iterable[tuple[Key, Row]] = ()
         if self._facts and linked:
             removed = self._facts.removed(self._version, waiting.plan.columns, self._key, linked, self._unnamed)
-        fed = (*waiting.target.sources, *(one for one in self._sources if one))
-        log = waiting.pending.log(tuple(dict.fromkeys(fed)), waiting.decoder)
+        every = all_of(waiting.target, self._state, waiting.pending.settings)
+        log = waiting.pending.log(every, waiting.decoding)
         before = Known(rows, tuple(facts), tuple(removed), frozenset(self._sources))
         return self._told(rows, apply(before, [*changes, *truncates], log).rows, linked, times, known)
 

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterThanOrEqual, In, LessThanOrEqual
 
 from firn.changes.fields import HELD_TYPE
-from firn.changes.fold import Key, Row
+from firn.changes.fold import Key, Row, key_of
 from firn.changes.placing import total
 from firn.changes.types import BINARY, Column
 from firn.jobs.planning import HELD, POSITION, SOURCE, SOURCE_METADATA
@@ -130,7 +130,8 @@ def rows_in(
 
 def keys_in(batch: pa.RecordBatch, key: Sequence[Column]) -> list[Key]:
     """The key of each row."""
-    return list(zip(*(plain(batch.column(column.name), column.type) for column in key), strict=True))
+    found = zip(*(plain(batch.column(column.name), column.type) for column in key), strict=True)
+    return list(map(key_of, found) if any(column.type.name in ("float", "double") for column in key) else found)
 
 
 def values_in(batch: pa.RecordBatch, columns: Iterable[Column]) -> Mapping[str, list[Any]]:

@@ -17,13 +17,15 @@ from firn.changes.placing import Order
 from firn.changes.redelivered import Early, Placed, early, lowest
 from firn.changes.rows import Decoder, Decoding, MirrorDecoder
 from firn.errors import FirnError, TerminalError
+from firn.jobs import crowd
 from firn.jobs.caring import feeding
-from firn.jobs.crowd import crowded
+from firn.jobs.decoding import with_schemas
 from firn.jobs.facts import TableFacts
 from firn.jobs.lake import place_of
 from firn.jobs.quarantine import tells_commits
 from firn.jobs.staged import facts_of, raw_changes, said_by
 from firn.jobs.targets import Target, route
+from firn.jobs.work import judged
 from firn.staging import cuts, epochs, quarantine
 from firn.staging.batch import UnreadableBatch
 from firn.staging.configs import CurrentConfig
@@ -76,6 +78,15 @@ class Batch:
     size: int
     _decoded: dict[tuple[str, ...], tuple[Decoding, type[Decoder], Decoded]] = field(default_factory=dict)
 
+    def without(self, sources: Collection[str]) -> "Batch":
+        """The same without the changes of some source tables."""
+        return Batch(
+            {source: changes for source, changes in self.changes.items() if source not in sources},
+            {what: number for what, number in self.counts.items() if what[0] not in sources},
+            [fact for fact in self.said if fact["table"] not in sources],
+            self.size,
+        )
+
     def of(self, sources: Sequence[str]) -> list[Mapping[str, Any]]:
         """The raw changes of some source tables."""
         return [one for source in sources for one in self.changes.get(source, ())]
@@ -110,13 +121,18 @@ class Pending:
         """The batches of epochs above `epoch`."""
         return [batch for n, batch in self.batches if n > epoch]
 
-    def log(self, sources: tuple[str, ...], decoder: Decoder) -> Callable[[Collection[Key]], list[RowChange]]:
-        """All changes of some keys that the log still holds (changes.incremental.Log)."""
+    def log(self, target: Target, decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
+        """All changes of some keys that the log still holds (changes.incremental.Log). `target`: with all its source
+        tables (targets.all_of)."""
 
         def changes(keys: Collection[Key]) -> list[RowChange]:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
-            old = [batch for _, batch in self.places.read(self.places.of(sealed), whole=False)]
-            found = [batch.decoded(sources, decoder).changes for batch in (*old, *self.above(0))]
+            mine = [epoch for epoch in sealed if not self.known.leaves_out(str(target.name), epoch.n)]
+            old = [batch for _, batch in self.places.read(self.places.of(mine), whole=False)]
+            every = [*old, *self.above(0)]
+            facts = facts_of({}, [fact for batch in every for fact in batch.said])
+            decoder = told.decoder(with_schemas(decoding, target, facts), mirror=True)
+            found = [batch.decoded(target.sources, decoder).changes for batch in every]
             return [change for some in found for change in some if change.key in keys]
 
         return changes
@@ -170,7 +186,8 @@ class Look:
             raise NotFresh(f"the stream {stream} is held, and its changes with it: {held.message}; {held.advice}")
         numbers = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
         places = Places(store, settings, max([committed, *numbers[-1:]]))
-        where = places.of(epochs.read_many(store, stream, numbers))
+        waiting_epochs = epochs.read_many(store, stream, numbers)
+        where = places.of(waiting_epochs)
         sealed = {one.batch.id for one in where}
         waiting = [batch for batch in (*free.batches, *free.left) if batch.id not in sealed]
         last = max([free.next_n, *(numbers[-1:])])
@@ -189,7 +206,7 @@ class Look:
                 f"{events:,} changes of {stream} wait for their commit, and at most {MOST_CHANGES:,} are read at once: "
                 "read the table without fresh, or commit them (firn flush)"
             )
-        batches = places.read(where, whole=True)
+        batches = self._taken(settings, cut, known, waiting_epochs, places.read(where, whole=True))
         counts: Counter[tuple[str, int, str]] = Counter()
         said: list[Mapping[str, Any]] = []
         for _, batch in batches:
@@ -197,10 +214,26 @@ class Look:
                 counts[what] += number
             said += batch.said
         facts = facts_of(counts, said)
-        sources = ((epoch, source) for source, one in facts.items() for epoch, _ in one.events)
-        many = crowded(settings, cut.known if cut else frozenset(), sources)
-        targets = {target.name: target for target in route(settings, facts).targets if target.name not in many}
+        targets = {target.name: target for target in route(settings, facts).targets}
         return Pending(store, settings, places, known, committed, last, batches, targets, facts)
+
+    def _taken(
+        self,
+        settings: StreamConfig,
+        cut: cuts.Cut | None,
+        known: Quarantines,
+        sealed: Sequence[Epoch],
+        batches: Sequence[tuple[int, Batch]],
+    ) -> list[tuple[int, Batch]]:
+        """The batches without the changes of tables that are too many: a commit makes dead letters of them."""
+        above = self._committed[settings.name]
+        log: dict[int, tuple[StreamConfig, set[str]]] = {}
+        for n, own, sources in judged(self.store, settings, self.config, {one.n: one for one in sealed}, known, above):
+            log[n] = own, set(sources)
+        for n, batch in batches:
+            log.setdefault(n, (settings, set()))[1].update(batch.changes)
+        refused = crowd.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
+        return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
 
 
 _configs: Final = Remembered[str, CurrentConfig]()

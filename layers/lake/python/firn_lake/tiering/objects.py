@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from firn.errors import FirnError, TerminalError, TransientError
+from firn.streams.region import region_of
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -41,7 +42,8 @@ class Listed(NamedTuple):
 
 
 def client(env: Mapping[str, str] | None = None) -> Any:
-    """A boto3 S3 client for the AWS_* settings of the environment, with room for AT_ONCE requests."""
+    """A boto3 S3 client for the AWS_* settings of the environment, with room for AT_ONCE requests. Raises ConfigError
+    if no region is set: boto3 alone would ask us-east-1."""
     import boto3
     from botocore.config import Config
 
@@ -50,7 +52,8 @@ def client(env: Mapping[str, str] | None = None) -> Any:
     local = bool(known.get("AWS_ENDPOINT_URL_S3") or known.get("AWS_ENDPOINT_URL"))
     # A local endpoint answers to an address, not to bucket.localhost.
     config = Config(max_pool_connections=AT_ONCE, retries={"max_attempts": 5})
-    return make("s3", config=config.merge(Config(s3={"addressing_style": "path"})) if local else config)
+    config = config.merge(Config(s3={"addressing_style": "path"})) if local else config
+    return make("s3", region_name=region_of(known), config=config)
 
 
 def place(url: str) -> Place | None:

@@ -1,0 +1,266 @@
+"""What `firn doctor --deep` does: changes go all the way through a stack, into a table of their own, and out again.
+
+It adds a stream of its own to the published configuration, posts to it, has it committed and cared for by real jobs,
+reads the rows, and takes everything away again. What is there already is neither read nor touched.
+"""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from firn.cli.doctor import Check
+from firn.cli.stack import Stack
+from firn.errors import ConfigError, FirnError, RequestError
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+Report = Callable[[str], None]
+"""Called with what is being done."""
+
+SELF_CHECK: Final = "firn_check"  # how streams and tables of the check begin
+_SOURCE: Final = "firn.check"
+_SEEN_SECONDS: Final = 60.0  # functions look for a new configuration every few seconds
+# What a failure says -> what to change. The first that fits counts.
+_ADVICE: Final = (
+    (("glue", "accessdenied"), "let the namespace be one of the parameter GlueDatabases, or give another: --namespace"),
+    (("no such host", "unknownhost", "connect timed out", "connecttimeout"), "the job reaches no network there: see "
+     "Networks in docs/deploy-aws.md"),
+    (("jobsha256", "code/"), "put the packaged job there: make upload STACK=…"),
+    (("accessdenied", "403", "not authorized"), "a role or the bucket's policy forbids it: compare docs/deploy-aws.md"),
+)  # fmt: skip
+
+
+class _Failed(FirnError):
+    """A part does not do what it shall."""
+
+
+class SelfCheck:
+    """One run of it. `namespace`: where the scratch table is made, and made itself if it is not there."""
+
+    def __init__(self, stack: Stack, namespace: str, timeout: float, report: Report) -> None:
+        self._stack, self._timeout, self._report = stack, timeout, report
+        self.name = f"{SELF_CHECK}_{uuid.uuid4().hex[:8]}"
+        self._namespace, self._table = namespace, (namespace, self.name)
+        self._made_namespace = False
+        self._runs = set[str]()  # names of job runs
+        self._before: str | None = None  # the configuration that was current
+        self._mine: str | None = None
+
+    def checks(self) -> Iterator[Check]:
+        """Each part as it was found. After the first that is wrong the others are not tried; what was made is removed
+        whatever happens."""
+        parts: list[tuple[str, Callable[[], str]]] = [
+            ("publish", self._publish),
+            ("post", self._post_first),
+            ("commit", self._commit_first),
+            ("change", self._change),
+            ("care", self._care),
+            ("query", self._query),
+        ]
+        wrong = False
+        try:
+            for name, part in parts:
+                if wrong:
+                    yield Check(name, None, "not tried")
+                    continue
+                found = self._tried(name, part)
+                wrong = found.ok is False
+                yield found
+        finally:
+            removed = self._tried("remove", self._remove)
+        yield removed
+
+    def _tried(self, name: str, part: Callable[[], str]) -> Check:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from pyiceberg.exceptions import RESTError
+
+        self._report(name)
+        began = time.monotonic()
+        try:
+            said = part()
+        except (FirnError, OSError, RESTError, BotoCoreError, ClientError) as error:
+            return Check(name, False, str(error), _advice(str(error)))
+        return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
+
+    def _publish(self) -> str:
+        from firn.staging import configs
+
+        store = self._stack.store()
+        self._before = configs.current_sha(store)
+        old = configs.load(store, self._before)
+        text = with_stream(old.text, self.name, f"{self._namespace}.{self.name}")
+        new = configs.publish(store, text, "firn.yaml")
+        self._mine = new.sha
+        return f"stream {self.name} added to {self._before[:12]}"
+
+    def _post_first(self) -> str:
+        return self._post(_event("c", 1, "a"), _event("c", 2, "b"), _event("c", 3, "c"))
+
+    def _post(self, *events: dict[str, Any]) -> str:
+        from firn.client import StreamClient
+
+        body = b"".join(json.dumps(one).encode() + b"\n" for one in events)
+        key, deadline = uuid.uuid4().hex, time.monotonic() + _SEEN_SECONDS
+        with StreamClient(self._stack.url) as client:
+            while True:
+                try:
+                    receipt = client.post(self.name, body, key=key)
+                    break
+                except RequestError as error:
+                    # Not seen yet: the functions have the configuration of some seconds ago.
+                    if error.status != 404 or time.monotonic() > deadline:
+                        raise
+                    time.sleep(1)
+        if receipt.accepted != len(events):
+            raise _Failed(f"{receipt.accepted} of {len(events)} events were accepted: {list(receipt.errors)}")
+        return f"batch {receipt.batch_id} is staged"
+
+    def _commit_first(self) -> str:
+        return self._committed([(1, "a"), (2, "b"), (3, "c")])
+
+    def _change(self) -> str:
+        self._post(_event("u", 1, "z"), _event("d", 2, "b"))
+        return self._committed([(1, "z"), (3, "c")])
+
+    def _committed(self, expected: list[tuple[int, str]]) -> str:
+        from firn.cli.committing import flush
+
+        catalog = self._stack.catalog()
+        self._made_namespace |= not catalog.namespace_exists(self._namespace)
+        (done,) = flush(self._stack, self.name, timeout=self._timeout)
+        self._runs |= {self._stack.jobs().name_of(run) or "" for run in done.runs}
+        if done.quarantined:
+            raise _Failed(f"the table is quarantined: {dict(done.quarantined)}")
+        rows = catalog.load_table(self._table).scan(selected_fields=("id", "v")).to_arrow().to_pylist()
+        found = sorted((row["id"], row["v"]) for row in rows)
+        if found != expected:
+            raise _Failed(f"the table holds {found} in place of {expected}")
+        return f"epoch {done.epoch} by {', '.join(done.runs) or 'a job that was there'}; {len(found)} rows are right"
+
+    def _care(self) -> str:
+        from firn.cli.caring import care_for
+
+        done = care_for(self._stack, ["compact", "expire", "orphans"], [".".join(self._table)], timeout=self._timeout)
+        failed = [str(line.get("error") or line) for line in done.lines if line["status"] == "failed"]
+        if failed:
+            raise _Failed("; ".join(failed))
+        return f"{done.run}: {', '.join(sorted({str(line['status']) for line in done.lines}))}"
+
+    def _query(self) -> str:
+        from firn.client import Retry, StreamClient
+        from firn_lake.tables import identifier_text
+
+        asked = {"sql": f"SELECT count(*) AS n FROM {identifier_text(self._table)}"}  # noqa: S608 (quoted)
+        with StreamClient(self._stack.url, timeout=60, retry=Retry(tries=2)) as client:
+            try:
+                headers = {"Content-Type": "application/json"}
+                answer = client.request("POST", "/v1/query", json.dumps(asked).encode(), headers)
+            except RequestError as error:
+                if error.status in (401, 403):
+                    return f"closed to strangers, as query.auth says ({error.status})"
+                raise
+        rows = answer.get("rows")
+        if rows != [{"n": 2}]:
+            raise _Failed(f"the query function found {rows} in place of 2 rows")
+        return "the query function reads the table"
+
+    def _remove(self) -> str:
+        """The configuration first: nothing is posted to the stream any more."""
+        from firn.staging import configs, layout
+        from firn.staging.store import paths, remove
+
+        store = self._stack.store()
+        if self._mine is not None and self._before is not None:
+            if configs.current_sha(store) == self._mine:
+                configs.publish(store, configs.load(store, self._before).text)
+            else:
+                raise _Failed(
+                    f"somebody published a configuration meanwhile: look whether it has a stream {self.name}, and "
+                    "publish it without"
+                )
+        self._stop_jobs()
+        self._drop(self._stack.catalog())
+        folders, single = _objects(self.name)
+        gone = [path for prefix in folders for path in paths(store, prefix)]
+        remove(store, [*gone, *single, *(layout.closed_path(run) for run in self._runs)])
+        return f"the table and {len(gone)} objects are gone"
+
+    def _stop_jobs(self) -> None:
+        """Those that go on though nobody waits for them any more would make the table again."""
+        from firn.cli.committing import cancel, run_state
+        from firn.jobs.runs import PREFIX
+
+        for name, run in self._stack.jobs().active(f"{PREFIX}{self.name}-").items():
+            self._runs.add(name)
+            cancel(self._stack, run)
+            deadline = time.monotonic() + _SEEN_SECONDS
+            while run_state(self._stack, run)[0] not in ("SUCCESS", "FAILED", "CANCELLED"):
+                if time.monotonic() > deadline:
+                    raise _Failed(f"job run {run} does not stop: cancel it, and drop the table {'.'.join(self._table)}")
+                time.sleep(1)
+
+    def _drop(self, catalog: "Catalog") -> None:
+        from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
+
+        for table in (self._table, (self._namespace, f"{self.name}__deletes")):
+            with suppress(NoSuchTableError, NoSuchNamespaceError):
+                catalog.purge_table(table)
+        if self._made_namespace:
+            with suppress(NoSuchNamespaceError, NamespaceNotEmptyError):
+                catalog.drop_namespace(self._namespace)
+
+
+def with_stream(text: str, stream: str, table: str) -> str:
+    """A configuration with one stream more, which feeds `table`; all else means what it meant.
+
+    Raises ConfigError if that can't be had.
+    """
+    import yaml
+
+    from firn.streams.config import parse
+
+    root = yaml.compose(text, yaml.SafeLoader)
+    rule = {"tables": {_SOURCE: {"to": table, "key": ["id"]}}, "commit": {"linger": "0s"}}
+    added = yaml.compose(yaml.safe_dump({stream: rule}), yaml.SafeLoader)
+    if not isinstance(root, yaml.MappingNode) or not isinstance(added, yaml.MappingNode):
+        raise ConfigError("the configuration is no mapping")
+    (streams,) = (value for name, value in root.value if name.value == "streams")
+    streams.value.extend(added.value)
+    made: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
+    old, new = parse(text, published=True), parse(made, published=True)
+    if {name: one for name, one in new.streams.items() if name != stream} != dict(old.streams):
+        raise ConfigError("a stream can't be added to the configuration without changing others")
+    return made
+
+
+def _event(op: str, key: int, value: str) -> dict[str, Any]:
+    schema, table = _SOURCE.split(".")
+    now = time.time_ns()
+    source = {"connector": "postgresql", "schema": schema, "table": table, "ts_ms": now // 1_000_000}
+    source["sequence"] = json.dumps([str(now), str(now)])
+    row = {"id": key, "v": value}
+    return {"op": op, "before": row if op == "d" else None, "after": None if op == "d" else row, "source": source}
+
+
+def _objects(stream: str) -> tuple[list[str], list[str]]:
+    """Where a stream's objects are in the staging store: folders, and single ones."""
+    from firn.staging import layout
+
+    of = (
+        layout.staged_prefix, layout.dead_prefix, layout.replays_prefix, layout.epoch_prefix, layout.cut_prefix,
+        layout.quarantine_prefix, layout.attempt_prefix,
+    )  # fmt: skip
+    single = [layout.state_path(stream), layout.health_path(stream), layout.swept_path(stream)]
+    return [*(prefix(stream) for prefix in of), f"receipts/{stream}/"], single
+
+
+def _advice(said: str) -> str:
+    low = said.lower()
+    for words, advice in _ADVICE:
+        if (all if words[0] == "glue" else any)(word in low for word in words):
+            return advice
+    return "the log of that function or job says more (docs/operations.md)"

@@ -1,0 +1,17 @@
+"""The AWS region: said by the environment, never assumed. Pure."""
+
+from collections.abc import Mapping
+
+from firn.errors import ConfigError
+
+
+def region_of(environment: Mapping[str, str]) -> str:
+    """AWS_REGION, or AWS_DEFAULT_REGION where that is missing. Raises ConfigError if both are: a job that guesses asks
+    the wrong region's Glue for its tables, finds none, and makes them there."""
+    found = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+    if found:
+        return found
+    raise ConfigError(
+        "no AWS region is set, and none is assumed: set AWS_REGION, such as eu-central-1 (for jobs on EMR Serverless "
+        "as template.yaml does, by spark.emr-serverless.driverEnv.AWS_REGION and spark.executorEnv.AWS_REGION)"
+    )

@@ -1,0 +1,68 @@
+"""Two deployments under one catalog that name a table alike: neither touches the other's, and nothing is lost."""
+
+from firn.staging import quarantine
+from firn.streams.names import TableName
+from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
+from tests.model.memory_ground import MemoryGround
+
+OTHER = TableName("lake", "other")
+DEV = TableName("dev_lake", "orders")
+
+
+def two() -> tuple[Stream, Stream]:
+    """Theirs, with some epochs in `lake.orders`, and ours, which finds that table in the catalog."""
+    theirs = Stream(MemoryGround())
+    for n in range(1, 5):
+        theirs.land(event("c", 10 * n, {"id": n, "v": "theirs"}))
+    ground = MemoryGround()
+    ground.catalog = ground.lake.catalog = theirs.ground.catalog  # type: ignore[attr-defined]
+    ground.catalog.tables[ORDERS].location = "memory://theirs/lake/orders"
+    return theirs, Stream(ground)
+
+
+def sealed(ours: Stream) -> int:
+    return ours.seal(
+        event("c", 100, {"id": 9, "v": "ours"}), event("c", 110, {"id": 9, "v": "ours"}, table="other")
+    )  # fmt: skip
+
+
+def test_a_table_of_another_deployment_is_refused_by_name_and_the_others_go_on() -> None:
+    theirs, ours = two()
+    n = sealed(ours)
+    assert n == 1, "theirs says nothing of what our numbers are"
+    assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
+    said = quarantine.read_all(ours.store, STREAM).held()["lake.orders"].message
+    assert "lake.orders lies at memory://theirs/lake/orders, outside of the warehouse memory://warehouse" in said
+    assert ours.values(OTHER) == [(9, "ours")]
+    assert theirs.values() == [(1, "theirs"), (2, "theirs"), (3, "theirs"), (4, "theirs")]
+    theirs.land(event("u", 200, {"id": 1, "v": "still theirs"}))
+    assert (1, "still theirs") in theirs.values()
+
+
+def test_under_another_name_all_of_it_is_ours() -> None:
+    _, ours = two()
+    first = sealed(ours)
+    assert ours.commit(first) == 1
+    ours.publish(CONFIG.replace("lake.orders", "dev_lake.orders"))
+    last = ours.seal(event("c", 120, {"id": 10, "v": "ours"}))
+    assert ours.commit(first, last) == 0, ours.lines
+    assert ours.values(DEV) == [(9, "ours"), (10, "ours")]
+
+
+def test_a_release_without_a_remedy_is_refused_again() -> None:
+    theirs, ours = two()
+    n = sealed(ours)
+    for attempt in (1, 2, 3):
+        ours.commit(n, attempt=attempt)
+    found = quarantine.read_all(ours.store, STREAM).held()["lake.orders"]
+    assert quarantine.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
+    assert ours.commit(sealed(ours)) == 1
+    assert len(theirs.values()) == 4
+
+
+def test_a_table_that_our_log_has_committed_to_may_lie_anywhere() -> None:
+    ours = Stream(MemoryGround())
+    ours.land(event("c", 10, {"id": 1, "v": "a"}))
+    ours.ground.catalog.tables[ORDERS].location = "memory://former/lake/orders"  # type: ignore[attr-defined]
+    ours.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert ours.values() == [(1, "a"), (2, "b")]
