@@ -310,9 +310,9 @@ class _Rebuild:
     def _range(self, part: Part, one: Range, name: TableName, letters: bool) -> None:
         raw = self._raw(part, one.epochs).persist(StorageLevel.MEMORY_AND_DISK)
 
-        def log(sources: Sequence[str]) -> DataFrame:
+        def log(target: Target) -> DataFrame:
             older = {n: epoch for n, epoch in part.epochs.items() if n <= one.last}
-            return self._raw(part, older).where(f.col("table").isin(*sources))
+            return self._raw(part, older).where(f.col("table").isin(*target.sources))
 
         try:
             targets = route(part.settings, facts_of(raw)).targets

@@ -476,6 +476,6 @@ MUTANTS: Final = (
         f"{_JOBS}/home.py",
         "if state.key() is None and not committed:",
         "if state.key() is None:",
-        ("tests/unit/jobs/test_home.py::test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name",),
+        ("tests/unit/jobs/test_home.py::test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name[other]",),
     ),
 )  # fmt: skip

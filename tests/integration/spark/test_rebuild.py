@@ -82,7 +82,7 @@ def test_a_rebuild_into_a_new_table_equals_the_old_one_row_for_row(spark: SparkS
     before, live = letters(lake), rows(lake, "lake.t")
     assert len(live) == 5
     code, result = rebuilt(lake, into=TableName("lake", "again"))
-    assert (code, result["status"], result["epochs"], result["rows"]) == (0, "done", {"spec": 5}, 5)
+    assert (code, result["status"], result["epochs"], result["rows"]) == (0, "done", {"spec": 5}, 5), result["error"]
     assert rows(lake, "lake.again") == live
     assert letters(lake) == before, "its dead letters are there already"
     assert [line["epoch"] for line in lake.lines[:-1]] == [1, 2, 3, 4, 5]

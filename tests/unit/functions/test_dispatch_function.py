@@ -108,7 +108,7 @@ def test_a_stuck_stream_is_a_metric(
     app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(store, "shop", "orders")
-    monkeypatch.setattr(FakeJobs, "runs", lambda *_: [Run(str(n), "shop", 1, 1, n, "FAILED") for n in (1, 2, 3)])
+    monkeypatch.setattr(FakeJobs, "runs", lambda *_: [Run(str(n), "shop", 1, 1, n, "FAILED") for n in range(1, 21)])
     assert results(app.handler({}, None))["shop"]["stuck"]
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_epoch_stuck" in line]
     assert {m["stream"]: m["firn_epoch_stuck"] for m in metrics if "stream" in m} == {"shop": 1, "other": 0}

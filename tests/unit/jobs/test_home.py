@@ -27,7 +27,7 @@ def state(location: str, properties: Any = (), summary: Any = None) -> Any:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("properties", "summary"), [(MADE, None), ({}, COMMITTED)])
+@pytest.mark.parametrize(("properties", "summary"), [(MADE, None), ({}, COMMITTED)], ids=["made", "other"])
 def test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name(properties: Any, summary: Any) -> None:
     said = refusal(T, state(THEIRS, properties, summary), OURS)
     assert said is not None
