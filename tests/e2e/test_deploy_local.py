@@ -160,7 +160,7 @@ def test_the_self_check_of_a_first_deploy_finds_nothing_wrong(deployment: Deploy
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     found = {one["name"]: one for one in json.loads(done.stdout)}
-    parts = ("publish", "post", "commit", "change", "care", "query", "remove")
+    parts = ("publish", "post", "commit", "queue", "change", "care", "query", "remove")
     assert {part: found[part]["ok"] for part in parts} == dict.fromkeys(parts, True), f"{found}\n{deployment.logs()}"
 
 
