@@ -75,7 +75,7 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	  tests/unit/lake/test_bounded_memory.py tests/e2e/test_real_kills.py tests/e2e/test_shuffled_corpora.py tests/e2e/test_real_sources.py || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
-check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, size and import time of the functions
+check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, and the functions' sizes, import times and systems
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -89,10 +89,10 @@ templates: sam setup-checkov  ## cfn-lint and Checkov on all templates
 	@.venv-checkov/bin/checkov --config-file infra/setup/checkov.yaml -f .aws-sam/build/template.yaml -f infra/monitoring.yaml
 
 sam: setup-sam  ## sam validate --lint and sam build
-	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam validate --lint
-	@PATH="$(CURDIR)/$(BIN):$$PATH" .venv-sam/bin/sam build
+	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam validate --lint
+	@PATH="$(CURDIR)/.venv-runtime/bin:$$PATH" .venv-sam/bin/sam build
 
-package: sam  ## sizes and import times of the functions under their budget; the EMR job, and a list of what others made, into build/package
+package: sam  ## sizes, import times and what layers, functions and the job need of Python and glibc; the job, and a list of what others made, into build/package
 	@$(BIN)/python -m infra.package
 
 upload:  ## put the packaged job into a deployed stack's staging bucket (STACK=firn-dev)

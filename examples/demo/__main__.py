@@ -40,13 +40,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the demo; -> its exit code."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.partition("\n\n")[0])
     parser.add_argument("--keep", action="store_true", help="leave the stack up afterwards (make demo KEEP=1)")
-    keep: bool = parser.parse_args(arguments).keep
+    for option in ("--job", "--built"):
+        parser.add_argument(option, metavar="FOLDER", help="what the stack runs in place of this checkout (firn_local)")
+    given = parser.parse_args(arguments)
+    keep: bool = given.keep
+    options = [word for name in ("job", "built") if (value := getattr(given, name)) for word in (f"--{name}", value)]
     started = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="firn-demo-"))
     try:
         with ExitStack() as running:
             with console.status("starting the embedded stack"):
-                stack = running.enter_context(running_stack(folder, EXAMPLES.parent / "firn.yaml", keep=keep))
+                stack = running.enter_context(running_stack(folder, EXAMPLES.parent / "firn.yaml", *options, keep=keep))
             _say(f"The embedded stack is up at {stack.url}, storage in its S3 endpoint", started)
             equal = _run(stack, started)
     except FirnError as error:

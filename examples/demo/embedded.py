@@ -20,16 +20,19 @@ class StackDidNotStart(FirnError):
 
 
 @contextmanager
-def running_stack(folder: Path, config: Path, *, keep: bool = False, seconds: float = 60.0) -> Iterator[Stack]:
+def running_stack(
+    folder: Path, config: Path, *options: str, keep: bool = False, seconds: float = 60.0
+) -> Iterator[Stack]:
     """A stack with `--s3` in `folder` on a free port; stopped at the end, and `folder` removed, unless `keep`.
 
-    Nothing runs by schedule: what is committed, and when, is the caller's to say. Raises StackDidNotStart.
+    Nothing runs by schedule: what is committed, and when, is the caller's to say. `options`: more of firn_local's.
+    Raises StackDidNotStart.
     """
     said = folder / "stack.log"
     command = [sys.executable, "-m", "firn_local", "--s3", "--port", "0", "--no-schedules"]
     with said.open("wb") as log:
         process = subprocess.Popen(
-            [*command, "--dir", str(folder), "--config", str(config)],
+            [*command, "--dir", str(folder), "--config", str(config), *options],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

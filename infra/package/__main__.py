@@ -1,12 +1,13 @@
 """The command line of `make package`, `make upload` and `make lock`.
 
-    python -m infra.package [--json]                      measure the functions, package the job, list what is in them
+    python -m infra.package [--json]                      measure all, package the job, list what is in them
+    python -m infra.package job                           package the job alone
     python -m infra.package sha256                        the packaged job's, which the template's JobSha256 takes
     python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
     python -m infra.package upload --bucket NAME
     python -m infra.package lock                          pin anew what goes into the layers
 
-Exit codes: 0 done, 1 over budget or not possible, 2 usage.
+Exit codes: 0 done; 1 over budget, for another system than that which runs it, or not possible; 2 usage.
 """
 
 import argparse
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from firn.cli.output import notes, print_json, print_table, size
-from infra.package import functions, job, locks, sbom
+from infra.package import job, locks, measurement, sbom
 from infra.package.errors import PackageError
 from infra.package.locks import ROOT
 from infra.package.upload import packaged, staging_bucket, upload
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     try:
         return _COMMANDS[given.command](given)
-    except (PackageError, functions.NotBuilt) as error:
+    except (PackageError, measurement.NotBuilt) as error:
         print(f"package: {error}", file=sys.stderr)
         return 1
 
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m infra.package", description="Package what goes to AWS.")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--python", default=locks.PYTHON, help="Python of the jobs' image (default: %(default)s)")
+    parser.add_argument("--python", default=job.PYTHON, help="Python of the jobs' image (default: %(default)s)")
     parser.add_argument("--built", type=Path, default=BUILT, help="what `sam build` made")
     parser.add_argument("--code", type=Path, default=CODE, help="where the packaged job goes")
     parser.add_argument("--functions-only", action="store_true", help="measure, and package nothing")
@@ -47,35 +48,25 @@ def _parser() -> argparse.ArgumentParser:
     where = up.add_mutually_exclusive_group(required=True)
     where.add_argument("--stack", help="name of the deployed stack")
     where.add_argument("--bucket", help="name of the staging bucket")
+    commands.add_parser("job", help="package the job alone, if it is not there as it would be made")
     commands.add_parser("sha256", help="say which job is packaged, for the template's parameter JobSha256")
     commands.add_parser("lock", help="pin anew what goes into the layers")
     return parser
 
 
 def _package(given: argparse.Namespace) -> int:
+    manifest = None
     with notes().status("measuring") as status:
-        measured = functions.measure(given.built, began=lambda name: status.update(f"importing {name}"))
-        manifest = None
+        measured = measurement.measure(given.built, began=lambda name: status.update(f"importing {name}"))
         if not given.functions_only:
             manifest = job.build(given.code, given.python, began=lambda what: status.update(f"packaging {what}"))
+            measured.append(measurement.measure_job(given.code, manifest))
             parts = sbom.document(sbom.libraries_of(manifest))
             (given.code / sbom.NAME).write_text(json.dumps(parts, indent=2) + "\n")
     if given.json:
-        print_json({"functions": measured, "job": manifest})
+        print_json({"measured": measured, "job": manifest})
     else:
-        print_table(
-            ["function", "unzipped, with layers", "of", "import", "of"],
-            [
-                (
-                    one.name,
-                    size(one.bytes),
-                    size(one.budget.bytes),
-                    f"{one.seconds * 1000:.0f} ms",
-                    None if one.budget.seconds is None else f"{one.budget.seconds * 1000:.0f} ms",
-                )
-                for one in measured
-            ],
-        )
+        _print(measured)
         if manifest is not None:
             print_table(
                 ["job", "size", "sha256"],
@@ -83,9 +74,33 @@ def _package(given: argparse.Namespace) -> int:
             )
             print(f"JobSha256={manifest['sha256']}")
     for one in measured:
-        for over in one.over:
-            print(f"package: {one.name} is over its budget: {over}", file=sys.stderr)
-    return 1 if any(one.over for one in measured) else 0
+        for problem in one.problems:
+            print(f"package: {one.name}: {problem}", file=sys.stderr)
+    return 1 if any(one.problems for one in measured) else 0
+
+
+def _job(given: argparse.Namespace) -> int:
+    with notes().status("packaging") as status:
+        manifest = job.current(given.code, given.python) or job.build(
+            given.code, given.python, began=lambda what: status.update(f"packaging {what}")
+        )
+    print_json(manifest) if given.json else print(f"JobSha256={manifest['sha256']}")
+    return 0
+
+
+def _print(measured: Sequence[measurement.Measured]) -> None:
+    print_table(
+        ["", "name", "unzipped", "of", "import, CPU", "of", "Python", "there", "glibc", "there"],
+        [
+            (
+                *(one.kind, one.name, size(one.bytes)),
+                None if one.budget.bytes is None else size(one.budget.bytes),
+                *(None if s is None else f"{s * 1000:.0f} ms" for s in (one.seconds, one.budget.seconds)),
+                *(one.python_needed or "any", one.python, one.glibc_needed or "any", one.glibc),
+            )
+            for one in measured
+        ],
+    )
 
 
 def _upload(given: argparse.Namespace) -> int:
@@ -117,7 +132,7 @@ def _lock(_given: argparse.Namespace) -> int:
     return 0
 
 
-_COMMANDS = {None: _package, "upload": _upload, "sha256": _sha256, "lock": _lock}
+_COMMANDS = {None: _package, "job": _job, "upload": _upload, "sha256": _sha256, "lock": _lock}
 
 
 if __name__ == "__main__":

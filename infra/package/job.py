@@ -1,8 +1,9 @@
 """What an EMR Serverless job needs, in one folder as it will lie below code/{sha256}/ in the staging bucket.
 
-    start.py                    the entry point: checks the archive, then runs commit.py, rebuild.py or care.py of it
-    job.tar.gz                  spark.archives: these three, firn, firn_spark, and the libraries, for one version of
-                                Python on x86_64; contents.json says the SHA-256 of each file in it and beside it
+    start.py                    the entry point: checks the archive, then runs another one out of it, such as commit.py
+    job.tar.gz                  spark.archives: all entry points of spark_emr but this one, firn, firn_spark, and the
+                                libraries, for one version of Python on x86_64; contents.json says the SHA-256 of
+                                each file in it and beside it
     iceberg-*.jar               --jars: our own Iceberg, newer than the image's
     manifest.json               size and sha256 of each, and what it was made for
 
@@ -29,13 +30,14 @@ from typing import Any, Final
 from packaging.utils import canonicalize_name
 
 from infra.package.errors import PackageError
-from infra.package.locks import PLATFORMS, PYTHON, ROOT, Pin, fetched, pins
+from infra.package.locks import PLATFORMS, ROOT, Pin, fetched, pins
 
 MANIFEST: Final = "manifest.json"
 START: Final = "start.py"
+# template.yaml's JobPython: one that the image has, and the one that the tests run the jobs with.
+PYTHON: Final = "3.11"
 ARCHIVE: Final = "job.tar.gz"
 CONTENTS: Final = "contents.json"
-SCRIPTS: Final = ("care.py", "commit.py", "rebuild.py")
 PACKAGES: Final = (ROOT / "layers/core/python/firn", ROOT / "spark_emr/firn_spark")
 # The template names them without their version: the folder's name says which they are.
 JARS: Final = {
@@ -43,9 +45,11 @@ JARS: Final = {
     "iceberg-aws-bundle": "iceberg-aws-bundle.jar",
     "postgresql": "postgresql.jar",
 }
-# Of pyarrow's 170 MB a third is for compilers, its own tests and services that no job talks to.
+# Of pyarrow's 170 MB a third is for compilers, its own tests and services that no job talks to. Of the services that
+# botocore describes (28 MB) jobs ask none but STS, for credentials.
 _LEFT_OUT: Final = re.compile(
     r"pyarrow/(include|tests|src|includes)/|pyarrow/(libarrow_(python_)?flight|_flight)"
+    r"|boto(core|3)/(data/(?!sts/)[^/]+/|examples/)"
     r"|\.(pyx|pxd|pxi|h|pyi)$|zstandard/_cffi|/sboms/|__pycache__"
 )
 
@@ -66,7 +70,7 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
         libraries = Path(scratch)
         taken = _fetch(libraries, python)
         began(ARCHIVE)
-        files = {**_sources(), **_libraries(libraries)}
+        files = {**sources(), **_libraries(libraries)}
         contents = _json(
             {
                 "format": 1,
@@ -80,6 +84,7 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
     manifest = {
         "format": 1,
         "sha256": _sha256(contents),
+        "made_of": _made_of(python),
         "python": python,
         "platform": PLATFORMS[0],
         "libraries": {pin.name: {"version": pin.version, "sha256": min(pin.hashes)} for pin in taken},
@@ -87,6 +92,26 @@ def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lam
     }
     (folder / MANIFEST).write_bytes(_json(manifest))
     return manifest
+
+
+def current(folder: Path, python: str = PYTHON) -> dict[str, Any] | None:
+    """The manifest of what lies in `folder`, if `build` would make the same; else None."""
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_bytes())
+        there = {name: _described(folder / name) for name in manifest["files"]}
+    except (OSError, ValueError, KeyError):
+        return None
+    return manifest if manifest.get("made_of") == _made_of(python) and there == manifest["files"] else None
+
+
+def _made_of(python: str) -> str:
+    """One hash of all that goes into a job: our sources, the locks of libraries and jars, and how it is made."""
+    files = {name: _sha256(content) for name, content in sources().items()}
+    for name in ("spark_emr/start.py", "spark_emr/requirements.txt", "requirements.lock", "infra/setup/jars.lock"):
+        files[name] = _sha256((ROOT / name).read_bytes())
+    return _sha256(
+        _json({"python": python, "how": _sha256(Path(__file__).read_bytes()), "files": sorted(files.items())})
+    )
 
 
 def _json(value: Any) -> bytes:
@@ -124,8 +149,9 @@ def _fetch(libraries: Path, python: str) -> list[Pin]:
         return fetched("--no-deps", "--require-hashes", "--target", str(libraries), "-r", wanted.name, python=python)
 
 
-def _sources() -> dict[str, bytes]:
-    found = {name: (ROOT / "spark_emr" / name).read_bytes() for name in SCRIPTS}
+def sources() -> dict[str, bytes]:
+    """What of the archive is ours, by its name there: all entry points but start.py, firn, firn_spark."""
+    found = {file.name: file.read_bytes() for file in (ROOT / "spark_emr").glob("*.py") if file.name != START}
     for package in PACKAGES:
         found |= {str(file.relative_to(package.parent)): file.read_bytes() for file in package.rglob("*.py")}
     return found

@@ -24,8 +24,8 @@ from infra.package.errors import PackageError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LAYERS: Final = ("core", "lake", "query")
-# template.yaml's Runtime and Architectures, and those of the jobs. glibc of Amazon Linux 2023 is 2.34.
-PYTHON: Final = "3.11"
+# template.yaml's Runtime and Architectures; the platform is the jobs' too.
+PYTHON: Final = "3.13"
 PLATFORMS: Final = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^]]*\])?==([^\s;]+)(.*?)(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
 _HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})")

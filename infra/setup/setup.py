@@ -5,12 +5,12 @@ Standard library only, because nothing is installed yet. Says everything that is
 and does nothing when all is in place. Run it by `make setup`.
 
     setup.py               the environment and the jars
-    setup.py --sam         also the SAM command line, in an environment of its own (it pins boto3)
+    setup.py --sam         also the SAM command line, and the functions' runtime (Python 3.13), each in its own
     setup.py --checkov     also Checkov, which looks at the templates, in one of its own (it pins boto3 too)
-    setup.py --localstack  also LocalStack (on Python 3.13) and the functions' runtime (on 3.11), each in its own
+    setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --tests       what the tests use: SAM, DuckDB with its extension, and LocalStack where its Python is there
+    setup.py --tests       what the tests use: DuckDB with its extension; SAM and LocalStack where Python 3.13 is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
     setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
 """
@@ -110,24 +110,24 @@ def python_of(release: str, variable: str) -> str | None:
 
 
 def missing_pythons() -> list[str]:
-    """What `make deploy-local` needs more than the rest, each with the command that installs it."""
+    """What building and running the functions needs more than the rest, with the command that installs it."""
     return [
-        f"Python {release}, {why}\n"
-        f"    Debian, Ubuntu: apt-get install python{release}-venv    macOS: brew install python@{release}\n"
-        f"    anywhere: uv python install {release}, or pyenv install {release}\n"
+        f"Python 3.13, {why}\n"
+        "    Debian, Ubuntu: apt-get install python3.13-venv    macOS: brew install python@3.13\n"
+        "    anywhere: uv python install 3.13, or pyenv install 3.13\n"
         f"    or point {variable} at one that is already there"
-        for release, variable, why in (
-            ("3.13", "FIRN_PYTHON_LOCALSTACK", "on which alone LocalStack 4.14 runs"),
-            ("3.11", "FIRN_PYTHON_RUNTIME", "on which the functions of template.yaml run"),
+        for variable, why in (
+            ("FIRN_PYTHON_RUNTIME", "on which the functions of template.yaml run"),
+            ("FIRN_PYTHON_LOCALSTACK", "on which alone LocalStack 4.14 runs"),
         )
-        if python_of(release, variable) is None
+        if python_of("3.13", variable) is None
     ]
 
 
-def localstack() -> bool:
-    """LocalStack, and the Python that the functions run on. True if there was something to do."""
-    server, runtime = python_of("3.13", "FIRN_PYTHON_LOCALSTACK"), python_of("3.11", "FIRN_PYTHON_RUNTIME")
-    did = environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server)
+def sam() -> bool:
+    """SAM, and the Python that it builds the functions for and that they run on. True if there was something to do."""
+    did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock")
+    runtime = python_of("3.13", "FIRN_PYTHON_RUNTIME")
     return environment(RUNTIME_VENV, ROOT / "infra/setup/runtime.lock", python=runtime) or did
 
 
@@ -230,21 +230,23 @@ def trino() -> bool:
 def main() -> None:
     """Check, then install what is not there yet."""
     wanted = set(sys.argv[1:])
-    lacks = missing() + (missing_pythons() if "--localstack" in wanted else [])
+    without = missing_pythons()
+    lacks = missing() + (without if wanted & {"--localstack", "--sam"} else [])
     if "--trino" in wanted and shutil.which("mvn") is None:
         lacks.append("Maven, to fetch Trino\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
     did = environment(VENV, ROOT / "requirements.lock", project=True)
     did = jars() or did
-    if wanted & {"--sam", "--tests"}:
-        did = environment(SAM_VENV, ROOT / "infra/setup/sam.lock") or did
+    if "--sam" in wanted or ("--tests" in wanted and not without):
+        did = sam() or did
     if wanted & {"--engines", "--tests"}:
         did = environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock") or did
     if "--engines" in wanted:
         did = environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock") or did
-    if "--localstack" in wanted or ("--tests" in wanted and not missing_pythons()):
-        did = localstack() or did
+    if "--localstack" in wanted or ("--tests" in wanted and not without):
+        server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")
+        did = environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server) or did
     if "--checkov" in wanted:
         did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock") or did
     if "--trino" in wanted:

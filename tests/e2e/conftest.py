@@ -1,11 +1,17 @@
-"""A whole embedded stack for a test module: real HTTP in, real Spark, real tables out."""
+"""A whole embedded stack for a test module: real HTTP in, real Spark, real tables out.
 
+What runs is what would be deployed: the job as `make package` packs it, and the functions as `sam build` leaves them,
+on the Python that Lambda has (without Python 3.13 they are this checkout's).
+"""
+
+import functools
 import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -18,7 +24,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from firn_deploy import sam
+from firn_local.environment import RUNTIME_PYTHON, TEMPLATE
+from infra.package import job
+
 ROOT = Path(__file__).resolve().parents[2]
+_KEPT = tempfile.TemporaryDirectory(prefix="firn-e2e-")  # until the session ends
+_SCRATCH = Path(_KEPT.name)
 CORPUS = ROOT / "tests" / "data" / "corpus"
 
 
@@ -79,6 +91,27 @@ class Stack:
         return self.catalog().load_table((namespace, table)).scan().to_arrow()
 
 
+@functools.cache
+def packaged_job() -> Path:
+    """The job, packaged for this Python, once a session."""
+    folder = _SCRATCH / "job"
+    job.build(folder, "{}.{}".format(*sys.version_info[:2]))
+    return folder
+
+
+@functools.cache
+def built() -> Path:
+    """The folder in which `sam build` has built the functions, once a session; its cache beside it."""
+    (_SCRATCH / "sam").mkdir()
+    return sam.build(_SCRATCH / "sam", TEMPLATE).parent
+
+
+def as_deployed() -> list[str]:
+    """The embedded stack's options to run what would be deployed."""
+    functions = ["--built", str(built())] if RUNTIME_PYTHON.exists() else []
+    return ["--job", str(packaged_job()), *functions]
+
+
 def start_stack(folder: Path, config: str, *options: str) -> Stack:
     """Start a stack in `folder` and wait until it answers."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -89,13 +122,14 @@ def start_stack(folder: Path, config: str, *options: str) -> Stack:
         [
             *(sys.executable, "-m", "firn_local", "--dir", str(folder), "--port", "0", "--config", str(config_file)),
             *(options if "--schedule-seconds" in options else ("--no-schedules", *options)),
+            *as_deployed(),
         ],
         stdout=log,
         stderr=log,
         cwd=ROOT,
     )
     about = folder / "stack.json"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180  # it uploads 175 MB first, on a machine that may be busy
     while time.monotonic() < deadline:
         assert process.poll() is None, (folder / "stack.log").read_text()
         if about.exists():

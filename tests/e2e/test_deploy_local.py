@@ -9,6 +9,7 @@ import importlib.util
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ import boto3
 import pytest
 
 from firn_deploy.sam import deploy, describe, make_bucket
-from tests.e2e.conftest import ROOT
+from tests.e2e.conftest import ROOT, built
 
 STREAMS = ("pgbench", "shop")
 ROWS = {"accounts": 4800, "tellers": 10, "branches": 1, "history": 12500, "sentinel": 1, "customers": 8, "orders": 6}
@@ -95,6 +96,10 @@ class Deployment:
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("deployed") / "stack")
+    made.folder.mkdir()
+    # What other tests had `sam build` make need not be made again.
+    (made.folder / "cache").symlink_to(built().parent / "cache")
+    shutil.copy(built().parent / "build.toml", made.folder)
     yield made
     subprocess.run([sys.executable, "-m", "firn_deploy", "down", "--dir", str(made.folder)], cwd=ROOT, check=True)
 
@@ -108,6 +113,55 @@ def first(deployment: Deployment) -> dict[str, Any]:
 def test_the_tables_that_deployed_functions_and_the_schedule_committed_are_postgresqls(first: dict[str, Any]) -> None:
     assert {table["table"]: table["expected"] for table in first["tables"]} == ROWS
     assert all(table["equal"] == table["expected"] and not table["extra"] for table in first["tables"])
+
+
+def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]) -> None:
+    sha256 = json.loads((deployment.folder / "job" / "manifest.json").read_text())["sha256"]
+    runs = [json.loads(path.read_text()) for path in deployment.folder.glob("jobs/*/run.json")]
+    drivers = [run["request"]["jobDriver"]["sparkSubmit"] for run in runs]
+    assert drivers
+    for driver in drivers:
+        assert driver["entryPoint"].endswith(f"/code/{sha256}/start.py")
+        assert driver["entryPointArguments"][:2] == [sha256, "commit.py"]
+
+
+def test_care_and_rebuild_run_from_the_package_too(deployment: Deployment, first: dict[str, Any]) -> None:
+    for command in (("rebuild", "bank.branches", "--check"), ("compact", "bank.branches"), ("expire", "bank.branches")):
+        done = subprocess.run(
+            [sys.executable, "-m", "firn.cli.main", *command, "--dir", str(deployment.folder)],
+            cwd=ROOT, capture_output=True, text=True, timeout=400,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{deployment.logs()}"
+    runs = [json.loads(path.read_text()) for path in deployment.folder.glob("jobs/*/run.json")]
+    scripts = {run["request"]["jobDriver"]["sparkSubmit"]["entryPointArguments"][1] for run in runs}
+    assert scripts == {"commit.py", "rebuild.py", "care.py"}
+
+
+def test_every_deployed_function_answers(deployment: Deployment, first: dict[str, Any]) -> None:
+    client = deployment.client("lambda")
+    names = sorted(one["FunctionName"] for one in client.list_functions()["Functions"])
+    ours = [name for name in names if name.startswith("firn-local-")]
+    assert len(ours) == 8
+    events: dict[str, dict[str, Any]] = {
+        "firn-local-ingest-http": {"httpMethod": "GET", "path": "/v1/health", "resource": "/v1/health"},
+        "firn-local-query": {"httpMethod": "GET", "path": "/v1/tables", "resource": "/v1/tables"},
+        "firn-local-ingest-queue": {"Records": []},
+        "firn-local-job-events": {"source": "aws.emr-serverless", "detail": {"jobRunId": "none", "state": "SUCCESS"}},
+    }
+    for name in ours:
+        answer = client.invoke(FunctionName=name, Payload=json.dumps(events.get(name, {})).encode())
+        assert answer.get("FunctionError") is None, (name, answer["Payload"].read())
+        assert client.get_function_configuration(FunctionName=name)["Runtime"] == "python3.13"
+
+
+def test_the_self_check_of_a_first_deploy_finds_nothing_wrong(deployment: Deployment, first: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "firn.cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    found = {one["name"]: one for one in json.loads(done.stdout)}
+    parts = ("publish", "post", "commit", "queue", "change", "care", "query", "remove")
+    assert {part: found[part]["ok"] for part in parts} == dict.fromkeys(parts, True), f"{found}\n{deployment.logs()}"
 
 
 def test_an_update_while_events_are_posted_loses_none(first: dict[str, Any]) -> None:
@@ -235,7 +289,7 @@ def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict
         archive.writestr("app.py", FUNCTION)
     client = deployment.client("lambda")
     common = {
-        "Runtime": "python3.11",
+        "Runtime": "python3.13",
         "Handler": "app.handler",
         "Role": "arn:aws:iam::000000000000:role/any",
         "Code": {"ZipFile": code.getvalue()},

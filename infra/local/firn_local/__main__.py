@@ -29,6 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
         "--rate", type=float, default=DEFAULT_RATE, help="bytes of requests a second that are let in, 0 for all"
     )
     parser.add_argument("--queue-stream", default="", help="stream of queue messages that name none")
+    parser.add_argument("--job", type=Path, help="run the job that `make package` put into this folder (build/package)")
+    parser.add_argument("--built", type=Path, help="run the functions that `sam build` put into this folder")
     given = parser.parse_args(arguments)
     return up(
         Options(
@@ -40,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
             schedule_seconds=given.schedule_seconds,
             rate=given.rate,
             queue_stream=given.queue_stream,
+            job=given.job,
+            built=given.built,
         )
     )
 

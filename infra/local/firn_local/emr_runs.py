@@ -21,6 +21,7 @@ from urllib.request import url2pathname
 import msgspec
 
 from firn_local import tether
+from firn_local.image import prepare
 from firn_local.spark_submit import SparkSubmit
 
 FINAL = frozenset({"SUCCESS", "FAILED", "CANCELLED"})
@@ -63,8 +64,8 @@ class JobRun(msgspec.Struct):
 class Runner:
     """Runs jobs, at most `slots` at a time. `tell` hears of each state, with the one before it.
 
-    `fetch(url) -> bytes` reads an s3:// entry point. `minute` is how many seconds a minute of executionTimeoutMinutes
-    lasts, for tests.
+    `fetch(url) -> bytes` reads an s3:// URL: an entry point, and what a run's parameters name. `minute` is how many
+    seconds a minute of executionTimeoutMinutes lasts, for tests.
     """
 
     def __init__(
@@ -190,11 +191,13 @@ class Runner:
         run, folder = active.run, self.jobs / active.run.id
         scratch = folder / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)
+        prepared = prepare(run.driver.get("sparkSubmitParameters") or "", scratch, self._read)
         command = self._spark.arguments(
             run.driver,
             run.request.get("configurationOverrides") or {},
             self._entry_point(run.driver["entryPoint"], folder),
             scratch,
+            prepared,
         )
         with (folder / "stdout").open("ab") as out, (folder / "stderr").open("ab") as err:
             if run.attempt > 1:
@@ -206,8 +209,8 @@ class Runner:
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                cwd=folder,
-                env=self._spark.process_environment(scratch),
+                cwd=scratch,
+                env=self._spark.process_environment(scratch, prepared),
                 start_new_session=True,
             ) as process:
                 self._step(run, "RUNNING", "")
@@ -241,11 +244,15 @@ class Runner:
             if not path.is_file():
                 raise FileNotFoundError(f"the entry point {entry_point} does not exist")
             return str(path)
-        if self._fetch is None:
-            raise OSError(f"the entry point {entry_point} can't be read here: give a path or a file:// URL")
         copy = folder / Path(url.path).name
-        copy.write_bytes(self._fetch(entry_point))
+        copy.write_bytes(self._read(entry_point))
         return str(copy)
+
+    def _read(self, url: str) -> bytes:
+        """What is at an s3:// URL. Raises OSError."""
+        if self._fetch is None:
+            raise OSError(f"{url} can't be read here: give a path or a file:// URL")
+        return self._fetch(url)
 
     def _step(self, run: JobRun, state: str, details: str) -> None:
         with self._lock:

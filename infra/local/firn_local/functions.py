@@ -45,11 +45,21 @@ class PayloadTooLarge(Exception):
 class FunctionRunner:
     """One function with at most `environments` processes. Callers beyond that wait.
 
-    `environment` comes on top of the template's variables; output goes to {logs}/{name}.log.
+    `environment` comes on top of the template's variables; output goes to {logs}/{name}.log. `python`: the interpreter,
+    which has what the runtime brings.
     """
 
-    def __init__(self, spec: Function, environment: Mapping[str, str], logs: Path, *, environments: int = 1) -> None:
+    def __init__(
+        self,
+        spec: Function,
+        environment: Mapping[str, str],
+        logs: Path,
+        *,
+        environments: int = 1,
+        python: str = sys.executable,
+    ) -> None:
         self.spec = spec
+        self._python = python
         self.last_error = ""
         self._variables = _variables(spec, environment)
         logs.mkdir(parents=True, exist_ok=True)
@@ -110,7 +120,7 @@ class FunctionRunner:
                 return self._idle.pop()
             if self._closed:
                 raise _failure("Stack.Stopped", f"{self.spec.name}: the stack is stopping")
-        environment = _Environment(self.spec, self._variables, self._log)
+        environment = _Environment(self.spec, self._variables, self._log, self._python)
         with self._lock:
             self._all.add(environment)
         return environment
@@ -129,7 +139,7 @@ class FunctionRunner:
 class _Environment:
     """One worker process and its socket."""
 
-    def __init__(self, spec: Function, variables: Mapping[str, str], log: Path) -> None:
+    def __init__(self, spec: Function, variables: Mapping[str, str], log: Path, python: str) -> None:
         ours, theirs = socket.socketpair()
         self._name = spec.name
         self._socket = ours
@@ -137,7 +147,7 @@ class _Environment:
         self.used = time.monotonic()
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "firn_local.worker", str(theirs.fileno())],
+                [python, "-P", "-m", "firn_local.worker", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

@@ -8,6 +8,7 @@ import base64
 import hmac
 import json
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -42,7 +43,7 @@ class FunctionHost:
 
     `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and delivers no
     events. `rate`: bytes of requests that are let in a second, 0 for all. `lifecycle`: does what the buckets' lifecycle
-    rules say, as of a time. `token`: what the host's own routes ask for; "" closes them.
+    rules say, as of a time. `token`: what the host's own routes ask for; "" closes them. `python` runs the functions.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class FunctionHost:
         rate: float = 0,
         lifecycle: Callable[[datetime], list[Done]] | None = None,
         token: str = "",
+        python: str = sys.executable,
     ) -> None:
         self._lifecycle = lifecycle
         self._token = token.encode()
@@ -67,7 +69,8 @@ class FunctionHost:
         self._bucket = ByteBucket(rate)
         self._metrics = Metrics(logs.parent)
         self.functions = {
-            spec.name: FunctionRunner(spec, environment, logs, environments=environments) for spec in template.functions
+            spec.name: FunctionRunner(spec, environment, logs, environments=environments, python=python)
+            for spec in template.functions
         }
         self._routes = [(route, self.functions[spec.name]) for spec in template.functions for route in spec.api]
         urls = {queue.arn: (queue_urls or {})[queue.logical_id] for queue in template.queues} if sqs is not None else {}

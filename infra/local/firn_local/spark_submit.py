@@ -1,7 +1,7 @@
 """The spark-submit command of a job run: what EMR Serverless's image and role give it, from this machine's parts."""
 
+import importlib.util
 import os
-import shlex
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from firn_local.environment import REPOSITORY
+from firn_local.image import Prepared
 
 # The JVM does not read TMPDIR, and the SQLite driver unpacks its library there: hence java.io.tmpdir. Jobs here live
 # for seconds: the optimising compiler would take half of their CPU and never pay it back (46 against 24 CPU seconds for
@@ -38,14 +39,23 @@ class SparkSubmit:
     repository: Path = REPOSITORY
 
     def arguments(
-        self, driver: Mapping[str, Any], overrides: Mapping[str, Any], entry_point: str, scratch: Path
+        self,
+        driver: Mapping[str, Any],
+        overrides: Mapping[str, Any],
+        entry_point: str,
+        scratch: Path,
+        prepared: Prepared,
     ) -> list[str]:
         """The command line for a `sparkSubmit` job driver and its `configurationOverrides`.
 
         Later wins in spark-submit, so the order is: this machine's settings, the run's configuration, then the run's
-        own sparkSubmitParameters, as on EMR. `entry_point` is a local path; `scratch` takes temporary files.
+        own sparkSubmitParameters (`prepared`), as on EMR. `entry_point` is a local path; `scratch` takes temporary
+        files.
         """
-        jars = ",".join(str(jar) for jar in sorted((self.repository / ".cache" / "jars").glob("*.jar")))
+        # A run that brings its own jars lacks only the driver of catalogs on a laptop.
+        which = "sqlite-jdbc-*.jar" if prepared.own_code else "*.jar"
+        found = sorted((self.repository / ".cache" / "jars").glob(which))
+        jars = (os.pathsep if prepared.own_code else ",").join(map(str, found))
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
@@ -59,33 +69,47 @@ class SparkSubmit:
         return [
             *self.command,
             *("--master", f"local[{self.cores}]", "--driver-memory", self.memory),
-            *(("--jars", jars) if jars else ()),
+            *(("--driver-class-path" if prepared.own_code else "--jars", jars) if jars else ()),
             *(part for key, value in settings.items() for part in ("--conf", f"{key}={value}")),
-            *shlex.split(driver.get("sparkSubmitParameters") or ""),
+            *prepared.parameters,
             entry_point,
             *driver.get("entryPointArguments", ()),
         ]
 
-    def process_environment(self, scratch: Path) -> dict[str, str]:
+    def process_environment(self, scratch: Path, prepared: Prepared) -> dict[str, str]:
         """The job's environment. `scratch` takes Spark's local and temporary files, and goes with the run."""
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "FIRN_", "SPARK_"))
         }
-        code = [self.repository / "layers" / "core" / "python", self.repository / "spark_emr"]
         return {
             **inherited,
             **self.environment,
             # As each function, so that the endpoint can tell who calls.
             **({"AWS_ACCESS_KEY_ID": "job"} if "AWS_ACCESS_KEY_ID" in self.environment else {}),
-            # On EMR the same folders come as --py-files.
-            "PYTHONPATH": os.pathsep.join(map(str, code)),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            **(_spark() if prepared.own_code else self._checkout()),
+            **prepared.environment,
             "PYTHONUNBUFFERED": "1",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_LOCAL_DIRS": str(scratch),
             "TMPDIR": str(scratch),
         }
+
+    def _checkout(self) -> dict[str, str]:
+        """For a run without code of its own: that of this checkout, and the libraries of this environment."""
+        code = [self.repository / "layers" / "core" / "python", self.repository / "spark_emr"]
+        return {
+            "PYTHONPATH": os.pathsep.join(map(str, code)),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+
+def _spark() -> dict[str, str]:
+    """Where Spark is, for a Python that has no PySpark installed: as in EMR's image, Spark brings it."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise FileNotFoundError("PySpark is not installed here: run `make setup`")
+    return {"SPARK_HOME": str(Path(found.origin).parent), "PYTHONPATH": ""}
 
 
 def spark_defaults(overrides: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import threading
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,11 @@ from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
-from firn_local.environment import REPOSITORY, TEMPLATE
+from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE
 from firn_local.events import job_state_event
 from firn_local.host import FunctionHost
+from firn_local.image import NoSuchImage, manifest
+from firn_local.image import python as image_python
 from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
 from firn_local.spark_submit import SparkSubmit
@@ -50,7 +52,8 @@ class StackError(Exception):
 class Options:
     """How to run the stack. `config` None publishes none; `schedule_seconds` replaces each schedule's period. `rate`:
     bytes of requests a second that the HTTP ingress lets in, 0 for all. `queue_stream`: the stream of queue messages
-    that have no message attribute `stream`."""
+    that have no message attribute `stream`. `job`: a folder of `make package` whose job is run as the template says,
+    instead of the checkout's; `built`: a folder of `sam build` whose functions are run, on the runtime's Python."""
 
     dir: Path = Path(".firn")
     s3: bool = False
@@ -64,6 +67,8 @@ class Options:
     glue: bool = False
     rate: float = DEFAULT_RATE
     queue_stream: str = ""
+    job: Path | None = None
+    built: Path | None = None
 
 
 class Stack:
@@ -121,16 +126,17 @@ class Stack:
         self._stops += [aws.stop, runner.close]
         application = emr.ensure_application("firn", RELEASE)
 
-        template = read(
-            self.options.template,
-            _local_parameters(self.options.template, application, self.options.queue_stream),
-            queue_urls=aws.url,
-        )
+        parameters = {"EmrApplicationId": application, "QueueStream": self.options.queue_stream}
+        if self.options.job is not None:
+            parameters |= self._image(self.options.job)
+        declared = self.options.template if self.options.built is None else self.options.built / "template.yaml"
+        template = read(declared, _local_parameters(declared, parameters), queue_urls=aws.url)
         for note in template.notes:
             self._say(f"note: {note}")
         sqs = _sqs_client(aws)
         queues = create_queues(sqs, template.queues)
         environment |= aws.credentials | self._storage(template) | _job_environment(application)
+        environment |= _CHECKOUT if self.options.job is None else self._upload(self.options.job, template)
         self._publish(environment)
 
         host = FunctionHost(
@@ -146,6 +152,7 @@ class Stack:
             rate=self.options.rate,
             lifecycle=aws.run_lifecycle,
             token=token,
+            python=sys.executable if self.options.built is None else str(RUNTIME_PYTHON),
         )
         self._stops.append(host.stop)
         host.start()
@@ -194,16 +201,34 @@ class Stack:
         uri = "glue://" if self.options.glue else f"sqlite:///{catalog}"
         return {"FIRN_STAGING": data[0], "FIRN_WAREHOUSE": data[1], "FIRN_CATALOG_URI": uri}
 
+    def _image(self, package: Path) -> dict[str, str]:
+        """The template's parameters for a packaged job. Raises StackError."""
+        try:
+            said = manifest(package)
+            python = image_python(self.dir / "image", said["python"])
+        except NoSuchImage as error:
+            raise StackError(str(error)) from error
+        return {"JobSha256": said["sha256"], "JobPython": str(python)}
+
+    def _upload(self, package: Path, template: Template) -> dict[str, str]:
+        """Put the packaged job where the template has it -> what starts jobs from there."""
+        bucket, said = template.buckets["StagingBucket"], manifest(package)
+        self._request("PUT", f"/{bucket}")
+        for name in said["files"]:
+            self._request("PUT", f"/{bucket}/code/{said['sha256']}/{name}", (package / name).read_bytes())
+        [dispatch] = [spec.environment for spec in template.functions if spec.logical_id == "Dispatch"]
+        return {name: dispatch[name] for name in _CHECKOUT}
+
     def _fetch(self, url: str) -> bytes:
         return self._request("GET", f"/{url.removeprefix('s3://')}")
 
-    def _request(self, method: str, path: str) -> bytes:
+    def _request(self, method: str, path: str, body: bytes | None = None) -> bytes:
         """A request to the own S3, which takes any signature. A boto3 S3 client would cost the stack 20 MB more."""
-        headers = {"Authorization": s3_authorization()}
-        request = urllib.request.Request(self._aws.url + path, method=method, headers=headers)  # noqa: S310
+        headers = {"Authorization": s3_authorization(), "Content-Type": "application/octet-stream"}
+        request = urllib.request.Request(self._aws.url + path, body, headers, method=method)  # noqa: S310
         with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
-            body: bytes = answer.read()
-        return body
+            content: bytes = answer.read()
+        return content
 
     def _publish(self, environment: dict[str, str]) -> None:
         """Check firn.yaml and put it into the staging store. Raises StackError with what is wrong with it."""
@@ -275,23 +300,27 @@ def _greeting(stack: Stack) -> list[str]:
     ]
 
 
-def _local_parameters(template: Path, application: str, queue_stream: str = "") -> dict[str, str]:
+def _local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     from firn_local.intrinsics import load
 
     declared = load(template.read_text()).get("Parameters", {})
-    ours = {"Environment": "local", "WithEmr": "false", "EmrApplicationId": application, "EmrJobRoleArn": ROLE_ARN}
-    ours |= {"QueueStream": queue_stream}
+    ours = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, **given}
     return {name: value for name, value in ours.items() if name in declared}
+
+
+# Jobs run as they lie in this checkout; spark-submit's settings for this machine come from the runner.
+_CHECKOUT = {
+    "FIRN_JOB_ENTRY_POINT": str(REPOSITORY / "spark_emr" / "commit.py"),
+    "FIRN_JOB_SHA256": "",
+    "FIRN_SPARK_SUBMIT_PARAMETERS": "",
+}
 
 
 def _job_environment(application: str) -> dict[str, str]:
     return {
         "FIRN_EMR_APPLICATION_ID": application,
         "FIRN_EMR_ROLE_ARN": ROLE_ARN,
-        "FIRN_JOB_ENTRY_POINT": str(REPOSITORY / "spark_emr" / "commit.py"),
-        # spark-submit's settings for this machine come from the runner.
-        "FIRN_SPARK_SUBMIT_PARAMETERS": "",
         # Who reaches loopback may read, as he may post, unless firn.yaml says who.
         "FIRN_OPEN_READS": "1",
     }

@@ -267,7 +267,8 @@ def _function(
             case kind if kind not in ("SQS", "Schedule"):
                 notes.append(f"{logical_id}: events of type {kind} do not run here")
     return Function(
-        name=code.name,
+        # `sam build` calls the folder as the resource; its source is called the same in snake case.
+        name=code.name if code.name != logical_id else re.sub(r"(?<=[a-z])(?=[A-Z])", "_", logical_id).lower(),
         logical_id=logical_id,
         handler=properties["Handler"],
         code=code,

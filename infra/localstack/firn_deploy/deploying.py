@@ -11,7 +11,7 @@ from pathlib import Path
 from firn.cli.stack import Stack, find_stack
 from firn.staging import configs, layout
 from firn.staging.store import get, open_store
-from firn_deploy import emr, localstack, rules, sam
+from firn_deploy import emr, localstack, packaged, rules, sam
 from firn_deploy.daemon import Daemon
 from firn_deploy.errors import DeployError
 from firn_lake.tiering.lifecycle import apply_rules
@@ -22,6 +22,7 @@ Step = Callable[[str], AbstractContextManager[None]]
 """Around each part that takes its time: says what is done."""
 
 _ACCOUNT = "000000000000"
+_OF_JOBS = ("FIRN_JOB_ENTRY_POINT", "FIRN_JOB_SHA256", "FIRN_SPARK_SUBMIT_PARAMETERS")
 
 
 @dataclass(frozen=True)
@@ -75,13 +76,17 @@ def deploy(options: Options, step: Step) -> Deployed:
             raise DeployError(f"{folder}/endpoint.json is gone: `make undeploy-local`, then deploy again")
         with step("sam build"):
             built = sam.build(folder, options.template)
+        with step("package the job"):
+            job = packaged.make(folder)
         with step(f"sam deploy {options.name}"):
             parameters = {**_defaults(options.template), **_parameters(folder, options.environment, application)}
-            parameters |= options.parameters
+            parameters |= {**job, **options.parameters}
             if sam.deploy(folder, port, built, options.name, parameters):
                 changed.append("stack")
-        with step("lifecycle rules, configuration"):
+        with step("upload the job, lifecycle rules, configuration"):
             deployed = sam.describe(port, options.name)
+            if packaged.upload(folder, port, deployed.outputs["Staging"]):
+                changed.append("job")
             changed += _lifecycle(port, options.template, deployed)
             stack = _describe(folder, port, deployed, application, server.pid())
             if _publish(stack, options.config):
@@ -144,9 +149,6 @@ def _parameters(folder: Path, environment: str, endpoint: emr.Endpoint) -> dict[
         "EmrEndpointUrl": endpoint.url,
         "EmrApplicationId": endpoint.application,
         "EmrJobRoleArn": f"arn:aws:iam::{_ACCOUNT}:role/firn-{environment}-job",
-        "JobEntryPoint": f"file://{REPOSITORY}/spark_emr/commit.py",
-        # Code and jars come from the endpoint, which runs in this repository; empty would mean those in the bucket.
-        "SparkSubmitParameters": "--driver-memory=1g",
     }
 
 
@@ -163,6 +165,9 @@ def _lifecycle(port: int, template: Path, deployed: sam.Stack) -> list[str]:
 def _describe(folder: Path, port: int, deployed: sam.Stack, endpoint: emr.Endpoint, pid: int) -> Stack:
     """Write stack.json, by which every `firn` command finds the deployment."""
     outputs = deployed.outputs
+    # What the template made of its parameters: `firn rebuild` and others start jobs as dispatch does.
+    dispatch = sam.client(port, "lambda").get_function_configuration(FunctionName=outputs["DispatchFunction"])
+    variables = dispatch["Environment"]["Variables"]
     # The output names AWS's own address; here the API is below LocalStack's.
     api, stage = deployed.resources["Api"], outputs["Url"].rpartition("/")[2]
     described = {
@@ -183,8 +188,7 @@ def _describe(folder: Path, port: int, deployed: sam.Stack, endpoint: emr.Endpoi
             "FIRN_CATALOG_URI": deployed.parameters["CatalogUri"],
             "FIRN_EMR_APPLICATION_ID": endpoint.application,
             "FIRN_EMR_ROLE_ARN": deployed.parameters["EmrJobRoleArn"],
-            "FIRN_JOB_ENTRY_POINT": deployed.parameters["JobEntryPoint"],
-            "FIRN_SPARK_SUBMIT_PARAMETERS": deployed.parameters["SparkSubmitParameters"],
+            **{name: variables[name] for name in _OF_JOBS},
         },
     }
     new = folder / "stack.json.new"

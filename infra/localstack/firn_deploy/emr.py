@@ -16,6 +16,7 @@ from typing import NamedTuple
 from firn_deploy.daemon import Daemon
 from firn_deploy.errors import DeployError
 from firn_deploy.localstack import credentials, plain_environment
+from firn_deploy.sam import client
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import Runner
 from firn_local.environment import REPOSITORY
@@ -67,7 +68,14 @@ def main(folder: Path, aws_port: int, port: int) -> None:
     stopped = threading.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         signal.signal(sign, lambda *_: stopped.set())
-    runner = Runner(folder / "jobs", SparkSubmit(environment=credentials(aws_port)))
+    s3 = client(aws_port, "s3")
+
+    def fetch(url: str) -> bytes:
+        bucket, _, key = url.removeprefix("s3://").partition("/")
+        content: bytes = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+        return content
+
+    runner = Runner(folder / "jobs", SparkSubmit(environment=credentials(aws_port)), fetch=fetch)
     emr = EmrServerless(runner, folder / "emr.json")
     server = Server(emr, port)
     server.start()

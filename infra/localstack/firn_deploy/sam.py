@@ -85,7 +85,7 @@ def _sam(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
     command = REPOSITORY / ".venv-sam" / "bin" / "sam"
     if not command.exists():
         raise DeployError(f"{command} is missing: `make setup-localstack` installs it")
-    # `sam build` wants a python3.11 with pip on the PATH, for the layer's packages.
+    # `sam build` wants the functions' Python with pip on the PATH, for the layers.
     path = f"{REPOSITORY / '.venv-runtime' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
     done = subprocess.run(
         [str(command), *arguments],

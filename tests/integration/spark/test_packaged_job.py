@@ -3,6 +3,7 @@
 import hashlib
 import os
 import subprocess
+import sys
 import tarfile
 import venv
 from pathlib import Path
@@ -13,7 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from firn.staging import configs, epochs, ingest
 from firn.staging.store import open_store
-from infra.package import job
+from infra.package import job, measurement
 from tests.integration.spark.spark_lake import START, ndjson
 
 pytestmark = pytest.mark.spark
@@ -36,7 +37,10 @@ def order(number: int) -> dict[str, object]:
 
 def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> None:
     code, work = tmp_path / "code", tmp_path / "work"
-    manifest = job.build(code)
+    manifest = job.build(code, "{}.{}".format(*sys.version_info[:2]))
+    assert job.current(code, manifest["python"]) == manifest
+    assert job.current(code, "3.1") is None
+    assert measurement.measure_job(code, manifest).problems == ()
     work.mkdir()
     staging, warehouse = f"file://{tmp_path}/staging", f"file://{tmp_path}/warehouse"
     catalog = f"sqlite:///{tmp_path}/catalog.db"

@@ -28,7 +28,7 @@ Parameters:
   Color: {Type: String, Default: blue}
 Globals:
   Function:
-    Runtime: python3.11
+    Runtime: python3.13
     Handler: app.handler
     Timeout: 10
     Environment: {Variables: {COLOR: !Ref Color, BOTH: global}}

@@ -1,12 +1,15 @@
 """What EMR Serverless's own service model accepts, and the spark-submit line that comes of it."""
 
+import io
 import json
+import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from firn_local.emr_model import ApiError, match, parameters
+from firn_local.image import NoSuchImage, Prepared, manifest, prepare, python
 from firn_local.spark_submit import SparkSubmit
 
 RIGHT: dict[str, Any] = {
@@ -66,6 +69,10 @@ def test_query_strings_become_numbers_times_and_lists() -> None:
     assert (asked["maxResults"], asked["states"], asked["createdAtAfter"]) == (7, ["RUNNING", "FAILED"], 5.0)
 
 
+def nothing(url: str) -> bytes:
+    raise OSError(url)
+
+
 def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Path) -> None:
     jars = tmp_path / ".cache" / "jars"
     jars.mkdir(parents=True)
@@ -73,8 +80,9 @@ def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Pat
         (jars / name).touch()
     spark = SparkSubmit(command=("spark-submit",), cores=2, repository=tmp_path)
     overrides = {"applicationConfiguration": [{"classification": "spark-defaults", "properties": {"spark.a": "1"}}]}
-    driver = {"sparkSubmitParameters": "--conf spark.a='2 3' --py-files x.zip", "entryPointArguments": ["--first", "1"]}
-    line = spark.arguments(driver, overrides, "/commit.py", tmp_path / "tmp")
+    driver = {"entryPointArguments": ["--first", "1"]}
+    own = prepare("--conf spark.a='2 3' --py-files x.zip", tmp_path, nothing)
+    line = spark.arguments(driver, overrides, "/commit.py", tmp_path / "tmp", own)
     assert line[:5] == ["spark-submit", "--master", "local[2]", "--driver-memory", "1g"]
     assert line[line.index("--jars") + 1] == f"{jars}/a.jar,{jars}/b.jar"
     assert "spark.driver.bindAddress=127.0.0.1" in line
@@ -85,7 +93,44 @@ def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Pat
 def test_a_job_gets_the_stacks_environment_and_not_the_shells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_PROFILE", "FIRN_STAGING", "SPARK_HOME"):
         monkeypatch.setenv(name, "of the shell")
-    environment = SparkSubmit(environment={"AWS_REGION": "us-east-1"}).process_environment(tmp_path)
+    environment = SparkSubmit(environment={"AWS_REGION": "us-east-1"}).process_environment(tmp_path, Prepared([]))
     assert environment["AWS_REGION"] == "us-east-1"
     assert environment["SPARK_LOCAL_IP"] == "127.0.0.1"
     assert "of the shell" not in environment.values()
+
+
+def test_a_run_that_brings_its_archive_gets_nothing_of_the_checkout(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("commit.py"), io.BytesIO())
+    there = {"s3://b/code/a.jar": b"jar", "s3://b/code/job.tar.gz": packed.getvalue()}
+    prepared = prepare(
+        "--jars s3://b/code/a.jar,/opt/b.jar --conf spark.archives=s3://b/code/job.tar.gz#job --conf spark.a=b=c "
+        "--verbose --driver-memory=2g --conf spark.emr-serverless.driverEnv.PYSPARK_PYTHON=python3.11",
+        tmp_path,
+        there.__getitem__,
+    )
+    jars = f"{tmp_path}/a.jar,/opt/b.jar"
+    expected = ["--jars", jars, "--conf", "spark.a=b=c", "--verbose", "--driver-memory", "2g"]
+    assert prepared.parameters == expected
+    assert (tmp_path / "a.jar").read_bytes() == b"jar"
+    assert (tmp_path / "job" / "commit.py").is_file()
+    spark = SparkSubmit(command=("spark-submit",))
+    environment = spark.process_environment(tmp_path, prepared)
+    assert (environment["PYTHONPATH"], environment["PYSPARK_PYTHON"]) == ("", "python3.11")
+    line = spark.arguments({}, {}, "/start.py", tmp_path, prepared)
+    # Of this machine's jars it gets the one that AWS needs none of.
+    assert line.count("--jars") == 1
+    assert "iceberg" not in line[line.index("--driver-class-path") + 1]
+
+
+def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="s3://b/x is no archive"):
+        prepare("--archives s3://b/x#job", tmp_path, lambda _url: b"not packed")
+
+
+def test_a_package_that_is_missing_or_for_another_python_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NoSuchImage, match="run `make package` first"):
+        manifest(tmp_path)
+    with pytest.raises(NoSuchImage, match=r"packaged for Python 3\.1, .* --python 3\."):
+        python(tmp_path / "image", "3.1")

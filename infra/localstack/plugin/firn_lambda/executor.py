@@ -30,7 +30,7 @@ from localstack.services.lambda_.invocation.runtime_executor import RuntimeExecu
 
 from firn_lambda.runtime_api import Invocation, RuntimeApi
 
-PYTHON = os.environ.get("FIRN_LAMBDA_PYTHON", "python3.11")
+PYTHON = os.environ.get("FIRN_LAMBDA_PYTHON", "python3.13")
 LOGS = Path(os.environ.get("FIRN_LAMBDA_LOGS") or tempfile.gettempdir())
 STARTUP_SECONDS = 60
 _log = logging.getLogger(__name__)

@@ -1,0 +1,114 @@
+"""What EMR Serverless does for a job before its driver runs: brings its files and archives, sets its environment.
+
+A run whose parameters name `spark.archives` brings all of its Python with it, so that it gets nothing of this checkout:
+an interpreter, Spark, and what the parameters say, as in EMR's image. Sources: EMR Serverless User Guide, "Using Python
+libraries with EMR Serverless" (archives), "Spark job properties" (spark.emr-serverless.driverEnv).
+"""
+
+import io
+import json
+import shlex
+import sys
+import tarfile
+import venv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+DRIVER_ENVIRONMENT = "spark.emr-serverless.driverEnv."
+_FILES = ("--jars", "--py-files", "--files")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Parameters as spark-submit takes them here, with local paths; the driver's environment; whether the run brought
+    its own Python."""
+
+    parameters: list[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    own_code: bool = False
+
+
+def prepare(parameters: str, folder: Path, fetch: Callable[[str], bytes]) -> Prepared:
+    """Bring what `parameters` (sparkSubmitParameters) name by an s3:// URL into `folder`, the driver's working
+    directory.
+
+    Raises what `fetch` raises, ValueError for an archive that is none.
+    """
+    words = iter([part for word in shlex.split(parameters) for part in _parts(word)])
+    left: list[str] = []
+    environment: dict[str, str] = {}
+    own_code = False
+    for word in words:
+        if word not in (*_FILES, "--archives", "--conf"):
+            left.append(word)
+            continue
+        value = next(words, "")
+        name, _, text = value.partition("=") if word == "--conf" else (word, "", value)
+        if name in _FILES:
+            left += [word, ",".join(_local(url, folder, fetch) for url in text.split(","))]
+        elif name in ("--archives", "spark.archives"):
+            for url in text.split(","):
+                _unpack(url, folder, fetch)
+            own_code = True
+        elif name.startswith(DRIVER_ENVIRONMENT):
+            environment[name.removeprefix(DRIVER_ENVIRONMENT)] = text
+        else:
+            left += [word, value]
+    return Prepared(left, environment, own_code)
+
+
+def _parts(word: str) -> list[str]:
+    """`--option=value` as two words."""
+    return word.split("=", 1) if word.startswith("--") and "=" in word else [word]
+
+
+def _local(url: str, folder: Path, fetch: Callable[[str], bytes]) -> str:
+    if not url.startswith("s3://"):
+        return url
+    copy = folder / Path(urlparse(url).path).name
+    copy.write_bytes(fetch(url))
+    return str(copy)
+
+
+def _unpack(url: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
+    """`URL#name` -> the folder `name`."""
+    place, _, name = url.partition("#")
+    try:
+        with tarfile.open(fileobj=io.BytesIO(fetch(place) if place.startswith("s3://") else _read(place))) as archive:
+            archive.extractall(folder / (name or Path(place).name), filter="data")
+    except tarfile.TarError as error:
+        raise ValueError(f"{place} is no archive: {error}") from error
+
+
+def _read(path: str) -> bytes:
+    return Path(path.removeprefix("file://")).read_bytes()
+
+
+class NoSuchImage(Exception):
+    """This machine can't stand in for the image that a job was packaged for. The text says what to do."""
+
+
+def manifest(package: Path) -> dict[str, Any]:
+    """What `make package` says of the job in `package`. Raises NoSuchImage."""
+    try:
+        found: dict[str, Any] = json.loads((package / "manifest.json").read_text())
+    except OSError as error:
+        raise NoSuchImage(f"{package} holds no packaged job: run `make package` first") from error
+    return found
+
+
+def python(folder: Path, version: str) -> Path:
+    """The image's interpreter of that version ("3.11"): one in `folder`, with its own library and no other.
+
+    Raises NoSuchImage.
+    """
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    if version != here:
+        raise NoSuchImage(
+            f"the job was packaged for Python {version}, and this is {here}: `python -m infra.package --python {here}`"
+        )
+    venv.create(folder, with_pip=False, symlinks=True)
+    return folder / "bin" / f"python{version}"
