@@ -114,6 +114,29 @@ def test_a_configuration_is_published_to_a_deployment(
     assert configs.current_sha(store) == kept
 
 
+def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_published(
+    capsys: pytest.CaptureFixture[str], account: Path, tmp_path: Path
+) -> None:
+    _deploy(
+        boto3.client("cloudformation", region_name="eu-central-1"),
+        "firn-gone",
+        OUTPUTS | {"Staging": f"file://{account}", "Network": "none", "GlueDatabases": "dev_*,crm"},
+    )
+    file, postgres = tmp_path / "new.yaml", "catalog: {type: sql, uri: 'postgresql://db.example.org/lake'}\n"
+    for text, why in (
+        (postgres + FIRN, "postgresql://db.example.org/lake can't be reached"),
+        (FIRN, "stream shop, table '*', to 'shop.{table}': the namespace shop is none of GlueDatabases (dev_*, crm)"),
+    ):
+        file.write_text(text)
+        for options in ((), ("--check",)):
+            assert main(["--target", "gone", "publish", str(file), *options]) == 1
+            assert why in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        configs.current_sha(open_store(f"file://{account}"))
+    file.write_text(FIRN.replace("to: 'shop.", "to: 'dev_shop."))
+    assert main(["--target", "gone", "publish", str(file)]) == 0
+
+
 @pytest.mark.parametrize(
     ("target", "said"),
     [
