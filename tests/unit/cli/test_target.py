@@ -120,7 +120,7 @@ def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_publ
     _deploy(
         boto3.client("cloudformation", region_name="eu-central-1"),
         "firn-gone",
-        OUTPUTS | {"Staging": f"file://{account}", "Network": "none", "GlueDatabases": "dev_*,crm"},
+        OUTPUTS | {"Staging": f"file://{account}", "Network": "none", "Databases": "dev_*,crm"},
     )
     file, postgres = tmp_path / "new.yaml", "catalog: {type: sql, uri: 'postgresql://db.example.org/lake'}\n"
     for text, why in (

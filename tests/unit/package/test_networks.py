@@ -107,7 +107,7 @@ def test_functions_and_commands_know_whether_jobs_have_a_network(parameters: dic
         assert properties(name, **parameters)["Environment"]["Variables"]["FIRN_NETWORK"] == network
 
 
-def test_jobs_know_their_databases() -> None:
+def test_jobs_and_commands_know_their_databases() -> None:
     def told(**parameters: str) -> tuple[str, ...]:
         variables = properties("Dispatch", **JOB, **parameters)["Environment"]["Variables"]
         words = variables["FIRN_SPARK_SUBMIT_PARAMETERS"].split()
@@ -116,6 +116,15 @@ def test_jobs_know_their_databases() -> None:
         found = dict(one.removeprefix(env).split("=", 1) for one in words if one.startswith(env))
         return databases_of(found)
 
+    scope, _ = scope_and_resources(TEMPLATE, {"GlueDatabases": "shop,crm_*"})
+    assert scope.resolve(TEXT["Outputs"]["Databases"]["Value"]) == "shop,crm_*"
     assert told(GlueDatabases="shop,crm_*") == ("shop", "crm_*")
     assert told() == ()
     assert told(GlueDatabases="shop", CatalogUri="thrift://metastore:9083", **NETWORK) == ()
+
+
+def test_no_output_has_the_name_of_a_list() -> None:
+    # `sam build` puts a parameter's value where an output has its name, and can't with a list.
+    lists = {name for name, one in TEXT["Parameters"].items() if one["Type"] == "CommaDelimitedList"}
+    assert len(lists) > 3
+    assert not lists & TEXT["Outputs"].keys()

@@ -48,7 +48,7 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         reach=Reach(
             outputs.get("CatalogUri", ""),
             environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",
-            databases_in(outputs.get("GlueDatabases", "")),
+            databases_in(outputs.get("Databases", "")),
         ),
     )
 
