@@ -41,7 +41,7 @@ def write_cut(
             work.stream,
             work.last,
             layout.instant(now),
-            _where_they_were(work)
+            _out_of_reach(work)
             | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
             since=work.before.n if work.before else 0,
             progress=_progress(work, states),
@@ -53,8 +53,8 @@ def write_cut(
     )
 
 
-def _where_they_were(work: Work) -> dict[str, int]:
-    """Tables of cuts before that this deployment may look at no more."""
+def _out_of_reach(work: Work) -> dict[str, int]:
+    """Tables of the cut before that this deployment may no longer load, at the snapshots that they had there."""
     before = work.before.tables if work.before else {}
     return {name: snapshot for name, snapshot in before.items() if TableName.parse(name) in work.foreign}
 

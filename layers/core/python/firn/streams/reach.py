@@ -38,7 +38,7 @@ class Reach:
                     raise ConfigError(f"stream {stream.name}, table {rule.source!r}, to {rule.to!r}: {why}")
 
 
-def unreachable(uri: str, region: str, field: str = "the catalog") -> str | None:
+def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in firn.yaml") -> str | None:
     """Why jobs without a network, in that region, can't reach the catalog; None if they can, or have one (region "").
 
     `field`: where the address is written. No password is shown. Raises ConfigError for what is no catalog's address.
