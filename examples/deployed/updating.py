@@ -14,7 +14,7 @@ from firn_deploy.deploying import Deployed, Options, deploy
 BEFORE = {"MaxInflatedBytes": "33554432"}
 """What the first deploy has in place of the template's default: the update changes the environment of all functions."""
 
-_PACE, _SLOW_PACE = 0.1, 1.0  # seconds between two requests while the update goes on, so that it meets some
+_PACE, _SLOW_PACE = 0.2, 5.0  # seconds between two requests while the update goes on, so that it meets some
 
 
 def before(options: Options) -> Options:

@@ -41,7 +41,13 @@ _MODULES: Final[Mapping[str, Sequence[str]]] = {
     "CoreLayer": ("firn.staging.wiring", "arro3.io", "aws_lambda_powertools", "obstore", "yaml", "zstandard"),
     "LakeLayer": ("firn_lake.tables", "firn_lake.tiering", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"),
     "QueryLayer": ("duckdb", "pyarrow.parquet", "pyarrow.dataset", "sqlglot"),
-    ARCHIVE: ("firn_spark.commit", "firn_spark.rebuild", "firn_spark.care_job", "firn_spark.session"),
+    ARCHIVE: (
+        "firn_spark.commit",
+        "firn_spark.rebuild",
+        "firn_spark.care_job",
+        "firn_spark.session",
+        "obstore.auth.boto3",
+    ),
 }
 
 

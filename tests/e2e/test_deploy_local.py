@@ -154,6 +154,16 @@ def test_every_deployed_function_answers(deployment: Deployment, first: dict[str
         assert client.get_function_configuration(FunctionName=name)["Runtime"] == "python3.13"
 
 
+def test_the_self_check_of_a_first_deploy_finds_nothing_wrong(deployment: Deployment, first: dict[str, Any]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "firn.cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    found = {one["name"]: one for one in json.loads(done.stdout)}
+    parts = ("publish", "post", "commit", "queue", "change", "care", "query", "remove")
+    assert {part: found[part]["ok"] for part in parts} == dict.fromkeys(parts, True), f"{found}\n{deployment.logs()}"
+
+
 def test_an_update_while_events_are_posted_loses_none(first: dict[str, Any]) -> None:
     assert first["events_during_update"] > 0
     sent = first["sent"]

@@ -23,7 +23,7 @@ streams:
     tables:
       "no.010": {to: 'shop."null"', key: ["1e3"]}
 """
-PARTS = ["publish", "post", "commit", "change", "care", "query", "remove"]
+PARTS = ["publish", "post", "commit", "queue", "change", "care", "query", "remove"]
 
 
 def deep(stack: Stack, *options: str) -> dict[str, dict[str, Any]]:
@@ -36,7 +36,7 @@ def test_changes_go_through_the_stack_and_leave_nothing_behind(stack: Stack) -> 
     before = configs.current_sha(store)
     found = deep(stack)
     assert {name: found[name]["ok"] for name in PARTS} == dict.fromkeys(PARTS, True), [found[name] for name in PARTS]
-    assert "2 rows are right" in found["change"]["found"]
+    assert "3 rows are right" in found["change"]["found"]
     assert configs.current_sha(store) == before
     assert stack.catalog().list_namespaces() == []
     assert [path for path in paths(store, "") if SELF_CHECK in path] == []
@@ -45,10 +45,12 @@ def test_changes_go_through_the_stack_and_leave_nothing_behind(stack: Stack) -> 
 def test_what_is_wrong_is_named_with_what_to_do_and_the_rest_is_not_tried(stack: Stack) -> None:
     done = stack.firn("doctor", "--deep", "--timeout", "1", check=False)  # a job takes longer
     assert done.returncode == 1
-    lines = [line for line in done.stdout.splitlines() if line.startswith(("wrong", "-     ch", "-     ca"))]
+    lines = [
+        line for line in done.stdout.splitlines() if line.startswith(("wrong", "-     qu", "-     ch", "-     ca"))
+    ]
     assert lines[0].startswith("wrong commit")
     assert "not committed after 1 s" in lines[0]
-    assert lines[1:] == [f"-     {name:<10}not tried" for name in ("change", "care")]
+    assert lines[1:] == [f"-     {name:<10}not tried" for name in ("queue", "change", "care", "query")]
     store = open_store(stack.about["staging"])
     assert configs.load(store, configs.current_sha(store)).streams.keys() == {"shop"}
     # The job was stopped before it could make anything.

@@ -131,6 +131,8 @@ def test_an_s3_endpoint_that_nobody_listens_on_is_storage_unavailable(monkeypatc
 def test_a_region_that_nobody_says_is_not_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_REGION", raising=False)
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
     with pytest.raises(ConfigError, match="set AWS_REGION"):
         open_store("s3://bucket/prefix")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")

@@ -46,6 +46,7 @@ class SelfCheck:
         self.name = f"{SELF_CHECK}_{uuid.uuid4().hex[:8]}"
         self._namespace, self._table = namespace, (namespace, self.name)
         self._made_namespace = False
+        self._rows: dict[int, str] = {}
         self._runs = set[str]()  # names of job runs
         self._before: str | None = None  # the configuration that was current
         self._mine: str | None = None
@@ -57,6 +58,7 @@ class SelfCheck:
             ("publish", self._publish),
             ("post", self._post_first),
             ("commit", self._commit_first),
+            ("queue", self._queue),
             ("change", self._change),
             ("care", self._care),
             ("query", self._query),
@@ -120,13 +122,40 @@ class SelfCheck:
         return f"batch {receipt.batch_id} is staged"
 
     def _commit_first(self) -> str:
-        return self._committed([(1, "a"), (2, "b"), (3, "c")])
+        self._rows = {1: "a", 2: "b", 3: "c"}
+        return self._committed()
+
+    def _queue(self) -> str:
+        """One more row by the queue, where the stack has one for every stream."""
+        from firn.cli.send import queue_url
+        from firn.staging import layout
+        from firn.staging.store import paths
+
+        if len(self._stack.ingress_queues()) != 1:
+            return "not one queue for every stream: none is tried"
+        store, prefix = self._stack.store(), layout.staged_prefix(self.name)
+        before = len(list(paths(store, prefix)))
+        attribute = {"stream": {"DataType": "String", "StringValue": self.name}}
+        self._stack.sqs().send_message(
+            QueueUrl=queue_url(self._stack, self.name),
+            MessageBody=json.dumps(_event("c", 4, "q")),
+            MessageAttributes=attribute,
+        )
+        deadline = time.monotonic() + _SEEN_SECONDS
+        while len(list(paths(store, prefix))) == before:
+            if time.monotonic() > deadline:
+                raise _Failed("a message in the queue is not staged: look at the log of ingest_queue")
+            time.sleep(1)
+        self._rows[4] = "q"
+        return "a message is staged"
 
     def _change(self) -> str:
         self._post(_event("u", 1, "z"), _event("d", 2, "b"))
-        return self._committed([(1, "z"), (3, "c")])
+        del self._rows[2]
+        self._rows[1] = "z"
+        return self._committed()
 
-    def _committed(self, expected: list[tuple[int, str]]) -> str:
+    def _committed(self) -> str:
         from firn.cli.committing import flush
 
         catalog = self._stack.catalog()
@@ -137,8 +166,8 @@ class SelfCheck:
             raise _Failed(f"the table is quarantined: {dict(done.quarantined)}")
         rows = catalog.load_table(self._table).scan(selected_fields=("id", "v")).to_arrow().to_pylist()
         found = sorted((row["id"], row["v"]) for row in rows)
-        if found != expected:
-            raise _Failed(f"the table holds {found} in place of {expected}")
+        if found != sorted(self._rows.items()):
+            raise _Failed(f"the table holds {found} in place of {sorted(self._rows.items())}")
         return f"epoch {done.epoch} by {', '.join(done.runs) or 'a job that was there'}; {len(found)} rows are right"
 
     def _care(self) -> str:
@@ -164,8 +193,8 @@ class SelfCheck:
                     return f"closed to strangers, as query.auth says ({error.status})"
                 raise
         rows = answer.get("rows")
-        if rows != [{"n": 2}]:
-            raise _Failed(f"the query function found {rows} in place of 2 rows")
+        if rows != [{"n": len(self._rows)}]:
+            raise _Failed(f"the query function found {rows} in place of {len(self._rows)} rows")
         return "the query function reads the table"
 
     def _remove(self) -> str:
@@ -224,7 +253,11 @@ def with_stream(text: str, stream: str, table: str) -> str:
     from firn.streams.config import parse
 
     root = yaml.compose(text, yaml.SafeLoader)
-    rule = {"tables": {_SOURCE: {"to": table, "key": ["id"]}}, "commit": {"linger": "0s"}}
+    rule = {
+        "accept": ["http", "sqs"],
+        "tables": {_SOURCE: {"to": table, "key": ["id"]}},
+        "commit": {"linger": "0s"},
+    }
     added = yaml.compose(yaml.safe_dump({stream: rule}), yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(added, yaml.MappingNode):
         raise ConfigError("the configuration is no mapping")

@@ -21,6 +21,7 @@ import obstore.store
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 
 from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.staging.credentials import provider_of
 from firn.streams.region import region_of
 
 _log: Final = logging.getLogger(__name__)
@@ -70,9 +71,9 @@ class Stored(NamedTuple):
 def open_store(url: str) -> Store:
     """The store at `url`: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder` (made if absent) or `memory://name`.
 
-    S3 takes credentials, region and endpoint from the AWS_* environment; a plain-http endpoint is used only on
-    loopback. `memory://` gives one store per name and process. Raises StorageUnavailable if the URL can't be opened,
-    ConfigError if it is in S3 and no region is set.
+    S3 takes region and endpoint from the AWS_* environment, and credentials by firn/staging/credentials.py; a
+    plain-http endpoint is used only on loopback. `memory://` gives one store per name and process. Raises
+    StorageUnavailable if the URL can't be opened, ConfigError if it is in S3 and no region or credentials are set.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
@@ -82,6 +83,8 @@ def open_store(url: str) -> Store:
     options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
         options |= {"region": region_of(os.environ)}
+        if (provider := provider_of(os.environ)) is not None:
+            options["credential_provider"] = provider
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         if endpoint:
             options["endpoint"] = endpoint

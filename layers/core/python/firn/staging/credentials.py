@@ -1,0 +1,50 @@
+"""Who finds AWS credentials for the object store: obstore itself, or boto3 where obstore would not.
+
+obstore knows static keys, a web identity, a container's endpoint and the instance's, all by the environment, and no
+more: no profiles, no endpoint whose token stands in the environment
+(https://docs.rs/object_store/latest/object_store/aws/struct.AmazonS3Builder.html). Lambda gives static keys. AWS's
+documents do not say which of them EMR Serverless gives its jobs: whichever it is, boto3's chain knows it.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import cache
+from typing import Any, Final
+
+from firn.errors import ConfigError
+
+# Each of these by itself is enough for obstore.
+_KNOWN: Final = (
+    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
+    ("AWS_SKIP_SIGNATURE",),
+)
+# boto3 gives none that end within 10 minutes, and obstore asks again 5 minutes before they seem to.
+_SHOWN_AS_VALID: Final = timedelta(minutes=10)
+
+
+def provider_of(environment: Mapping[str, str]) -> Any | None:
+    """What obstore asks for credentials; None where it finds them itself.
+
+    Raises ConfigError if there are none.
+    """
+    if any(all(environment.get(name) for name in names) for names in _KNOWN):
+        return None
+    return _of_boto3()
+
+
+@cache
+def _of_boto3() -> Any | None:
+    try:
+        from obstore.auth.boto3 import Boto3CredentialProvider
+    except ImportError:  # it is not installed everywhere
+        return None
+    try:
+        return Boto3CredentialProvider(ttl=_SHOWN_AS_VALID)
+    except ValueError as error:
+        raise ConfigError(
+            "no AWS credentials are found for the staging store: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY; in a job, look whether its role can be assumed by emr-serverless.amazonaws.com"
+        ) from error
