@@ -489,6 +489,16 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a namespace counts as one of GlueDatabases whatever it is",
+        "layers/core/python/firn/streams/reach.py",
+        "if not databases or any(_meet(namespace, one) for one in databases):",
+        "if not databases or namespace:",
+        (
+            "tests/model/test_other_deployments.py"
+            "::test_a_table_in_a_database_that_was_not_named_is_refused_by_name_and_the_others_go_on",
+        ),
+    ),
+    Mutant(
         "a job is started that can't reach its catalog",
         f"{_JOBS}/emr.py",
         "if (why := unreachable(s.catalog_uri, s.jobs_region)) is not None:",
