@@ -2,6 +2,7 @@
 into `care/{run}.json`, which `firn compact` and its like read."""
 
 import json
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from firn.staging.store import Store, open_store, put
 from firn.streams.care import Care
 from firn.streams.config import Config
 from firn.streams.names import TableName
+from firn.streams.reach import databases_of
 from firn_spark import session as sessions
 from firn_spark.care import orphans
 from firn_spark.care.cold import fence
@@ -93,6 +95,9 @@ class _Job:
         cared for doesn't keep the others."""
         line = {"table": str(name)}
         try:
+            if (why := home.barred(name, databases_of(os.environ))) is not None:
+                yield line | {"status": "left", "why": why}
+                return
             streams = sorted(feeding(self._config, str(name)))
             found = self._tables.load(name) if streams else None
             if found is None:

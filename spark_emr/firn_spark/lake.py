@@ -30,6 +30,7 @@ from firn.staging.store import Store
 from firn.streams.care import Care
 from firn.streams.config import StreamConfig
 from firn.streams.names import TableName
+from firn.streams.reach import databases_of
 from firn_spark import session as sessions
 from firn_spark.at_once import at_once
 from firn_spark.care.cold import fence
@@ -88,6 +89,11 @@ class SparkLake:
     def warehouse(self) -> str:
         """URL below which this deployment's tables lie."""
         return self._warehouse
+
+    @property
+    def databases(self) -> Sequence[str]:
+        """Patterns of the namespaces that this deployment may use; none: all."""
+        return databases_of(os.environ)
 
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """Readers read while Spark starts."""

@@ -5,6 +5,7 @@ died goes on where it was, and nothing is in it twice.
 """
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
@@ -31,6 +32,7 @@ from firn.staging.store import Store, open_store, put
 from firn.streams import names
 from firn.streams.config import Config, TableRule
 from firn.streams.names import TableName, quoted
+from firn.streams.reach import databases_of
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
@@ -168,6 +170,9 @@ class _Rebuild:
         self._result = result
         mark = f"{request.table} {config.sha[:16]}{' partial' if request.partial else ''}"
         self._tables = Placed(spark, mark)
+        for name in (request.table, request.into):
+            if name is not None and (why := home.barred(name, databases_of(os.environ))) is not None:
+                raise CannotRebuild(why)
         self._live = self._tables.load(request.table)
         self._key: tuple[str, ...] | None = None  # the one that the whole log names, if firn.yaml tells none
 

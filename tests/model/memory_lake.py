@@ -510,6 +510,7 @@ class MemoryLake:
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self.store = store
         self.catalog = catalog
+        self.databases: tuple[str, ...] = ()  # which namespaces may be used; none: all
 
     @property
     def warehouse(self) -> str:
@@ -520,7 +521,10 @@ class MemoryLake:
         """Nothing here takes long."""
 
     def state(self, table: TableName) -> TableState | None:
-        """The table as the catalog has it now; None if there is none."""
+        """The table as the catalog has it now; None if there is none. Raises PermissionError, as Glue refuses, for one
+        of a namespace that may not be used."""
+        if self.databases and table.namespace not in self.databases:
+            raise PermissionError(f"not authorized to perform glue:GetTable on {table}")
         found = self.catalog.load(table)
         return found.state() if found else None
 

@@ -60,9 +60,61 @@ def test_a_release_without_a_remedy_is_refused_again() -> None:
     assert len(theirs.values()) == 4
 
 
+def test_a_cut_does_not_make_anothers_table_ours() -> None:
+    theirs, ours = two()
+    for n in range(1, 6):
+        ours.land(event("c", 10 * n, {"id": n, "v": "ours"}, table="other"))
+    n = sealed(ours)
+    for attempt in (1, 2, 3):
+        ours.commit(n, attempt=attempt)
+    assert "lake.orders" not in ours.cut().tables
+    found = quarantine.read_all(ours.store, STREAM).held()["lake.orders"]
+    assert quarantine.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
+    assert ours.commit(ours.seal(event("u", 200, {"id": 9, "v": "ours again"}))) == 1
+    assert theirs.values() == [(1, "theirs"), (2, "theirs"), (3, "theirs"), (4, "theirs")]
+
+
 def test_a_table_that_our_log_has_committed_to_may_lie_anywhere() -> None:
     ours = Stream(MemoryGround())
     ours.land(event("c", 10, {"id": 1, "v": "a"}))
     ours.ground.catalog.tables[ORDERS].location = "memory://former/lake/orders"  # type: ignore[attr-defined]
     ours.land(event("c", 20, {"id": 2, "v": "b"}))
     assert ours.values() == [(1, "a"), (2, "b")]
+
+
+def narrow(ours: Stream, *databases: str) -> Stream:
+    ours.ground.lake.databases = databases  # type: ignore[misc]
+    return ours
+
+
+BOTH = (event("c", 100, {"id": 9, "v": "ours"}), event("c", 110, {"id": 9, "v": "ours"}, table="other"))
+APART = CONFIG.replace("app.orders: {to: lake.orders", "app.orders: {to: 'sales.orders'")
+
+
+def test_a_table_in_a_database_that_was_not_named_is_refused_by_name_and_the_others_go_on() -> None:
+    ours = narrow(Stream(MemoryGround(), APART), "lake", "dev_*")
+    n = ours.seal(*BOTH)
+    assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
+    said = quarantine.read_all(ours.store, STREAM).held()["sales.orders"].message
+    for word in ("sales.orders", "namespace sales", "GlueDatabases (lake, dev_*)"):
+        assert word in said
+    assert ours.values(OTHER) == [(9, "ours")]
+
+
+def test_a_table_whose_database_is_no_longer_named_stops_no_other_and_goes_on_once_it_is() -> None:
+    ours = Stream(MemoryGround(), APART)
+    ours.land(*BOTH)
+    before = ours.cut().tables
+    narrow(ours, "lake")
+    ours.land(event("u", 200, {"id": 9, "v": "later"}, table="other"))
+    assert ours.values(OTHER) == [(9, "later")]
+    assert ours.cut().tables["sales.orders"] == before["sales.orders"], "it is where it was, for all that is known"
+    n = ours.seal(event("u", 300, {"id": 9, "v": "missed"}), event("u", 310, {"id": 9, "v": "newest"}, table="other"))
+    assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
+    assert ours.values(OTHER) == [(9, "newest")]
+    held = quarantine.read_all(ours.store, STREAM).held()["sales.orders"]
+    assert "namespace sales is none of GlueDatabases (lake)" in held.message
+    narrow(ours)
+    assert quarantine.lift(ours.store, held, "retry", "2026-11-22T00:00:00.000Z")
+    ours.land(event("u", 400, {"id": 9, "v": "last"}, table="other"))
+    assert ours.values(TableName("sales", "orders")) == [(9, "missed")]

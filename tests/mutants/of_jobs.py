@@ -472,6 +472,40 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "a cut makes another deployment's table ours",
+        f"{_JOBS}/cutting.py",
+        "for outcome in outcomes} - work.foreign.keys()",
+        "for outcome in outcomes}",
+        ("tests/model/test_other_deployments.py::test_a_cut_does_not_make_anothers_table_ours",),
+    ),
+    Mutant(
+        "a table that may not be looked at any more counts as rolled back",
+        f"{_JOBS}/work.py",
+        "if before and name in closed else 0",
+        "if before and name in () else 0",
+        (
+            "tests/model/test_other_deployments.py"
+            "::test_a_table_whose_database_is_no_longer_named_stops_no_other_and_goes_on_once_it_is",
+        ),
+    ),
+    Mutant(
+        "a namespace counts as one of GlueDatabases whatever it is",
+        "layers/core/python/firn/streams/reach.py",
+        "if not databases or any(_meet(namespace, one) for one in databases):",
+        "if not databases or namespace:",
+        (
+            "tests/model/test_other_deployments.py"
+            "::test_a_table_in_a_database_that_was_not_named_is_refused_by_name_and_the_others_go_on",
+        ),
+    ),
+    Mutant(
+        "a job is started that can't reach its catalog",
+        f"{_JOBS}/emr.py",
+        "if (why := unreachable(s.catalog_uri, s.jobs_region)) is not None:",
+        "if (why := unreachable(s.catalog_uri, '')) is not None:",
+        ("tests/unit/jobs/test_emr.py::test_no_job_is_started_that_could_not_reach_its_catalog",),
+    ),
+    Mutant(
         "a table that Firn only committed to is another deployment's no more",
         f"{_JOBS}/home.py",
         "if state.key() is None and not committed:",

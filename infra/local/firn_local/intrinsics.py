@@ -97,6 +97,9 @@ class Scope:
                 return all(self.resolve(argument))
             case "Fn::Or":
                 return any(self.resolve(argument))
+            case "Fn::Contains":  # in Rules alone
+                items, wanted = self.resolve(argument)
+                return wanted in items
             case "Fn::Join":
                 separator, parts = argument
                 return separator.join(map(str, self.resolve(parts)))

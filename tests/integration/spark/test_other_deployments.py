@@ -38,3 +38,29 @@ def test_the_table_of_another_deployment_is_left_alone_by_every_job(spark: Spark
     assert [row["v"] for row in theirs.rows("lake.t")] == ["theirs"]
     theirs.land([event("c", 30, {"id": 3, "v": "theirs"})])
     assert len(theirs.rows("lake.t")) == 2
+
+
+def test_a_database_that_was_not_named_is_left_alone_by_every_job(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = Lake(spark, tmp_path, config())
+    ours.land([event("c", 10, {"id": 1, "v": "a"})])
+    monkeypatch.setenv("FIRN_GLUE_DATABASES", "dev_*,crm")
+    said = "lake.t is left alone: the namespace lake is none of GlueDatabases (dev_*, crm)"
+    ours.post([event("c", 20, {"id": 2, "v": "b"})])
+    assert ours.commit(ours.seal()) == 1
+    assert said in ours.line("lake.t")["error"]
+
+    told: list[dict[str, Any]] = []
+    places = (ours.staging, ours.warehouse, ours.catalog_uri)
+    request = care_job.Request("r1", ("compact", "expire", "orphans"), (T,), all=True)
+    assert care_job.run(request, *places, spark=ours.spark, log=told.append) == 0
+    assert [(line["status"], said in line["why"]) for line in told] == [("left", True)]
+    told.clear()
+    assert rebuild.run(rebuild.Request("r2", T, check=True), *places, spark=ours.spark, log=told.append) == 1
+    assert said in told[0]["error"]
+    monkeypatch.setenv("FIRN_GLUE_DATABASES", "dev_*,lake")
+    elsewhere = rebuild.Request("r3", T, into=TableName("prod", "t"))
+    assert rebuild.run(elsewhere, *places, spark=ours.spark, log=told.append) == 1
+    assert "prod.t is left alone" in told[1]["error"]
+    assert len(ours.rows("lake.t")) == 1

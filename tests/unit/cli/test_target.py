@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from firn.cli import deployed
 from firn.cli import stack as stacks
 from firn.cli.deployed import find_deployed
 from firn.cli.main import main
+from firn.cli.self_check import SelfCheck
 from firn.cli.stack import NoStack
 from firn.errors import ConfigError, TransientError
 from firn.staging import configs
 from firn.staging.store import open_store
+from firn.streams.reach import Reach
 
 FIRN = """
 targets:
@@ -112,6 +115,39 @@ def test_a_configuration_is_published_to_a_deployment(
     file.write_text(FIRN.replace("{to:", "{too:"))
     assert "too" in said(code=1)
     assert configs.current_sha(store) == kept
+
+
+def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_published(
+    capsys: pytest.CaptureFixture[str], account: Path, tmp_path: Path
+) -> None:
+    _deploy(
+        boto3.client("cloudformation", region_name="eu-central-1"),
+        "firn-gone",
+        OUTPUTS | {"Staging": f"file://{account}", "Network": "none", "Databases": "dev_*,crm"},
+    )
+    file, postgres = tmp_path / "new.yaml", "catalog: {type: sql, uri: 'postgresql://db.example.org/lake'}\n"
+    for text, why in (
+        (postgres + FIRN, "postgresql://db.example.org/lake can't be reached"),
+        (FIRN, "stream shop, table '*', to 'shop.{table}': the namespace shop is none of GlueDatabases (dev_*, crm)"),
+    ):
+        file.write_text(text)
+        for options in ((), ("--check",)):
+            assert main(["--target", "gone", "publish", str(file), *options]) == 1
+            assert why in capsys.readouterr().err
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        configs.current_sha(open_store(f"file://{account}"))
+    file.write_text(FIRN.replace("to: 'shop.", "to: 'dev_shop."))
+    assert main(["--target", "gone", "publish", str(file)]) == 0
+
+
+def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(account: Path, tmp_path: Path) -> None:
+    store = open_store(f"file://{account}")
+    before = configs.publish(store, FIRN).sha
+    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)))
+    published, posted, *_ = SelfCheck(stack, "firn_check", 1, lambda _part: None).checks()
+    assert (published.ok, posted.found) == (False, "not tried")
+    assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
+    assert configs.current_sha(store) == before
 
 
 @pytest.mark.parametrize(

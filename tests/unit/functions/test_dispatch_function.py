@@ -8,6 +8,7 @@ import pytest
 
 from firn.errors import StorageUnavailable
 from firn.jobs import rounds
+from firn.jobs.emr import EmrJobs
 from firn.jobs.runs import Run
 from firn.staging import epochs, quarantine, state
 from firn.staging.configs import current_sha
@@ -97,6 +98,19 @@ def test_the_deployments_places_win_over_those_of_the_configuration(
     assert [(s.warehouse, s.catalog_uri) for s in FakeJobs.settings] == [
         ("s3://acme-lake/warehouse", ""), ("file:///here", "sqlite:///c.db")
     ]  # fmt: skip
+
+
+def test_what_no_job_could_commit_is_sealed_and_waits_with_the_reason(
+    load: Load, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmrJobs, "runs", lambda *_: [])
+    stage(store, "shop", "orders")
+    app = load("dispatch", emr_application="app-1", catalog_uri="thrift://metastore:9083", jobs_region="eu-central-1")
+    for _ in range(4):
+        told = results(app.handler({"force": True}, None))["shop"]
+        assert "thrift://metastore:9083 can't be reached" in told["error"]
+    assert epochs.numbers(store, "shop") == [1]
+    assert quarantine.read_all(store, "shop").held() == {}
 
 
 def test_without_an_application_epochs_are_sealed_only(load: Load, store: FaultyStore) -> None:

@@ -140,3 +140,15 @@ def test_a_run_has_its_name_and_an_unknown_one_none() -> None:
 
     jobs = EmrJobs(SETTINGS, Named())
     assert (jobs.name_of("00run"), jobs.name_of("00gone")) == ("firn-shop-1-2-1", None)
+
+
+def test_no_job_is_started_that_could_not_reach_its_catalog() -> None:
+    emr = Emr()
+    lonely = replace(SETTINGS, catalog_uri="https://catalog.example.org/", jobs_region="eu-central-1")
+    jobs = EmrJobs(lonely, emr)
+    for start in (lambda: jobs.start("shop", 1, 1, 1), lambda: jobs.start_script("care.py", [], "care-x", "t", {})):
+        with pytest.raises(ConfigError, match=r"catalog\.example\.org/ can't be reached.*SubnetIds"):
+            start()
+    assert emr.requests == []
+    for reached in (replace(lonely, catalog_uri="glue://"), replace(lonely, jobs_region="")):
+        assert EmrJobs(reached, emr).start("shop", 1, 1, 1) == "00f1"

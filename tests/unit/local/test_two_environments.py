@@ -13,7 +13,7 @@ from firn_local.template import _scope
 # Properties that name a resource; what has none gets a name of the stack's from CloudFormation.
 NAMES = {
     "AlarmName", "BucketName", "DashboardName", "FunctionName", "LayerName", "LogGroupName", "Name", "QueueName",
-    "RoleName", "RuleName", "TopicName", "UsagePlanName",
+    "RoleName", "RuleName", "TopicName",
 }  # fmt: skip
 MONITORING = REPOSITORY / "infra" / "monitoring.yaml"
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from firn_local import template
 from firn_local.environment import TEMPLATE
+from firn_local.intrinsics import load
 from firn_local.template import read
 from tests.integration.stack.granted import grants, scope_and_resources
 
@@ -100,6 +102,36 @@ def test_an_open_url_lets_callers_in_by_the_url_alone_and_others_let_nobody_in()
     assert given["lambda:InvokeFunctionUrl"]["FunctionUrlAuthType"] == "NONE"
     assert given["lambda:InvokeFunction"]["InvokedViaFunctionUrl"] is True
     assert len({one["FunctionName"] for one in given.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("region", "given", "urls"),
+    [
+        ("us-east-1", "AWS_IAM", 2),
+        ("us-east-1", "off", 0),
+        ("us-gov-west-1", "AWS_IAM", 0),
+        ("il-central-1", "NONE", 0),
+    ],
+)
+def test_a_region_without_function_urls_gets_none_and_the_rest_of_the_stack(
+    region: str, given: str, urls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # `make templates` holds the list of regions against what CloudFormation knows in each.
+    monkeypatch.setattr(template, "REGION", region)
+    _, resources = scope_and_resources(TEMPLATE, {"FunctionUrl": given})
+    kinds = [one["Type"] for one in resources.values()]
+    assert kinds.count("AWS::Lambda::Url") == urls
+    assert kinds.count("AWS::Lambda::Permission") == 0
+    assert kinds.count("AWS::Serverless::Function") == 8
+    outputs = load(TEMPLATE.read_text())["Outputs"]
+    assert {outputs[name]["Condition"] for name in ("FunctionUrl", "QueryUrl")} == {"HasFunctionUrl"}
+
+
+def test_api_gateway_asks_for_no_keys_of_its_own_and_hands_none_out() -> None:
+    # They would come in x-api-key, where senders and readers have Firn's.
+    assert of_kind("AWS::ApiGateway::UsagePlan") == of_kind("AWS::ApiGateway::ApiKey") == {}
+    (api,) = of_kind("AWS::Serverless::Api").values()
+    assert "ApiKeyRequired" not in api["Auth"]
 
 
 def test_the_access_log_and_the_web_acl_are_there_where_they_are_asked_for() -> None:

@@ -11,6 +11,8 @@ from firn.cli.stack import NoStack, Stack
 from firn.errors import ConfigError, FirnError, TransientError
 from firn.streams import config
 from firn.streams.config import TargetConfig
+from firn.streams.reach import Reach, databases_in
+from firn.streams.region import NO_NETWORK
 
 FILE: Final = Path("firn.yaml")
 _READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
@@ -33,6 +35,7 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
             "older template; deploy it again (docs/deploy-aws.md)"
         )
     queues = {key.removesuffix("Url"): url for key, url in outputs.items() if key.endswith("QueueUrl")}
+    environment = _environment(target)
     return Stack(
         dir=folder,
         url=(url or _address(outputs["Url"], target)).rstrip("/"),
@@ -40,8 +43,13 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         warehouse=outputs["Warehouse"],
         catalog_uri=outputs.get("CatalogUri", ""),
         queues=queues,
-        env=_environment(target) | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
+        env=environment | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
         dispatch=outputs["DispatchFunction"],
+        reach=Reach(
+            outputs.get("CatalogUri", ""),
+            environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",
+            databases_in(outputs.get("Databases", "")),
+        ),
     )
 
 

@@ -12,6 +12,7 @@ from firn.errors import ConfigError
 if TYPE_CHECKING:
     from firn.staging.store import Store
     from firn.streams.config import Config
+    from firn.streams.reach import Reach
 
 
 def command(
@@ -20,13 +21,15 @@ def command(
     folder: Dir = DEFAULT_DIR,
 ) -> None:
     """Check firn.yaml and publish it. Functions work by it within seconds; a wrong file changes nothing."""
-    typer.echo(publish(find_stack(folder, running=False).store(), file, check=check))
+    stack = find_stack(folder, running=False)
+    typer.echo(publish(stack.store(), file, stack.reach, check=check))
 
 
-def publish(store: "Store", file: Path, *, check: bool = False) -> str:
+def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = False) -> str:
     """Publishes `file`, unless it is the current configuration or `check` is set. -> what was done, for people.
 
-    Raises ConfigError (the file can't be read or is wrong; nothing is stored then), StorageUnavailable, UnknownOutcome.
+    `reach`: what the jobs that will work by it can reach, None for everything. Raises ConfigError (the file can't be
+    read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.staging import configs
     from firn.streams.config import parse
@@ -38,6 +41,8 @@ def publish(store: "Store", file: Path, *, check: bool = False) -> str:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is no UTF-8 text") from error
     new, old = parse(text, str(file)), _current(store)
+    if reach is not None:
+        reach.check(new)
     if old is not None and old.sha == new.sha:
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:

@@ -90,11 +90,14 @@ class SelfCheck:
 
     def _publish(self) -> str:
         from firn.staging import configs
+        from firn.streams.config import parse
 
         store = self._stack.store()
         self._before = configs.current_sha(store)
         old = configs.load(store, self._before)
         text = with_stream(old.text, self.name, f"{self._namespace}.{self.name}")
+        if self._stack.reach is not None:
+            self._stack.reach.check(parse(text, published=True))
         new = configs.publish(store, text, "firn.yaml")
         self._mine = new.sha
         return f"stream {self.name} added to {self._before[:12]}"

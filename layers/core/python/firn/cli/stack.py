@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from firn.jobs.emr import EmrJobs
     from firn.staging.store import Store
+    from firn.streams.reach import Reach
 
 
 class NoStack(FirnError):
@@ -35,6 +36,7 @@ class Stack:
     pid: int | None = None
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
     token: str = ""  # by which the embedded stack knows its owner
+    reach: "Reach | None" = None  # what its jobs can reach; None: whatever this machine does
 
     def store(self) -> "Store":
         """The staging store. Raises StorageUnavailable."""

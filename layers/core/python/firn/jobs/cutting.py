@@ -22,7 +22,7 @@ def write_cut(
     """
     if work.before is not None and work.last <= work.before.n:
         return
-    changed = {TableName.parse(outcome.table) for outcome in outcomes}
+    changed = {TableName.parse(outcome.table) for outcome in outcomes} - work.foreign.keys()
     states = {name: work.lake.state(name) if name in changed else state for name, state in work.states.items()}
     if any(state.progress(work.stream) > work.last for state in states.values() if state):
         return
@@ -41,7 +41,8 @@ def write_cut(
             work.stream,
             work.last,
             layout.instant(now),
-            {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
+            _out_of_reach(work)
+            | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
             since=work.before.n if work.before else 0,
             progress=_progress(work, states),
             counts={table: found for table, found in counts.items() if any(found.values())},
@@ -50,6 +51,12 @@ def write_cut(
             quarantined=dict(held),
         ),
     )
+
+
+def _out_of_reach(work: Work) -> dict[str, int]:
+    """Tables of the cut before that this deployment may no longer load, at the snapshots that they had there."""
+    before = work.before.tables if work.before else {}
+    return {name: snapshot for name, snapshot in before.items() if TableName.parse(name) in work.foreign}
 
 
 def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from firn.errors import ConfigError, FirnError, TerminalError, TransientError, UnknownOutcome
 from firn.jobs.runs import ACTIVE, Run, parse_name, run_name
 from firn.staging.settings import Settings
+from firn.streams.reach import unreachable
 
 START: Final = "start.py"
 _TIMEOUT_SECONDS: Final = 10
@@ -109,6 +110,8 @@ class EmrJobs:
         policy: str | None = None,
     ) -> str:
         s = self._settings
+        if (why := unreachable(s.catalog_uri, s.jobs_region)) is not None:
+            raise ConfigError(why)  # what is staged waits, and no attempt is counted
         if s.job_sha256:  # start.py runs the script out of the archive, once that has this hash
             folder, _, script = entry_point.rpartition("/")
             entry_point, arguments = f"{folder}/{START}", [s.job_sha256, script, *arguments]

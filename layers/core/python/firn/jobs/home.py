@@ -4,9 +4,19 @@ All deployments of an account share Glue's one catalog: where two name a table a
 epochs would count as the second's own, and its rows as rows of the same source.
 """
 
+from collections.abc import Sequence
+
 from firn.jobs.orphans import below, spelled
 from firn.jobs.progress import EPOCH, TableState
+from firn.streams import reach
 from firn.streams.names import TableName
+
+
+def barred(table: TableName, databases: Sequence[str]) -> str | None:
+    """Why a table lies where this deployment has no rights, by its name alone; None if it does not. `databases`:
+    patterns of the namespaces that it may use, none for all."""
+    why = reach.barred(table.namespace, databases)
+    return None if why is None else f"{table} is left alone: {why}"
 
 
 def refusal(table: TableName, state: TableState | None, warehouse: str) -> str | None:

@@ -53,6 +53,10 @@ class Lake(Protocol):
     def warehouse(self) -> str:
         """URL below which this deployment's tables lie."""
 
+    @property
+    def databases(self) -> Sequence[str]:
+        """Patterns of the namespaces that this deployment may use; none: all."""
+
     def expect(self, settings: StreamConfig, epochs: Mapping[int, Epoch]) -> None:
         """These epochs are going to be opened, most likely: what takes long may begin before anything else is asked."""
 

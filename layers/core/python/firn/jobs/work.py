@@ -38,7 +38,7 @@ class Work:
     touched: Mapping[TableName, int]
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
-    foreign: Mapping[TableName, str]  # tables of other deployments, with why: nothing of them counts here
+    foreign: Mapping[TableName, str]  # tables that are not for this deployment, with why: nothing of them counts here
     parts: tuple[crowd.Part, ...] = ()  # the epochs in order, with the source tables that are refused
 
     def progress(self, table: TableName) -> int:
@@ -113,14 +113,17 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     refused = crowd.refused(known_to, judged(store, settings, config, mine, known, rules.covered(before)))
     taken = _touched(settings, {n: some - refused[n] for n, some in sources.items()})
     names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
-    found = {name: lake.state(name) for name in sorted(names)}
+    closed = {name: why for name in names if (why := home.barred(name, lake.databases))}  # not even loaded
+    found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
     ours = before.tables if before else {}  # wherever they lie
     others = {name: home.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
-    foreign = {name: why for name, why in others.items() if why}
+    foreign = closed | {name: why for name, why in others.items() if why}
     states = {name: None if name in foreign else state for name, state in found.items()}
     standings = {}
     for name, state in states.items():
-        stand = rules.standing(str(name), state.progress(stream) if state else 0, before, known)
+        # A table that may not be loaded is where the cut says: nothing shows that it was rolled back.
+        unseen = before.progress.get(str(name), 0) if before and name in closed else 0
+        stand = rules.standing(str(name), state.progress(stream) if state else unseen, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
     touched, parts = _touched(settings, sources), crowd.parts(refused, sources)
     return Work(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from firn.changes.limits import EventLimits
 from firn.errors import ConfigError
 from firn.staging.bodies import Limits
+from firn.streams.region import NO_NETWORK, region_of
 
 # Of the query function's memory: its own process, an upload's parts, and what a worker takes between two looks at it.
 _OWN_BYTES = 512 << 20
@@ -26,6 +27,7 @@ class Settings:
     job_entry_point: str = ""
     job_sha256: str = ""  # of the packaged job; "": it is run as it lies there, unchecked
     spark_submit_parameters: str = ""
+    jobs_region: str = ""  # jobs have no network, and reach AWS's endpoints of this region only; "": they have one
     query_seconds: int = 25  # what one query may take: API Gateway waits 29 seconds
     query_rows: int = 1_000_000
     query_memory: str = "1GB"
@@ -62,6 +64,7 @@ class Settings:
             job_entry_point=env.get("FIRN_JOB_ENTRY_POINT", ""),
             job_sha256=env.get("FIRN_JOB_SHA256", ""),
             spark_submit_parameters=env.get("FIRN_SPARK_SUBMIT_PARAMETERS", ""),
+            jobs_region=region_of(env) if env.get("FIRN_NETWORK") == NO_NETWORK else "",
             query_seconds=_number(env, "FIRN_QUERY_SECONDS", Settings.query_seconds, "seconds"),
             query_rows=_number(env, "FIRN_QUERY_ROWS", Settings.query_rows, "rows"),
             query_memory=env.get("FIRN_QUERY_MEMORY", "") or Settings.query_memory,

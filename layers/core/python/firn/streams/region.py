@@ -1,8 +1,12 @@
 """The AWS region: said by the environment, never assumed. Pure."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from firn.errors import ConfigError
+
+NO_NETWORK: Final = "none"
+"""What a deployment says of its jobs' network (FIRN_NETWORK, the output Network) where they have none."""
 
 
 def region_of(environment: Mapping[str, str]) -> str:
