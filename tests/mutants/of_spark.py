@@ -100,14 +100,14 @@ MUTANTS: Final = (
         f"{_SPARK}/tables/writing.py",
         '{"fanout-enabled": "false"}',
         '{"fanout-enabled": "true"}',
-        ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
+        ("tests/attacks/test_partitions.py::test_a_small_driver_commits_to_any_number_of_partitions[]",),
     ),
     Mutant(
         "the UPDATE of a retype has a file open for each partition",
         f"{_SPARK}/tables/retype.py",
         '{FANOUT: "false"}',
         "{}",
-        ("tests/attacks/test_partitions.py::test_a_driver_of_1_gb_commits_to_any_number_of_partitions[]",),
+        ("tests/attacks/test_partitions.py::test_a_small_driver_commits_to_any_number_of_partitions[]",),
     ),
     Mutant(
         "zeroes of both signs are one partition",
