@@ -57,10 +57,11 @@ def care_for(
 ) -> Done:
     """Starts a job for `kinds` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
 
-    Raises TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
+    Raises Paused, TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
     from firn_lake.tables import find_table
 
+    stack.expect_no_pause()
     began = time.monotonic()
     catalog = stack.catalog()
     names = [".".join(find_table(catalog, table).name()) for table in tables]

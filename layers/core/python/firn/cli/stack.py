@@ -21,6 +21,10 @@ class NoStack(FirnError):
     """No stack runs where the command looked for one."""
 
 
+class Paused(FirnError):
+    """No job may start (`firn pause`). Nothing was done."""
+
+
 @dataclass(frozen=True)
 class Stack:
     """Addresses of a running stack. `env` is what its functions see (AWS_*, FIRN_*); `dir` holds logs and job runs."""
@@ -57,6 +61,15 @@ class Stack:
 
         self.use_environment()
         return EmrJobs(Settings.from_environment({**os.environ, **self.env}))
+
+    def expect_no_pause(self) -> None:
+        """Before a job is started for a person. Raises Paused, StorageUnavailable."""
+        from firn.staging import pause
+
+        if (since := pause.since(self.store())) is not None:
+            raise Paused(
+                f"paused since {since:%Y-%m-%d %H:%M} UTC, so that no job starts: firn resume, then this again"
+            )
 
     def invoke_dispatch(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the dispatch function answers. Asked again if nobody answers: it is idempotent.
