@@ -24,7 +24,7 @@ _TOLD: Final = {
 def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = FILE) -> Stack:
     """The deployment `name` of `file`, by the outputs of its stack. `url` replaces its HTTP address; `folder` takes
     what a command writes. Raises NoStack, ConfigError, TransientError."""
-    target = _target(name, file)
+    target = target_of(name, file)
     outputs = _outputs(name, target)
     missing = [one for one in ("Url", "Staging", "Warehouse", "DispatchFunction") if one not in outputs]
     if missing:
@@ -63,7 +63,8 @@ def invoke(function: str, body: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _target(name: str, file: Path) -> TargetConfig:
+def target_of(name: str, file: Path = FILE) -> TargetConfig:
+    """The target `name` of `file`. Raises NoStack, ConfigError."""
     try:
         known = config.parse(file.read_text("utf-8"), str(file)).targets
     except OSError as error:
@@ -84,7 +85,8 @@ def _address(url: str, target: TargetConfig) -> str:
     return f"{target.endpoint}/_aws/execute-api/{(parts.hostname or '').partition('.')[0]}{parts.path}"
 
 
-def _session(target: TargetConfig) -> Any:
+def session_of(target: TargetConfig) -> Any:
+    """boto3's session for a target. Raises NoStack: no region, no such profile."""
     import boto3
     from botocore.exceptions import ProfileNotFound
 
@@ -110,7 +112,7 @@ def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        client = _session(target).client(
+        client = session_of(target).client(
             "cloudformation",
             endpoint_url=target.endpoint,
             config=Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": 3}),
@@ -131,7 +133,7 @@ def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
 
 def _environment(target: TargetConfig) -> dict[str, str]:
     """The AWS_* settings. obstore and PyIceberg read no profiles: boto3 finds the credentials for them."""
-    session = _session(target)
+    session = session_of(target)
     found = {"AWS_REGION": session.region_name, "AWS_DEFAULT_REGION": session.region_name}
     if target.endpoint:
         found["AWS_ENDPOINT_URL"] = target.endpoint

@@ -19,6 +19,7 @@ from firn.cli import (
     follow,
     history,
     init,
+    leftovers,
     pause,
     prune,
     publish,
@@ -67,6 +68,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "tier": tier.command,
     "audit": audit.command,
     "doctor": doctor.command,
+    "leftovers": leftovers.command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)

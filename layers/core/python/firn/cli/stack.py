@@ -118,6 +118,11 @@ def use_target(name: str | None) -> None:
     _target = name
 
 
+def target_name() -> str | None:
+    """The name that `firn --target NAME` gave."""
+    return _target
+
+
 def is_deployed() -> bool:
     """Whether commands talk to a deployment (`firn --target NAME`), and so to nothing of this machine."""
     return _target is not None
