@@ -32,7 +32,9 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_REGION", REGION)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "firn.yaml").write_text("targets: {dev: {region: eu-central-1}}\nstreams: {shop: {}}\n")
+    (tmp_path / "firn.yaml").write_text(
+        "targets: {dev: {region: eu-central-1}}\nstreams: {shop: {tables: {'*': {to: 'shop.{table}'}}}}\n"
+    )
     with mock_aws():
         yield
     stacks.use_target(None)
@@ -101,10 +103,9 @@ def test_what_a_deleted_stack_left_is_listed_and_stays_until_it_is_asked_for(
             ("log group", "/firn/dev/jobs", None, 0),
         },
     )
-    _, out, _ = firn(capsys, "--target", "dev", "leftovers", "--tables")
-    assert [line for line in out.splitlines() if line.startswith("table")] == [
-        line for line in out.splitlines() if "shop.orders" in line
-    ]
+    code, out, err = firn(capsys, "--target", "dev", "leftovers", "--tables")
+    assert code == 0, err
+    assert [line.split()[1] for line in out.splitlines() if line.split()[:1] == ["table"]] == ["shop.orders"], out
     for typed in ("", "firn-prod\n", "y\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(typed))
         code, _, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove")

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from firn.cli.deployed import session_of, target_of
-from firn.cli.options import Json
+from firn.cli.deployed import session_of
+from firn.cli.options import Json, StackName, stack_or_target
 from firn.cli.output import notes, print_json, print_table, size
-from firn.cli.stack import target_name
 from firn.errors import FirnError
 from firn.streams.config import TargetConfig
 
@@ -148,9 +147,7 @@ class Account:
 
 
 def command(
-    stack: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The deleted stack; that of --target if left out.")
-    ] = None,
+    stack: StackName = None,
     environment: Annotated[
         str | None, typer.Option(metavar="NAME", help="Its parameter Environment, if its name is not firn-NAME.")
     ] = None,
@@ -164,7 +161,7 @@ def command(
 
     if as_json and remove and not yes:
         raise typer.BadParameter("--json asks nothing: say --yes too", param_hint="--remove")
-    target = _target(stack)
+    target = stack_or_target(stack)
     account = Account(target, environment or target.stack.removeprefix("firn-"))
     try:
         account.expect_no_stack()
@@ -186,18 +183,6 @@ def command(
         typer.echo(f"all {len(found)} are removed")
     elif found:
         typer.echo("firn leftovers --remove removes them, and what was never committed with them")
-
-
-def _target(stack: str | None) -> TargetConfig:
-    name = target_name()
-    if name is not None:
-        target = target_of(name)
-        if stack not in (None, target.stack):
-            raise typer.BadParameter(f"--target {name} is the stack {target.stack}", param_hint="--stack")
-        return target
-    if stack is None:
-        raise typer.BadParameter("say which: --stack firn-dev, or firn --target NAME leftovers", param_hint="--stack")
-    return TargetConfig(stack=stack)
 
 
 def _show(found: list[Leftover], account: Account) -> None:

@@ -13,6 +13,7 @@ from firn.cli import (
     care,
     cut,
     dead,
+    deploy,
     diff,
     doctor,
     flush,
@@ -68,6 +69,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "tier": tier.command,
     "audit": audit.command,
     "doctor": doctor.command,
+    "deploy": deploy.command,
+    "upload": deploy.upload,
     "leftovers": leftovers.command,
 }
 for _name, _command in _COMMANDS.items():
