@@ -1,6 +1,8 @@
 """`firn --target NAME`: a deployment, known by what its CloudFormation stack says of itself."""
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,29 @@ def test_a_deployment_is_known_by_its_outputs(tmp_path: Path) -> None:
     assert found.env["FIRN_EMR_APPLICATION_ID"] == "00f1"
     assert (found.env["AWS_REGION"], found.env["AWS_SESSION_TOKEN"]) == ("eu-central-1", "testing")
     assert find_deployed("dev", tmp_path, "https://firn.acme.example/").url == "https://firn.acme.example"
+
+
+def test_a_job_is_started_as_the_deployed_functions_start_theirs(tmp_path: Path) -> None:
+    found = find_deployed("dev", tmp_path)
+    looking = found.settings(starts=False)
+    assert (looking.emr_application, looking.staging, looking.emr_role) == ("00f1", f"file://{tmp_path}/staging", "")
+    with pytest.raises(TransientError, match="GetFunctionConfiguration"):
+        found.settings()
+    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}]}
+    role = boto3.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("app.py", "")
+    boto3.client("lambda", region_name="eu-central-1").create_function(
+        FunctionName="firn-dev-dispatch", Runtime="python3.13", Handler="app.handler", Role=role,
+        Code={"ZipFile": archive.getvalue()},
+        Environment={"Variables": {"FIRN_STAGING": "s3://s", "FIRN_JOB_ENTRY_POINT": "s3://s/code/commit.py",
+                                   "FIRN_EMR_ROLE_ARN": "arn:job", "FIRN_JOB_SHA256": "5a", "POWERTOOLS": "x"}},
+    )  # fmt: skip
+    starting = found.settings()
+    assert (starting.emr_role, starting.job_entry_point, starting.job_sha256) == (
+        "arn:job", "s3://s/code/commit.py", "5a",
+    )  # fmt: skip
 
 
 def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Path) -> None:

@@ -15,7 +15,6 @@ from firn.jobs import caring
 from firn.jobs.due import Kind
 from firn.jobs.prices import PRICES
 from firn.staging import layout
-from firn.staging.settings import Settings
 from firn.staging.store import get
 
 Report = Callable[[str], None]
@@ -85,7 +84,7 @@ def care_for(
 
 
 def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence[str], flags: Sequence[str]) -> str:
-    settings = Settings.from_environment(dict(stack.env))
+    settings = stack.settings()
     jobs = stack.jobs()
     for left in reversed(range(_STARTS)):
         try:

@@ -16,6 +16,9 @@ FILE: Final = Path("firn.yaml")
 _READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _UPDATING: Final = "UPDATE_"
 _TOLD: Final = {
+    "Staging": "FIRN_STAGING",
+    "Warehouse": "FIRN_WAREHOUSE",
+    "CatalogUri": "FIRN_CATALOG_URI",
     "EmrApplicationId": "FIRN_EMR_APPLICATION_ID",
     "EmrEndpointUrl": "AWS_ENDPOINT_URL_EMR_SERVERLESS",
 }
@@ -43,6 +46,22 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         env=_environment(target) | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
         dispatch=outputs["DispatchFunction"],
     )
+
+
+def variables(function: str) -> dict[str, str]:
+    """The FIRN_* settings of a deployed function. Raises TransientError."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = boto3.client("lambda").get_function_configuration(FunctionName=function)
+    except (BotoCoreError, ClientError) as error:
+        raise TransientError(
+            f"the settings of the function {function} can't be read: {error}; starting a job takes "
+            "lambda:GetFunctionConfiguration"
+        ) from error
+    known = found.get("Environment", {}).get("Variables", {})
+    return {str(name): str(value) for name, value in known.items() if name.startswith("FIRN_")}
 
 
 def invoke(function: str, body: bytes) -> Mapping[str, Any]:

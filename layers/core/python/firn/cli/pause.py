@@ -124,7 +124,7 @@ def active(stack: Stack) -> dict[str, str]:
     """The runs of Firn's that are on their way or at work: name -> id. Raises ConfigError, TransientError."""
     if not stack.env.get("FIRN_EMR_APPLICATION_ID"):
         return {}
-    return {name: run for name, run in stack.jobs().active("").items() if name.startswith(_PREFIXES)}
+    return {name: run for name, run in stack.jobs(starts=False).active("").items() if name.startswith(_PREFIXES)}
 
 
 def stop_application(stack: Stack, *, report: Report, timeout: float) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from firn.jobs.emr import EmrJobs
+    from firn.staging.settings import Settings
     from firn.staging.store import Store
 
 
@@ -54,13 +55,24 @@ class Stack:
         self.use_environment()
         return open_catalog(self._known(self.catalog_uri, "catalog"), self.warehouse, {**os.environ, **self.env})
 
-    def jobs(self) -> "EmrJobs":
-        """The commit jobs on EMR Serverless (boto3)."""
-        from firn.jobs.emr import EmrJobs
+    def settings(self, *, starts: bool = True) -> "Settings":
+        """What the stack's own functions work by. Without `starts` how jobs are started may be missing: of a deployment
+        only those functions know it. Raises ConfigError, TransientError."""
         from firn.staging.settings import Settings
 
         self.use_environment()
-        return EmrJobs(Settings.from_environment({**os.environ, **self.env}))
+        env = {**os.environ, **self.env}
+        if starts and self.dispatch is not None and "FIRN_JOB_ENTRY_POINT" not in self.env:
+            from firn.cli.deployed import variables
+
+            env |= variables(self.dispatch)
+        return Settings.from_environment(env)
+
+    def jobs(self, *, starts: bool = True) -> "EmrJobs":
+        """The jobs on EMR Serverless (boto3); without `starts`, to look at and not to start."""
+        from firn.jobs.emr import EmrJobs
+
+        return EmrJobs(self.settings(starts=starts))
 
     def expect_no_pause(self) -> None:
         """Before a job is started for a person. Raises Paused, StorageUnavailable."""
