@@ -13,6 +13,7 @@ from firn.cli.output import ago, notes, print_json
 from firn.cli.stack import Stack, find_stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.jobs import caring, runs
+from firn.staging.epochs import SKEW
 
 if TYPE_CHECKING:
     from firn.staging.store import Store
@@ -91,13 +92,14 @@ class NotDispatched(FirnError):
 
 
 def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: float, settle: float) -> None:
-    """Wait until no job of Firn's runs, and it is `settle` seconds since the pause. `timeout` in seconds.
+    """Wait until no job of Firn's runs, and it is `settle` seconds since the pause, as far as this process has seen or
+    the storage's clock tells for sure. `timeout` in seconds.
 
     Raises NotQuiet (at the time-out, or if somebody resumes), ConfigError, StorageUnavailable.
     """
     from firn.staging import pause
 
-    deadline = time.monotonic() + timeout
+    begun = time.monotonic()
     while True:
         try:
             since, left = pause.since(store), active(stack)
@@ -106,7 +108,8 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
         else:
             if since is None:
                 raise NotQuiet("somebody resumed it meanwhile: jobs start again")
-            remaining = settle - (datetime.now(UTC) - since).total_seconds()
+            by_clocks = (datetime.now(UTC) - since - SKEW).total_seconds()
+            remaining = settle - max(by_clocks, time.monotonic() - begun)
             if not left and remaining <= 0:
                 return
             state = (
@@ -115,7 +118,7 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
                 else f"no job runs; looking for {remaining:.0f} s more, for one that was about to start"
             )
         report(state)
-        if time.monotonic() > deadline:
+        if time.monotonic() - begun > timeout:
             raise NotQuiet(f"not quiet after {timeout:.0f} s ({state}); it stays paused, the same command waits again")
         time.sleep(_POLL_SECONDS)
 
