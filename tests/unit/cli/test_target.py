@@ -110,6 +110,21 @@ def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Pat
     assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
 
 
+def test_a_deployment_without_schedules_says_so(capsys: pytest.CaptureFixture[str], account: Path) -> None:
+    configs.publish(open_store(f"file://{account}"), FIRN)
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    template = json.loads(json.dumps(client.get_template(StackName="firn-dev")["TemplateBody"]))
+    template["Parameters"] = {"Paused": {"Type": "String", "Default": "false"}}
+    for paused in ("true", "false"):
+        given = [{"ParameterKey": "Paused", "ParameterValue": paused}]
+        client.update_stack(StackName="firn-dev", TemplateBody=json.dumps(template), Parameters=given)
+        assert main(["--target", "dev", "status"]) == 0
+        assert ("deployed with Paused=true" in capsys.readouterr().out) is (paused == "true")
+        main(["--target", "dev", "doctor", "--json"])
+        said = [one["found"] for one in json.loads(capsys.readouterr().out) if one["name"] == "pause"]
+        assert bool(said) is (paused == "true"), said
+
+
 def test_a_configuration_is_published_to_a_deployment(
     capsys: pytest.CaptureFixture[str], account: Path, tmp_path: Path
 ) -> None:
@@ -176,7 +191,10 @@ def test_without_firn_yaml_there_is_no_target(tmp_path: Path) -> None:
 
 
 def test_localstack_has_the_api_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployed, "_outputs", lambda *_: OUTPUTS | {"Staging": "s3://staging"})
+    outputs = [
+        {"OutputKey": key, "OutputValue": value} for key, value in (OUTPUTS | {"Staging": "s3://staging"}).items()
+    ]
+    monkeypatch.setattr(deployed, "_described", lambda *_: {"Outputs": outputs})
     found = find_deployed("local", tmp_path)
     assert found.url == "http://127.0.0.1:1/_aws/execute-api/abc123/dev"
     assert found.env["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"

@@ -26,7 +26,7 @@ class StepFailed(FirnError):
 def command(
     parameters: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME=VALUE...", help="Of template.yaml; others stay as the stack has them."),
+        typer.Argument(metavar="NAME=VALUE", help="Of template.yaml; others stay as the stack has them."),
     ] = None,
     stack: StackName = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and run none.")] = False,

@@ -28,7 +28,8 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
     """The deployment `name` of `file`, by the outputs of its stack. `url` replaces its HTTP address; `folder` takes
     what a command writes. Raises NoStack, ConfigError, TransientError."""
     target = target_of(name, file)
-    outputs = _outputs(name, target)
+    described = _described(name, target)
+    outputs = {str(one["OutputKey"]): str(one["OutputValue"]) for one in described.get("Outputs") or ()}
     missing = [one for one in ("Url", "Staging", "Warehouse", "DispatchFunction") if one not in outputs]
     if missing:
         raise NoStack(
@@ -45,6 +46,10 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         queues=queues,
         env=_environment(target) | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
         dispatch=outputs["DispatchFunction"],
+        scheduled=not any(
+            one["ParameterKey"] == "Paused" and one["ParameterValue"] == "true"
+            for one in described.get("Parameters") or ()
+        ),
     )
 
 
@@ -126,7 +131,8 @@ def session_of(target: TargetConfig) -> Any:
         raise NoStack(f"{error}; see aws configure list-profiles") from error
 
 
-def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
+def _described(name: str, target: TargetConfig) -> Mapping[str, Any]:
+    """The stack as CloudFormation describes it, if it is in a good state."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -147,7 +153,8 @@ def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
     state = str(stack["StackStatus"])
     if state not in _READY and not state.startswith(_UPDATING):
         raise NoStack(f"target {name}: the stack {target.stack} is {state}; see its events in CloudFormation")
-    return {str(one["OutputKey"]): str(one["OutputValue"]) for one in stack.get("Outputs") or ()}
+    found: Mapping[str, Any] = stack
+    return found
 
 
 def _environment(target: TargetConfig) -> dict[str, str]:

@@ -174,16 +174,16 @@ def pause(folder: Path) -> Check | None:
     from firn.staging.pause import since
 
     try:
-        found = since(find_stack(folder).store())
+        looked_at = find_stack(folder)
+        found = since(looked_at.store())
     except NoStack:
         return None
     except FirnError as error:
         return Check("pause", False, str(error), "see to it that you may read the staging store")
-    return (
-        None
-        if found is None
-        else Check("pause", None, f"since {found:%Y-%m-%d %H:%M} UTC no job starts; firn resume goes on")
-    )
+    if found is not None:
+        return Check("pause", None, f"since {found:%Y-%m-%d %H:%M} UTC no job starts; firn resume goes on")
+    off = "deployed with Paused=true: schedules and events start no job"
+    return None if looked_at.scheduled else Check("pause", None, off)
 
 
 def free_port(folder: Path, port: int) -> Check:

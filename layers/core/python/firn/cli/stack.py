@@ -39,6 +39,7 @@ class Stack:
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
+    scheduled: bool = True  # False: deployed with Paused=true
     token: str = ""  # by which the embedded stack knows its owner
 
     def store(self) -> "Store":

@@ -57,6 +57,8 @@ def command(
     if not found:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
         raise typer.Exit
+    if not stack.scheduled:
+        typer.echo("deployed with Paused=true: schedules and events start no job")
     if paused is not None:
         typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
     print_table(
