@@ -18,7 +18,7 @@ from firn.jobs.commit import Log
 from firn.jobs.due import Kind, noted
 from firn.jobs.failures import failure
 from firn.jobs.measured import left, spent
-from firn.staging import configs, cuts, health, layout
+from firn.staging import configs, cuts, health, layout, pause
 from firn.staging.batch import FORMAT
 from firn.staging.health import Health
 from firn.staging.store import Store, open_store, put
@@ -114,6 +114,8 @@ class _Job:
             yield line | {"status": "failed", "error": failure_of(error).text}
 
     def _refusal(self, found: Table, streams: Sequence[str]) -> str | None:
+        if pause.since(self._store) is not None:
+            return "it was paused meanwhile: firn resume"
         if cuts.have(self._store, streams, str(found.name)):
             return None
         return home.refusal(found.name, found.state, self._warehouse)

@@ -13,6 +13,7 @@ from firn.jobs import lingering as linger
 from firn.jobs.commit import Log
 from firn.jobs.failures import failure
 from firn.jobs.lingering import Clock
+from firn.staging import pause
 from firn.staging.configs import CurrentConfig
 from firn.staging.store import open_store
 from firn_spark.lake import SparkLake
@@ -48,5 +49,5 @@ def run(
     clock = Clock(lambda: datetime.now(UTC))
     if not lingering:
         return commit.run(store, lake, stream, first, last, attempt=attempt, log=log, now=clock.now)
-    config = CurrentConfig(store)
-    return linger.run(store, lake, config, stream, first, last, attempt=attempt, log=log, clock=clock)
+    config, paused = CurrentConfig(store), pause.Watch(store)
+    return linger.run(store, lake, config, paused, stream, first, last, attempt=attempt, log=log, clock=clock)

@@ -233,6 +233,13 @@ def keeping_a_cut(stage: Stage) -> Program:
     return stage.world.keep
 
 
+def a_pause(stage: Stage) -> Program:
+    stage.some_history()
+    stage.world.post(stage.world.everything())
+    stage.world.now += timedelta(minutes=20)
+    return stage.world.pause
+
+
 SCENARIOS: Final[tuple[Callable[[Stage], Program], ...]] = (
     http_with_a_key,
     http_without_a_key,
@@ -255,4 +262,5 @@ SCENARIOS: Final[tuple[Callable[[Stage], Program], ...]] = (
     the_retry_of_a_request_while_the_backlog_is_full,
     a_delivery_while_the_backlog_is_full,
     keeping_a_cut,
+    a_pause,
 )

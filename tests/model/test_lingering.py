@@ -9,7 +9,7 @@ import pytest
 
 from firn.jobs import lingering
 from firn.jobs.runs import Run
-from firn.staging import closing, configs, cuts, epochs, layout
+from firn.staging import closing, configs, cuts, epochs, layout, pause
 from firn.staging.store import Store
 from tests.faults.calls import Counting
 from tests.model.memory_lake import MemoryLake
@@ -34,8 +34,9 @@ class Job:
         passing = count(0.0, self.seconds)
         clock = lingering.Clock(self.world.clock, lambda: next(passing), self.sleep)
         return lingering.run(
-            store, MemoryLake(store, self.world.catalog), configs.CurrentConfig(store, 0), self.run.stream,
-            self.run.first, self.run.last, log=self.lines.append, clock=clock, attempt=self.run.attempt,
+            store, MemoryLake(store, self.world.catalog), configs.CurrentConfig(store, 0), pause.Watch(store, 0),
+            self.run.stream, self.run.first, self.run.last, log=self.lines.append, clock=clock,
+            attempt=self.run.attempt,
         )  # fmt: skip
 
     def sleep(self, seconds: float) -> None:
@@ -210,3 +211,24 @@ def test_a_job_ends_when_the_configuration_changes() -> None:
     assert job() == 0
     assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
     assert closing.is_closed(world.disk, run.name)
+
+
+def test_a_paused_job_ends_after_its_epoch_and_the_next_takes_the_rest() -> None:
+    world = World()
+    run = started(world)
+
+    def stop() -> None:
+        pause.begin(world.disk)
+        sent(world, 2)
+        world.now += timedelta(seconds=3)
+
+    job = Job(world, run, stop)
+    assert job() == 0
+    world.emr.told(run, "SUCCESS")
+    assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
+    assert closing.is_closed(world.disk, run.name)
+    pause.end(world.disk)
+    world.dispatch(force=True)
+    (following,) = world.emr.active()
+    assert Job(world, following)() == 0
+    assert all_committed(world.disk)

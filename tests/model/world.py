@@ -21,7 +21,7 @@ from firn.jobs.counted import counted
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.renaming import RENAMES
 from firn.jobs.runs import Run
-from firn.staging import backlog, configs, cuts, epochs, kept, layout, quarantine
+from firn.staging import backlog, configs, cuts, epochs, kept, layout, pause, quarantine
 from firn.staging.counting import print_dead
 from firn.staging.ingest import accept, accepted_before, stream_config
 from firn.staging.queue import Message as Arrived
@@ -130,6 +130,7 @@ class World:
         self.catalog.clock = self.clock
         self.replaying = False  # somebody replays what is dead, over and over
         self.keeping = False  # somebody keeps a cut, and was not told that it is kept
+        self.pausing = False  # somebody pauses and resumes, and was not told that it goes on
         self.dispatched: list[Dispatched | None] = []  # what each tick said; None: it failed
         self._sent = 0
 
@@ -228,8 +229,8 @@ class World:
         store = self.store()
         passing = count(0.0, 60.0)
         code = lingering.run(
-            store, MemoryLake(store, self.catalog), configs.CurrentConfig(store), STREAM, run.first, run.last,
-            log=self.lines.append, attempt=run.attempt,
+            store, MemoryLake(store, self.catalog), configs.CurrentConfig(store), pause.Watch(store), STREAM, run.first,
+            run.last, log=self.lines.append, attempt=run.attempt,
             clock=lingering.Clock(clock or self.clock, lambda: next(passing), lambda _: None),
         )  # fmt: skip
         self.emr.told(run, "FAILED" if code else "SUCCESS")
@@ -257,6 +258,21 @@ class World:
         except FirnError:
             return
         self.keeping = False
+
+    def pause(self) -> None:
+        """`firn pause`, a tick meanwhile, `firn resume`."""
+        self.pausing = True
+        store = self.store()
+        try:
+            pause.begin(store)
+            started = len(self.emr.known)
+            self.dispatch(force=True)
+            assert len(self.emr.known) == started, "a job was started while it is paused"
+            pause.end(store)
+        except FirnError:
+            return
+        self.pausing = False
+        self.dispatch()
 
     def replay(self, clock: Callable[[], datetime] | None = None) -> None:
         """`firn dead replay`: all letters that can be taken now."""
@@ -320,6 +336,7 @@ class World:
             and not (known.held() or known.held_epochs() or any(case.lift is None for case in known.stream))
             and not self._left_behind()
             and not self.keeping
+            and not self.pausing
             and not (self.replaying and self._dead())
         )
 
@@ -341,6 +358,7 @@ class World:
         found += ["a run failed"] * any(run.failed for run in self.emr.known.values())
         found += [f"held: {name}" for name in known.names(0)]
         found += ["a cut is not kept"] * self.keeping
+        found += ["paused, perhaps"] * self.pausing
         found += ["dead letters"] * (self.replaying and self._dead())
         return found
 
@@ -380,6 +398,8 @@ class World:
         run(self.release)
         if self.keeping:
             run(self.keep)
+        if self.pausing:
+            run(self.pause)
         if self.replaying:
             run(self.replay)
 

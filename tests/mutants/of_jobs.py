@@ -252,6 +252,20 @@ MUTANTS: Final = (
         ("tests/unit/jobs/test_measured.py::test_a_look_in_vain_does_not_begin_the_hour_anew",),
     ),
     Mutant(
+        "a paused stack starts jobs",
+        f"{_JOBS}/dispatch.py",
+        "if jobs is not None and (since := pause.since(store)) is not None:",
+        "if jobs is None and (since := pause.since(store)) is not None:",
+        ("tests/unit/jobs/test_dispatch.py::test_while_it_is_paused_nothing_is_sealed_and_no_job_starts_and_then_all_that_waits",),
+    ),
+    Mutant(
+        "a job that lingers does not hear of a pause",
+        f"{_JOBS}/lingering.py",
+        "if self._paused():",
+        "if self._paused is None:",
+        ("tests/model/test_lingering.py::test_a_paused_job_ends_after_its_epoch_and_the_next_takes_the_rest",),
+    ),
+    Mutant(
         "a job ends without a last look",
         f"{_JOBS}/lingering.py",
         "return code or job.once_more()",

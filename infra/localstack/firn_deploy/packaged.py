@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from firn_deploy import checkout
 from firn_deploy.errors import DeployError
 from firn_deploy.localstack import credentials, plain_environment
 from firn_local.environment import REPOSITORY
@@ -29,10 +30,10 @@ def upload(folder: Path, port: int, staging: str) -> bool:
 
 
 def _package(folder: Path, environment: dict[str, str], *arguments: str) -> str:
-    paths = (REPOSITORY, REPOSITORY / "infra" / "local", REPOSITORY / "layers/core/python")
+    command = checkout.package("--code", str(folder / "job"), *arguments)
     done = subprocess.run(
-        [sys.executable, "-m", "infra.package", "--code", str(folder / "job"), *arguments],
-        env={**plain_environment(), **environment, "PYTHONPATH": ":".join(map(str, paths))},
+        command.words,
+        env={**plain_environment(), **environment, **command.environment},
         cwd=REPOSITORY,
         capture_output=True,
         text=True,

@@ -1,12 +1,11 @@
 """`sam build` and `sam deploy`, as anybody would type them, against LocalStack."""
 
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from firn_deploy import localstack
+from firn_deploy import checkout, localstack
 from firn_deploy.errors import DeployError
 from firn_local.environment import REPOSITORY
 
@@ -41,7 +40,7 @@ def deploy(folder: Path, port: int, built: Path, name: str, parameters: Mapping[
         *("deploy", "--template-file", str(built), "--stack-name", name, "--s3-bucket", f"{name}-artifacts"),
         *("--no-confirm-changeset", "--no-fail-on-empty-changeset", "--no-progressbar"),
         *("--capabilities", "CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"),
-        *("--parameter-overrides", *(f'ParameterKey={k},ParameterValue="{v}"' for k, v in parameters.items())),
+        *checkout.overrides(parameters),
     )
     return _UP_TO_DATE not in said
 
@@ -82,14 +81,10 @@ def client(port: int, service: str) -> Any:
 
 def _sam(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
     """Run it; its output goes to sam.log as well. Raises DeployError with the end of it."""
-    command = REPOSITORY / ".venv-sam" / "bin" / "sam"
-    if not command.exists():
-        raise DeployError(f"{command} is missing: `make setup-localstack` installs it")
-    # `sam build` wants the functions' Python with pip on the PATH, for the layers.
-    path = f"{REPOSITORY / '.venv-runtime' / 'bin'}{os.pathsep}{os.environ.get('PATH', '')}"
+    command = checkout.sam(*arguments)
     done = subprocess.run(
-        [str(command), *arguments],
-        env={**localstack.plain_environment(), **environment, "PATH": path, "SAM_CLI_TELEMETRY": "0"},
+        command.words,
+        env={**localstack.plain_environment(), **environment, **command.environment},
         cwd=REPOSITORY,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

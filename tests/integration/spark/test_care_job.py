@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.jobs.due import KINDS, due
-from firn.staging import health, layout
+from firn.staging import health, layout, pause
 from firn.staging.store import get
 from firn.streams.names import TableName
 from firn_spark import care_job
@@ -86,3 +86,13 @@ def test_each_table_gets_what_it_may_have_and_is_not_due_again(spark: SparkSessi
     assert due(known["lake.t"], lake.config.care_of(TABLES[0]), later) == {}, "nothing was committed since"
     soon = datetime.now(UTC) + timedelta(minutes=15)
     assert due(known["lake.other"], lake.config.care_of(TABLES[1]), soon) == {}, "what it does not allow is no work"
+
+
+def test_a_job_that_is_paused_leaves_the_tables_that_come_next(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, CONFIG)
+    lake.land([event("c", 100, {"id": 1}, table="t")])
+    pause.begin(lake.store)
+    left = {line["table"]: line["why"] for line in care(lake, "paused") if line["status"] == "left"}
+    assert left["lake.t"] == "it was paused meanwhile: firn resume"
+    pause.end(lake.store)
+    assert "lake.t" not in {line["table"] for line in care(lake, "again") if line["status"] == "left"}

@@ -200,7 +200,25 @@ def test_a_wrong_command_line_is_exit_code_2(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize(
     "command",
-    ["init", "up", "send", "flush", "query", "tables", "history", "diff", "follow", "status", "batch", "doctor"],
+    [
+        "init",
+        "up",
+        "send",
+        "flush",
+        "query",
+        "tables",
+        "history",
+        "diff",
+        "follow",
+        "status",
+        "batch",
+        "doctor",
+        "pause",
+        "resume",
+        "leftovers",
+        "deploy",
+        "upload",
+    ],
 )
 def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
     code, out, _ = run(capsys, command, "--help")

@@ -1,6 +1,8 @@
 """`firn --target NAME`: a deployment, known by what its CloudFormation stack says of itself."""
 
+import io
 import json
+import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -82,10 +84,48 @@ def test_a_deployment_is_known_by_its_outputs(tmp_path: Path) -> None:
     assert find_deployed("dev", tmp_path, "https://firn.acme.example/").url == "https://firn.acme.example"
 
 
+def test_a_job_is_started_as_the_deployed_functions_start_theirs(tmp_path: Path) -> None:
+    found = find_deployed("dev", tmp_path)
+    looking = found.settings(starts=False)
+    assert (looking.emr_application, looking.staging, looking.emr_role) == ("00f1", f"file://{tmp_path}/staging", "")
+    with pytest.raises(TransientError, match="GetFunctionConfiguration"):
+        found.settings()
+    trust = {"Statement": [{"Effect": "Allow", "Principal": {"Service": "lambda.amazonaws.com"}}]}
+    role = boto3.client("iam").create_role(RoleName="r", AssumeRolePolicyDocument=json.dumps(trust))["Role"]["Arn"]
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as files:
+        files.writestr("app.py", "")
+    boto3.client("lambda", region_name="eu-central-1").create_function(
+        FunctionName="firn-dev-dispatch", Runtime="python3.13", Handler="app.handler", Role=role,
+        Code={"ZipFile": archive.getvalue()},
+        Environment={"Variables": {"FIRN_STAGING": "s3://s", "FIRN_JOB_ENTRY_POINT": "s3://s/code/commit.py",
+                                   "FIRN_EMR_ROLE_ARN": "arn:job", "FIRN_JOB_SHA256": "5a", "POWERTOOLS": "x"}},
+    )  # fmt: skip
+    starting = found.settings()
+    assert (starting.emr_role, starting.job_entry_point, starting.job_sha256) == (
+        "arn:job", "s3://s/code/commit.py", "5a",
+    )  # fmt: skip
+
+
 def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Path) -> None:
     configs.publish(open_store(f"file://{account}"), FIRN)
     assert main(["--target", "dev", "status", "--json"]) == 0
     assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
+
+
+def test_a_deployment_without_schedules_says_so(capsys: pytest.CaptureFixture[str], account: Path) -> None:
+    configs.publish(open_store(f"file://{account}"), FIRN)
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    template = json.loads(json.dumps(client.get_template(StackName="firn-dev")["TemplateBody"]))
+    template["Parameters"] = {"Paused": {"Type": "String", "Default": "false"}}
+    for paused in ("true", "false"):
+        given = [{"ParameterKey": "Paused", "ParameterValue": paused}]
+        client.update_stack(StackName="firn-dev", TemplateBody=json.dumps(template), Parameters=given)
+        assert main(["--target", "dev", "status"]) == 0
+        assert ("deployed with Paused=true" in capsys.readouterr().out) is (paused == "true")
+        main(["--target", "dev", "doctor", "--json"])
+        said = [one["found"] for one in json.loads(capsys.readouterr().out) if one["name"] == "pause"]
+        assert bool(said) is (paused == "true"), said
 
 
 def test_a_configuration_is_published_to_a_deployment(
@@ -187,7 +227,10 @@ def test_without_firn_yaml_there_is_no_target(tmp_path: Path) -> None:
 
 
 def test_localstack_has_the_api_at_its_own_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deployed, "_outputs", lambda *_: OUTPUTS | {"Staging": "s3://staging"})
+    outputs = [
+        {"OutputKey": key, "OutputValue": value} for key, value in (OUTPUTS | {"Staging": "s3://staging"}).items()
+    ]
+    monkeypatch.setattr(deployed, "_described", lambda *_: {"Outputs": outputs})
     found = find_deployed("local", tmp_path)
     assert found.url == "http://127.0.0.1:1/_aws/execute-api/abc123/dev"
     assert found.env["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from firn.jobs import rounds
-from firn.staging import health, layout
+from firn.staging import health, layout, pause
 from firn.staging.health import Health
 from tests.unit.staging.storage_faults import FaultyStore
 
@@ -84,6 +84,14 @@ def test_the_same_quarter_of_an_hour_asks_with_the_same_token(app: ModuleType, s
     app.handler({}, None)
     app.handler({}, None)
     assert len({token for *_, token in FakeJobs.started}) == 1
+
+
+def test_a_paused_stack_cares_for_nothing(app: ModuleType, store: FaultyStore) -> None:
+    told(store, debt=True)
+    pause.begin(store)
+    assert (did(app)["run"], FakeJobs.started) == (None, [])
+    pause.end(store)
+    assert did(app)["run"] == "00run"
 
 
 @pytest.mark.parametrize("running", ["care-1234", "firn-shop-1-2-1"])

@@ -9,7 +9,7 @@ from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs.attempting import MAX_PASSING
 from firn.jobs.dispatch import Dispatched, dispatch
 from firn.jobs.runs import Jobs
-from firn.staging import cuts, epochs
+from firn.staging import cuts, epochs, layout, pause
 from firn.streams.caps import Caps
 from firn.streams.config import CommitPolicy
 from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, fail, run, stage
@@ -243,3 +243,29 @@ def test_a_dispatch_seals_a_backlog_in_full_epochs_and_leaves_the_rest_until_it_
 
 
 _: Callable[..., Jobs] = ListOfJobs  # the fake is a Jobs
+
+
+def test_while_it_is_paused_nothing_is_sealed_and_no_job_starts_and_then_all_that_waits() -> None:
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    jobs.end_all("FAILED")
+    pause.begin(store)
+    stage(store)
+    since = pause.since(store)
+    assert since is not None
+    for asked in ({}, {"force": True}, {"reconcile": True}):
+        assert run(store, jobs, NOW + MINUTE, **asked) == Dispatched("shop", paused=layout.instant(since))
+    assert (jobs.calls, epochs.numbers(store, "shop")) == (1, [1])
+    pause.end(store)
+    done = run(store, jobs, NOW + timedelta(days=3))
+    assert (done.sealed, done.pending, done.run, done.paused) == ((2,), (1, 2), "r2", None)
+
+
+def test_who_can_not_look_whether_it_is_paused_starts_no_job() -> None:
+    store, jobs = FaultyStore(), ListOfJobs()
+    stage(store)
+    store.away = True
+    with pytest.raises(StorageUnavailable):
+        run(store, jobs)
+    assert jobs.calls == 0

@@ -15,7 +15,6 @@ from firn.jobs import caring
 from firn.jobs.due import Kind
 from firn.jobs.prices import PRICES
 from firn.staging import layout
-from firn.staging.settings import Settings
 from firn.staging.store import get
 
 Report = Callable[[str], None]
@@ -57,10 +56,11 @@ def care_for(
 ) -> Done:
     """Starts a job for `kinds` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
 
-    Raises TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
+    Raises Paused, TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
     from firn_lake.tables import find_table
 
+    stack.expect_no_pause()
     began = time.monotonic()
     catalog = stack.catalog()
     names = [".".join(find_table(catalog, table).name()) for table in tables]
@@ -84,7 +84,7 @@ def care_for(
 
 
 def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence[str], flags: Sequence[str]) -> str:
-    settings = Settings.from_environment(dict(stack.env))
+    settings = stack.settings()
     jobs = stack.jobs()
     for left in reversed(range(_STARTS)):
         try:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firn.cli.stack import Stack
+from firn.cli.stack import Paused, Stack
 from firn.errors import FirnError
 
 if TYPE_CHECKING:
@@ -56,11 +56,12 @@ def flush(
 ) -> list[StreamFlushed]:
     """Commit all that `stream` (None: each stream) has been sent, its queues included. `timeout` in seconds.
 
-    Raises FlushFailed (an unknown stream; a failed job, with the end of its log), NoStack, TransientError.
+    Raises FlushFailed (an unknown stream; a failed job, with the end of its log), Paused, NoStack, TransientError.
     """
     started = time.monotonic()
     deadline = started + timeout
     store = stack.store()
+    stack.expect_no_pause()
     wait_for_queues(stack, report, deadline)
     finished: list[StreamFlushed] = []
     waiting: dict[str, _Pending] = {}
@@ -134,6 +135,8 @@ def _dispatch(stack: Stack, stream: str | None) -> Sequence[Mapping[str, Any]]:
 
 
 def _pending(answer: Mapping[str, Any], flushed: StreamFlushed) -> _Pending | None:
+    if answer.get("paused"):  # since a moment ago
+        raise Paused(f"stream {flushed.stream} is staged and not committed: it was paused meanwhile; firn resume")
     if answer.get("pending") is None:
         return None
     if answer.get("held"):
@@ -181,6 +184,20 @@ def run_state(stack: Stack, run: str) -> tuple[str, str]:
     stack.use_environment()
     found = _emr_client().get_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)["jobRun"]
     return str(found["state"]), str(found.get("stateDetails") or "")
+
+
+def application_state(stack: Stack) -> str:
+    """The state of the stack's application, in EMR Serverless's words."""
+    stack.use_environment()
+    found = _emr_client().get_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])["application"]
+    return str(found["state"])
+
+
+def stop_application(stack: Stack) -> None:
+    """Ask for the stop of an application without active runs; that it has stopped `application_state` tells. The next
+    run starts it again."""
+    stack.use_environment()
+    _emr_client().stop_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])
 
 
 def cancel(stack: Stack, run: str) -> None:

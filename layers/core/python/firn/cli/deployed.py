@@ -18,6 +18,9 @@ FILE: Final = Path("firn.yaml")
 _READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
 _UPDATING: Final = "UPDATE_"
 _TOLD: Final = {
+    "Staging": "FIRN_STAGING",
+    "Warehouse": "FIRN_WAREHOUSE",
+    "CatalogUri": "FIRN_CATALOG_URI",
     "EmrApplicationId": "FIRN_EMR_APPLICATION_ID",
     "EmrEndpointUrl": "AWS_ENDPOINT_URL_EMR_SERVERLESS",
 }
@@ -26,8 +29,9 @@ _TOLD: Final = {
 def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = FILE) -> Stack:
     """The deployment `name` of `file`, by the outputs of its stack. `url` replaces its HTTP address; `folder` takes
     what a command writes. Raises NoStack, ConfigError, TransientError."""
-    target = _target(name, file)
-    outputs = _outputs(name, target)
+    target = target_of(name, file)
+    described = _described(name, target)
+    outputs = {str(one["OutputKey"]): str(one["OutputValue"]) for one in described.get("Outputs") or ()}
     missing = [one for one in ("Url", "Staging", "Warehouse", "DispatchFunction") if one not in outputs]
     if missing:
         raise NoStack(
@@ -50,7 +54,27 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
             environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",
             databases_in(outputs.get("Databases", "")),
         ),
+        scheduled=not any(
+            one["ParameterKey"] == "Paused" and one["ParameterValue"] == "true"
+            for one in described.get("Parameters") or ()
+        ),
     )
+
+
+def variables(function: str) -> dict[str, str]:
+    """The FIRN_* settings of a deployed function. Raises TransientError."""
+    import boto3
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        found = boto3.client("lambda").get_function_configuration(FunctionName=function)
+    except (BotoCoreError, ClientError) as error:
+        raise TransientError(
+            f"the settings of the function {function} can't be read: {error}; starting a job takes "
+            "lambda:GetFunctionConfiguration"
+        ) from error
+    known = found.get("Environment", {}).get("Variables", {})
+    return {str(name): str(value) for name, value in known.items() if name.startswith("FIRN_")}
 
 
 def invoke(function: str, body: bytes) -> Mapping[str, Any]:
@@ -71,7 +95,8 @@ def invoke(function: str, body: bytes) -> Mapping[str, Any]:
     return found
 
 
-def _target(name: str, file: Path) -> TargetConfig:
+def target_of(name: str, file: Path = FILE) -> TargetConfig:
+    """The target `name` of `file`. Raises NoStack, ConfigError."""
     try:
         known = config.parse(file.read_text("utf-8"), str(file)).targets
     except OSError as error:
@@ -92,7 +117,8 @@ def _address(url: str, target: TargetConfig) -> str:
     return f"{target.endpoint}/_aws/execute-api/{(parts.hostname or '').partition('.')[0]}{parts.path}"
 
 
-def _session(target: TargetConfig) -> Any:
+def session_of(target: TargetConfig) -> Any:
+    """boto3's session for a target. Raises NoStack: no region, no such profile."""
     import boto3
     from botocore.exceptions import ProfileNotFound
 
@@ -113,12 +139,13 @@ def _session(target: TargetConfig) -> Any:
         raise NoStack(f"{error}; see aws configure list-profiles") from error
 
 
-def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
+def _described(name: str, target: TargetConfig) -> Mapping[str, Any]:
+    """The stack as CloudFormation describes it, if it is in a good state."""
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
-        client = _session(target).client(
+        client = session_of(target).client(
             "cloudformation",
             endpoint_url=target.endpoint,
             config=Config(connect_timeout=5, read_timeout=20, retries={"max_attempts": 3}),
@@ -134,12 +161,13 @@ def _outputs(name: str, target: TargetConfig) -> dict[str, str]:
     state = str(stack["StackStatus"])
     if state not in _READY and not state.startswith(_UPDATING):
         raise NoStack(f"target {name}: the stack {target.stack} is {state}; see its events in CloudFormation")
-    return {str(one["OutputKey"]): str(one["OutputValue"]) for one in stack.get("Outputs") or ()}
+    found: Mapping[str, Any] = stack
+    return found
 
 
 def _environment(target: TargetConfig) -> dict[str, str]:
     """The AWS_* settings. obstore and PyIceberg read no profiles: boto3 finds the credentials for them."""
-    session = _session(target)
+    session = session_of(target)
     found = {"AWS_REGION": session.region_name, "AWS_DEFAULT_REGION": session.region_name}
     if target.endpoint:
         found["AWS_ENDPOINT_URL"] = target.endpoint

@@ -68,6 +68,8 @@ def _show(one: Check) -> None:
 def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None) -> Iterator[Check]:
     for check in _checks(config, folder, port):
         yield check()
+    if (held := pause(folder)) is not None:
+        yield held
     if deep is None:
         return
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -165,6 +167,23 @@ def stack(folder: Path) -> Check:
     except FirnError as error:
         return Check("stack", False, str(error), f"look into {folder}/logs, or start it again: firn up")
     return Check("stack", True, f"answers at {found.url}")
+
+
+def pause(folder: Path) -> Check | None:
+    """Is the stack paused? None if it is not, or none runs."""
+    from firn.staging.pause import since
+
+    try:
+        looked_at = find_stack(folder)
+        found = since(looked_at.store())
+    except NoStack:
+        return None
+    except FirnError as error:
+        return Check("pause", False, str(error), "see to it that you may read the staging store")
+    if found is not None:
+        return Check("pause", None, f"since {found:%Y-%m-%d %H:%M} UTC no job starts; firn resume goes on")
+    off = "deployed with Paused=true: schedules and events start no job"
+    return None if looked_at.scheduled else Check("pause", None, off)
 
 
 def free_port(folder: Path, port: int) -> Check:

@@ -24,6 +24,7 @@ Report = Callable[[str, int, int, str], None]
 _POLL_SECONDS = 1.0
 _STARTS = 3
 REBUILT = "firn.rebuilt"
+PREFIX = "rebuild-"
 
 
 class RebuildFailed(FirnError):
@@ -57,7 +58,7 @@ class Work:
     def name(self) -> str:
         """What the job's runs are called, but for their id: the same work has the same name."""
         digest = hashlib.sha256("\n".join(self.arguments).encode()).hexdigest()[:12]
-        return f"rebuild-{str(self.table)[:150]}-{digest}-"
+        return f"{PREFIX}{str(self.table)[:150]}-{digest}-"
 
 
 @dataclass
@@ -109,8 +110,9 @@ def prepare(stack: Stack, wanted: Wanted) -> Work:
 def rebuild(stack: Stack, work: Work, *, report: Report = lambda *_: None, timeout: float = 86_400.0) -> Rebuilt:
     """Starts the job, or finds the one that does this very work already, and waits for its end. `timeout` in seconds.
 
-    Raises RebuildFailed (with the end of the job's log), TransientError, UnknownOutcome.
+    Raises Paused, RebuildFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
+    stack.expect_no_pause()
     started = time.monotonic()
     store = stack.store()
     identifier, run = _start(stack.jobs(), work)

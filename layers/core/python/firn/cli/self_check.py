@@ -164,7 +164,7 @@ class SelfCheck:
         catalog = self._stack.catalog()
         self._made_namespace |= not catalog.namespace_exists(self._namespace)
         (done,) = flush(self._stack, self.name, timeout=self._timeout)
-        self._runs |= {self._stack.jobs().name_of(run) or "" for run in done.runs}
+        self._runs |= {self._stack.jobs(starts=False).name_of(run) or "" for run in done.runs}
         if done.quarantined:
             raise _Failed(f"the table is quarantined: {dict(done.quarantined)}")
         rows = catalog.load_table(self._table).scan(selected_fields=("id", "v")).to_arrow().to_pylist()
@@ -226,7 +226,7 @@ class SelfCheck:
         from firn.cli.committing import cancel, run_state
         from firn.jobs.runs import PREFIX
 
-        for name, run in self._stack.jobs().active(f"{PREFIX}{self.name}-").items():
+        for name, run in self._stack.jobs(starts=False).active(f"{PREFIX}{self.name}-").items():
             self._runs.add(name)
             cancel(self._stack, run)
             deadline = time.monotonic() + _SEEN_SECONDS

@@ -14,12 +14,17 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
     from firn.jobs.emr import EmrJobs
+    from firn.staging.settings import Settings
     from firn.staging.store import Store
     from firn.streams.reach import Reach
 
 
 class NoStack(FirnError):
     """No stack runs where the command looked for one."""
+
+
+class Paused(FirnError):
+    """No job may start (`firn pause`). Nothing was done."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Stack:
     env: Mapping[str, str] = field(default_factory=dict)
     pid: int | None = None
     dispatch: str | None = None  # the deployed function's name; None: the embedded stack's
+    scheduled: bool = True  # False: deployed with Paused=true
     token: str = ""  # by which the embedded stack knows its owner
     reach: "Reach | None" = None  # what its jobs can reach; None: whatever this machine does
 
@@ -52,13 +58,33 @@ class Stack:
         self.use_environment()
         return open_catalog(self._known(self.catalog_uri, "catalog"), self.warehouse, {**os.environ, **self.env})
 
-    def jobs(self) -> "EmrJobs":
-        """The commit jobs on EMR Serverless (boto3)."""
-        from firn.jobs.emr import EmrJobs
+    def settings(self, *, starts: bool = True) -> "Settings":
+        """What the stack's own functions work by. Without `starts` how jobs are started may be missing: of a deployment
+        only those functions know it. Raises ConfigError, TransientError."""
         from firn.staging.settings import Settings
 
         self.use_environment()
-        return EmrJobs(Settings.from_environment({**os.environ, **self.env}))
+        env = {**os.environ, **self.env}
+        if starts and self.dispatch is not None and "FIRN_JOB_ENTRY_POINT" not in self.env:
+            from firn.cli.deployed import variables
+
+            env |= variables(self.dispatch)
+        return Settings.from_environment(env)
+
+    def jobs(self, *, starts: bool = True) -> "EmrJobs":
+        """The jobs on EMR Serverless (boto3); without `starts`, to look at and not to start."""
+        from firn.jobs.emr import EmrJobs
+
+        return EmrJobs(self.settings(starts=starts))
+
+    def expect_no_pause(self) -> None:
+        """Before a job is started for a person. Raises Paused, StorageUnavailable."""
+        from firn.staging import pause
+
+        if (since := pause.since(self.store())) is not None:
+            raise Paused(
+                f"paused since {since:%Y-%m-%d %H:%M} UTC, so that no job starts: firn resume, then this again"
+            )
 
     def invoke_dispatch(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the dispatch function answers. Asked again if nobody answers: it is idempotent.
@@ -105,6 +131,11 @@ def use_target(name: str | None) -> None:
     """From here on `find_stack` finds the deployment of that name in firn.yaml (`firn --target NAME`)."""
     global _target
     _target = name
+
+
+def target_name() -> str | None:
+    """The name that `firn --target NAME` gave."""
+    return _target
 
 
 def is_deployed() -> bool:

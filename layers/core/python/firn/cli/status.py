@@ -25,6 +25,7 @@ def command(
     """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
     its order and keys."""
     from firn.cli.stream_status import commits_by_stream, stream_statuses, table_debts
+    from firn.staging import pause
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
@@ -42,12 +43,24 @@ def command(
                 f"{plot} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
             ) from error
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
+    paused = pause.since(stack.store())
     if as_json:
-        print_json([asdict(one) | {"tables": [t for t in looked_after if one.stream in t["streams"]]} for one in found])
+        print_json(
+            [
+                asdict(one)
+                | {"paused_since": paused}
+                | {"tables": [t for t in looked_after if one.stream in t["streams"]]}
+                for one in found
+            ]
+        )
         return
     if not found:
         typer.echo("no streams: write firn.yaml (firn init)", err=True)
         raise typer.Exit
+    if not stack.scheduled:
+        typer.echo("deployed with Paused=true: schedules and events start no job")
+    if paused is not None:
+        typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
     print_table(
         ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
         [

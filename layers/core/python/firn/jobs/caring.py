@@ -16,7 +16,7 @@ from firn.jobs import debts
 from firn.jobs.due import Kind, tables_due
 from firn.jobs.emr import EmrJobs
 from firn.jobs.runs import parse_name
-from firn.staging import health
+from firn.staging import health, pause
 from firn.staging.settings import Settings
 from firn.staging.store import Store
 from firn.streams.config import Config
@@ -61,6 +61,8 @@ def run(
     if not mine:
         log.info("a commit job lives, and cares for its tables itself", extra={"due": found})
         return Cared(found, left="a commit job lives and does it between its commits")
+    if pause.since(store) is not None:
+        return Cared(found, left="it is paused: firn resume")
     slot = f"{int(now.timestamp()) // _SLOT_SECONDS}"
     wanted = sorted({kind for of in mine.values() for kind in of})
     asked = [settings.staging, slot, *wanted, *sorted(mine)]

@@ -17,7 +17,7 @@ from firn.errors import TransientError, UnknownOutcome
 from firn.jobs import quarantine as rules
 from firn.jobs.attempting import Step, next_step
 from firn.jobs.runs import Jobs, Run
-from firn.staging import attempts, closing, cuts, epochs, layout, quarantine
+from firn.staging import attempts, closing, cuts, epochs, layout, pause, quarantine
 from firn.staging.quarantine import Quarantines
 from firn.staging.store import Store
 from firn.streams.config import CommitPolicy
@@ -46,6 +46,7 @@ class Dispatched:
     stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
     quarantined: tuple[str, ...] = ()  # tables, epochs (`epoch 7`) and `stream` that are held: see `firn status`
     held: str | None = None  # why the whole stream is held: no job starts
+    paused: str | None = None  # since when the stack is paused: nothing was sealed or started
 
 
 def dispatch(
@@ -75,6 +76,8 @@ def dispatch(
     hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
     by then stays sealed, and the next dispatch goes on.
     """
+    if jobs is not None and (since := pause.since(store)) is not None:
+        return Dispatched(stream, paused=layout.instant(since))
     committed = cuts.newest(store, stream)
     sealed = _seal_all(
         store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, tick=tick,

@@ -2,9 +2,9 @@
 
 Spark starts once, and under load changes wait seconds instead of the schedule's minute. The job seals with dispatch's
 own code, for all streams that share its runs, and ends so that no epoch falls between it and its successor
-(staging/closing.py). It also ends when the configuration changes: what it may touch was fixed under the one that it was
-started with (jobs/narrowing.py). A round that fails ends it: what is sealed by then is dispatch's again, with its
-attempts.
+(staging/closing.py). It also ends when the stack is paused, and when the configuration changes: what it may touch was
+fixed under the one that it was started with (jobs/narrowing.py). A round that fails ends it: what is sealed by then is
+dispatch's again, with its attempts.
 """
 
 import time
@@ -41,6 +41,7 @@ def run(
     store: Store,
     lake: Lake,
     config: Callable[[], Config],
+    paused: Callable[[], bool],
     stream: str,
     first: int,
     last: int,
@@ -49,7 +50,8 @@ def run(
     clock: Clock,
     attempt: int = 1,
 ) -> int:
-    """commit.run, and then what comes after it. `config`: the current configuration. -> the exit code."""
+    """commit.run, and then what comes after it. `config`: the current configuration; `paused`: whether
+    no more is to be begun. -> the exit code."""
     code = commit.run(store, lake, stream, first, last, log=log, now=clock.now, attempt=attempt)
     if code:
         return code
@@ -61,7 +63,7 @@ def run(
         log({"stream": stream, "status": "failed", "error": f"what was committed can't be read again: {error}"})
         return 1
     under = begun.config if begun else None
-    job = _Lingering(store, lake, config, stream, log, clock, shared=attempt == 1, under=under)
+    job = _Lingering(store, lake, config, paused, stream, log, clock, shared=attempt == 1, under=under)
     code = job.until_idle()
     try:
         closing.close(store, run_name(stream, first, last, attempt))
@@ -77,13 +79,14 @@ class _Lingering:
         store: Store,
         lake: Lake,
         config: Callable[[], Config],
+        paused: Callable[[], bool],
         stream: str,
         log: Log,
         clock: Clock,
         shared: bool,
         under: str | None,
     ) -> None:
-        self._store, self._lake, self._config = store, lake, config
+        self._store, self._lake, self._config, self._paused = store, lake, config, paused
         self._stream, self._log, self._clock, self._shared = stream, log, clock, shared
         self._under = under
         # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
@@ -118,6 +121,8 @@ class _Lingering:
                 return False, 0, 0.0
             linger = float(config.streams[self._stream].commit.linger_seconds)
             for name in config.sharing(self._stream) if self._shared else (self._stream,):
+                if self._paused():
+                    return found, 0, 0.0
                 committed, code = self._turn(config, config.streams[name])
                 found = found or committed
                 if code:

@@ -7,7 +7,7 @@
     quarantine/{stream}/{table, epochs, stream}/{n:020d}.json   attempts/{stream}/{first}-{last}-{attempt}.{kind}
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
-    swept/{stream}.json
+    swept/{stream}.json                                         config/paused.json
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
@@ -27,6 +27,7 @@ _EPOCH_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST_MS: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 CONFIG_POINTER: Final = "config/current.json"
+PAUSED: Final = "config/paused.json"  # there while no job may start (staging/pause.py)
 _KEPT: Final = "_kept"
 
 

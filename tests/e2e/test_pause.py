@@ -1,0 +1,44 @@
+"""A pause, through the packaged functions and jobs: schedules, events and a job that lingers."""
+
+import json
+import time
+
+import pytest
+
+from firn.staging import epochs
+from firn.staging.store import open_store
+from tests.e2e.conftest import Stack
+from tests.e2e.killing import audited, until
+from tests.e2e.test_lingering_job import insert, keys, runs_of
+
+pytestmark = pytest.mark.spark
+
+OPTIONS = ("--schedule-seconds", "1")
+CONFIG = """
+streams:
+  shop:
+    commit: {every: 1s, fresh: 1s, linger: 1h}
+    tables:
+      app.t: {to: shop.t, key: [id]}
+"""
+
+
+def test_a_pause_ends_the_job_that_lingers_and_starts_none_until_it_is_resumed(stack: Stack) -> None:
+    insert(stack, "shop", 1)
+    until("the first row", 120, lambda: stack.catalog().table_exists("shop.t") and keys(stack, "shop") == [1])
+    (first,) = runs_of(stack.folder)
+    done = json.loads(stack.firn("pause", "--stop", "--json").stdout)
+    assert (done["running"], done["stopped"]) == ({}, True)
+    assert json.loads((first / "run.json").read_text())["state"] == "SUCCESS", "it ended by itself, within its linger"
+    store = open_store(stack.about["staging"])
+    sealed = epochs.numbers(store, "shop")
+    insert(stack, "shop", 2)
+    time.sleep(5)  # some ticks
+    assert runs_of(stack.folder) == [first]
+    assert (epochs.numbers(store, "shop"), keys(stack, "shop")) == (sealed, [1])
+    assert "firn resume" in stack.firn("flush", check=False).stderr
+    stack.firn("resume")
+    until("the second row", 120, lambda: keys(stack, "shop") == [1, 2])
+    assert len(runs_of(stack.folder)) == 2
+    stack.firn("pause", "--wait")
+    audited(stack, "shop")

@@ -1,0 +1,181 @@
+"""firn leftovers against moto: what a stack that is gone left, and never anything of one that is there."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto import mock_aws
+from moto.s3.models import s3_backends
+
+from firn.cli import stack as stacks
+from firn.cli.leftovers import Account, Leftover, NotRemoved
+from firn.cli.main import main
+from firn.streams.config import TargetConfig
+
+REGION = "eu-central-1"
+STAGING, LAKE = (f"firn-dev-{kind}-123456789012-{REGION}" for kind in ("staging", "lake"))
+TARGET = TargetConfig("firn-dev", REGION)
+OBJECTS = 1_020  # more than one answer lists, or one request removes
+
+
+@pytest.fixture(autouse=True)
+def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An account in which nothing of a deployment runs, and the folder of a firn.yaml."""
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+        monkeypatch.setenv(name, "testing")
+    monkeypatch.setenv("AWS_REGION", REGION)
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "firn.yaml").write_text(
+        "targets: {dev: {region: eu-central-1}}\nstreams: {shop: {tables: {'*': {to: 'shop.{table}'}}}}\n"
+    )
+    with mock_aws():
+        yield
+    stacks.use_target(None)
+
+
+def client(service: str) -> Any:
+    return boto3.client(service, region_name=REGION)  # type: ignore[call-overload]
+
+
+def bucket(name: str) -> Any:
+    s3 = client("s3")
+    s3.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    s3.put_bucket_versioning(Bucket=name, VersioningConfiguration={"Status": "Enabled"})
+    return s3
+
+
+def leftovers(objects: int = 3) -> Any:
+    """As a stack leaves them: versions, delete markers, a log group that somebody wrote to, a table; and others'."""
+    s3 = bucket(STAGING)
+    for n in range(objects):
+        s3.put_object(Bucket=STAGING, Key=f"staged/shop/{n}", Body=b"12345")
+    s3.put_object(Bucket=STAGING, Key="state/shop.json", Body=b"1")
+    s3.put_object(Bucket=STAGING, Key="state/shop.json", Body=b"2")
+    s3.delete_object(Bucket=STAGING, Key="state/shop.json")
+    bucket(LAKE)
+    bucket("somebody-elses").put_object(Bucket="somebody-elses", Key="a", Body=b"1")
+    for group in ("/firn/dev/jobs", "/firn/dev2/jobs"):
+        client("logs").create_log_group(logGroupName=group)
+    glue = client("glue")
+    glue.create_database(DatabaseInput={"Name": "shop"})
+    for name, place in (("orders", LAKE), ("other", "somebody-elses")):
+        at = {"metadata_location": f"s3://{place}/warehouse/shop/{name}/metadata/1.json"}
+        glue.create_table(DatabaseName="shop", TableInput={"Name": name, "Parameters": at})
+    return s3
+
+
+def buckets() -> set[str]:
+    return {one["Name"] for one in client("s3").list_buckets()["Buckets"]}
+
+
+def deploy(name: str, **outputs: str) -> None:
+    template = {
+        "Resources": {"Q": {"Type": "AWS::SQS::Queue"}},
+        "Outputs": {key: {"Value": value} for key, value in outputs.items()} or {"Url": {"Value": "u"}},
+    }
+    client("cloudformation").create_stack(StackName=name, TemplateBody=json.dumps(template))
+
+
+def firn(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_what_a_deleted_stack_left_is_listed_and_stays_until_it_is_asked_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leftovers()
+    code, out, _ = firn(capsys, "leftovers", "--stack", "firn-dev", "--json")
+    found = {(one["kind"], one["name"], one["objects"], one["bytes"]) for one in json.loads(out)["found"]}
+    assert (code, found) == (
+        0,
+        {
+            ("bucket", STAGING, 3 + 3, 3 * 5 + 2),
+            ("bucket", LAKE, 0, 0),
+            ("log group", "/firn/dev/jobs", None, 0),
+        },
+    )
+    code, out, err = firn(capsys, "--target", "dev", "leftovers", "--tables")
+    assert code == 0, err
+    assert [line.split()[1] for line in out.splitlines() if line.split()[:1] == ["table"]] == ["shop.orders"], out
+    for typed in ("", "firn-prod\n", "y\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+        code, _, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove")
+        assert code == 1, err
+    assert buckets() == {STAGING, LAKE, "somebody-elses"}
+    assert firn(capsys, "leftovers")[0] == 2
+    assert firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--json")[0] == 2
+
+
+def test_what_is_left_is_removed_with_all_versions_and_nothing_of_anybody_else(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leftovers()
+    monkeypatch.setattr("sys.stdin", io.StringIO("firn-dev\n"))
+    code, out, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--tables", "--remove")
+    assert (code, out.splitlines()[-1].strip()) == (0, "all 4 are removed"), err
+    assert "Type firn-dev" in err
+    assert buckets() == {"somebody-elses"}
+    assert [one["logGroupName"] for one in client("logs").describe_log_groups()["logGroups"]] == ["/firn/dev2/jobs"]
+    assert [one["Name"] for one in client("glue").get_tables(DatabaseName="shop")["TableList"]] == ["other"]
+    assert "nothing is left of firn-dev" in firn(capsys, "leftovers", "--stack", "firn-dev", "--remove")[1]
+
+
+def test_a_removal_that_was_interrupted_goes_on_where_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+    s3 = leftovers(OBJECTS)
+
+    def interrupt(count: int, _name: str) -> None:
+        raise KeyboardInterrupt(count)
+
+    with pytest.raises(KeyboardInterrupt):
+        Account(TARGET, "dev").remove(Leftover("bucket", STAGING), interrupt)
+    left = sum(
+        len(page.get("Versions", ())) + len(page.get("DeleteMarkers", ()))
+        for page in s3.get_paginator("list_object_versions").paginate(Bucket=STAGING)
+    )
+    assert 0 < left < OBJECTS
+    assert firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--yes")[0] == 0
+    assert buckets() == {"somebody-elses"}
+
+
+@pytest.mark.parametrize("tables", [(), ("--tables",)])
+def test_nothing_is_touched_while_a_stack_is_there(capsys: pytest.CaptureFixture[str], tables: tuple[str, ...]) -> None:
+    leftovers()
+    deploy("firn-dev")
+    code, out, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--yes", *tables)
+    assert (code, out) == (1, "")
+    assert "the stack firn-dev is there (CREATE_COMPLETE)" in err
+    client("cloudformation").delete_stack(StackName="firn-dev")
+    deploy("lake-of-dev", Warehouse=f"s3://{LAKE}/warehouse")
+    code, _, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--yes", *tables)
+    assert (code, "belongs to the stack lake-of-dev" in err) == (1, True)
+    assert buckets() == {STAGING, LAKE, "somebody-elses"}
+
+
+def test_a_stack_that_comes_up_during_the_question_is_left_alone() -> None:
+    leftovers()
+    account = Account(TARGET, "dev")
+    found = account.find(lambda *_: None, tables=False)
+    deploy("firn-dev")
+    for one in found:
+        with pytest.raises(NotRemoved, match="is there"):
+            account.remove(one, lambda *_: None)
+
+
+def test_a_bucket_that_another_stack_made_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    bucket(STAGING)
+    owner = {"aws:cloudformation:stack-name": "acme-firn"}  # which CloudFormation alone can write
+    backend = s3_backends["123456789012"]["aws"]
+    backend.put_bucket_tagging(STAGING, owner)
+    code, _, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--yes")
+    assert (code, "--stack acme-firn" in err) == (1, True)
+    assert firn(capsys, "leftovers", "--stack", "acme-firn", "--environment", "dev", "--remove", "--yes")[0] == 0
+    assert buckets() == set()
