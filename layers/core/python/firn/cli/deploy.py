@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # What the template's JobSha256 is, in a command line that is shown and not run.
 _PACKAGED: Final = "$(.venv/bin/python -m infra.package sha256)"
+# In the environment they win over a profile that is named there, and may be another account's.
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class StepFailed(FirnError):
@@ -41,12 +43,18 @@ def command(
     there = _is_deployed(target)
     build = checkout.Command(("make", "package"))
     if dry_run:
+        aws = _aws_of(target)
+        if "AWS_PROFILE" in aws:
+            typer.echo(f"unset {' '.join(_KEYS)}")
+        typer.echo(f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in aws.items())}")
         for one in (build, *steps(target.stack, there, given | {"JobSha256": _PACKAGED}, confirm=confirm)):
             typer.echo(shown(one))
         return
     _run(build, target)
     for one in steps(target.stack, there, given | {"JobSha256": _sha256()}, confirm=confirm):
         _run(one, target)
+        if "--confirm-changeset" in one.words:
+            _expect_nothing_undone(target)
     typer.echo(f"{target.stack} is deployed; next: firn publish, then firn doctor --deep")
 
 
@@ -100,9 +108,7 @@ def _is_deployed(target: TargetConfig) -> bool:
     """Whether the stack has its buckets already. Raises NoStack, FirnError."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from firn.cli.deployed import session_of
-
-    client = session_of(target).client("cloudformation", endpoint_url=target.endpoint)
+    client = _cloudformation(target)
     try:
         (found,) = client.describe_stacks(StackName=target.stack)["Stacks"]
     except ClientError as error:
@@ -114,6 +120,27 @@ def _is_deployed(target: TargetConfig) -> bool:
     return any(one["OutputKey"] == "Staging" for one in found.get("Outputs") or ())
 
 
+def _expect_nothing_undone(target: TargetConfig) -> None:
+    """After `sam deploy`, which ends well too where its question is answered with no. Raises StepFailed."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        pages = list(_cloudformation(target).get_paginator("list_change_sets").paginate(StackName=target.stack))
+    except (BotoCoreError, ClientError) as error:
+        raise StepFailed(f"whether {target.stack} was changed can't be looked at: {error}") from error
+    for one in (one for page in pages for one in page["Summaries"]):
+        if one.get("ExecutionStatus") == "AVAILABLE":
+            raise StepFailed(
+                f"the change set {one['ChangeSetName']} of {target.stack} was not confirmed, and nothing was deployed"
+            )
+
+
+def _cloudformation(target: TargetConfig) -> Any:
+    from firn.cli.deployed import session_of
+
+    return session_of(target).client("cloudformation", endpoint_url=target.endpoint)
+
+
 def _sha256() -> str:
     from firn_deploy.checkout import package
 
@@ -121,21 +148,26 @@ def _sha256() -> str:
 
 
 def _run(one: "Command", target: TargetConfig) -> None:
+    typer.secho(f"$ {shown(one)}", err=True, bold=True)
+    _subprocess(one, _aws_of(target))
+
+
+def _aws_of(target: TargetConfig) -> dict[str, str]:
+    """What a command is to find in its environment of the target's AWS. Raises NoStack."""
     from firn.cli.deployed import session_of
 
-    typer.secho(f"$ {shown(one)}", err=True, bold=True)
     region = session_of(target).region_name
     aws = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     aws |= {"AWS_PROFILE": target.profile} if target.profile else {}
-    aws |= {"AWS_ENDPOINT_URL": target.endpoint} if target.endpoint else {}
-    _subprocess(one, aws)
+    return aws | ({"AWS_ENDPOINT_URL": target.endpoint} if target.endpoint else {})
 
 
 def _subprocess(one: "Command", aws: Mapping[str, str], **how: Any) -> "subprocess.CompletedProcess[str]":
     from firn_local.environment import REPOSITORY
 
+    inherited = {name: value for name, value in os.environ.items() if "AWS_PROFILE" not in aws or name not in _KEYS}
     done = subprocess.run(  # noqa: S603
-        one.words, env={**os.environ, **one.environment, **aws}, cwd=REPOSITORY, text=True, check=False, **how
+        one.words, env={**inherited, **one.environment, **aws}, cwd=REPOSITORY, text=True, check=False, **how
     )
     if done.returncode != 0:
         raise StepFailed(
