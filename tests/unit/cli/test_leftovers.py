@@ -204,6 +204,20 @@ def test_a_bucket_that_another_stack_made_during_the_question_is_left_alone() ->
     assert STAGING in buckets()
 
 
+def test_a_stack_that_takes_its_bucket_back_during_the_removal_keeps_the_rest() -> None:
+    s3 = leftovers(OBJECTS)
+    account, seen = Account(TARGET, "dev"), []
+
+    def imported(count: int, _name: str) -> None:
+        if not seen:
+            deploy("firn-dev", Staging=f"s3://{STAGING}")
+        seen.append(count)
+
+    with pytest.raises(NotRemoved, match="is there"):
+        account.remove(Leftover("bucket", STAGING), imported)
+    assert s3.list_object_versions(Bucket=STAGING)["Versions"]
+
+
 def test_a_bucket_that_another_stack_made_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     bucket(STAGING)
     owner = {"aws:cloudformation:stack-name": "acme-firn"}  # which CloudFormation alone can write
