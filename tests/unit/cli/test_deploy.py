@@ -59,13 +59,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return calls
 
 
-def deployed(name: str, region: str = REGION, output: str = "Staging") -> None:
+def deployed(name: str, region: str = REGION, output: str = "Staging", **parameters: str) -> None:
     template: dict[str, Any] = {
+        "Parameters": {key: {"Type": "String"} for key in parameters},
         "Resources": {"Q": {"Type": "AWS::SQS::Queue"}},
         "Outputs": {output: {"Value": "s3://s"}},
     }
     client = boto3.client("cloudformation", region_name=region)
-    client.create_stack(StackName=name, TemplateBody=json.dumps(template))
+    given: Any = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
+    client.create_stack(StackName=name, TemplateBody=json.dumps(template), Parameters=given)
 
 
 def firn(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -143,6 +145,31 @@ def test_the_targets_profile_wins_over_credentials_that_lie_around(
     first, second = firn(capsys, "--target", "prod", "deploy", "--dry-run").splitlines()[:2]
     assert first == "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN"
     assert second.endswith("AWS_PROFILE=prod")
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_a_stack_that_is_none_of_firns_is_not_replaced(
+    capsys: pytest.CaptureFixture[str], scratch: Path, how: tuple[str, ...]
+) -> None:
+    """SAM would delete all that is in it."""
+    deployed("shop", output="Url", Environment="dev")
+    said = firn(capsys, "deploy", "--stack", "shop", *how, code=1)
+    assert "the stack shop is there (CREATE_COMPLETE) and none of Firn's" in said
+    assert not scratch.exists()
+
+
+def test_a_first_deploy_that_failed_is_known_as_firns(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
+    deployed("firn-dev", output="None", Environment="dev", GlueDatabases="*")
+    firn(capsys, "deploy", "--stack", "firn-dev")
+    assert scratch.read_text().splitlines()[-1].split()[1:3] == ["package", "upload"]
+
+
+def test_the_environment_of_a_stack_is_not_changed(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
+    """All would be made anew by other names, with empty buckets, and what waits in the old ones would stay there."""
+    deployed("firn-dev", Environment="dev")
+    assert "has the Environment dev" in firn(capsys, "deploy", "--stack", "firn-dev", "Environment=prod", code=1)
+    assert not scratch.exists()
+    firn(capsys, "deploy", "--stack", "firn-dev", "Environment=dev")
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -40,7 +40,7 @@ def command(
     checkout.expect_checkout()
     target = stack_or_target(stack)
     given = _parsed(parameters or [])
-    there = _is_deployed(target)
+    there = _is_deployed(target, given)
     build = checkout.Command(("make", "package"))
     if dry_run:
         aws = _aws_of(target)
@@ -104,8 +104,9 @@ def _parsed(parameters: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_deployed(target: TargetConfig) -> bool:
-    """Whether the stack has its buckets already. Raises NoStack, FirnError."""
+def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
+    """Whether the stack has its buckets already. Raises NoStack, StepFailed: it can't be looked at, or a deploy with
+    the parameters `given` would take away what it has."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = _cloudformation(target)
@@ -117,7 +118,22 @@ def _is_deployed(target: TargetConfig) -> bool:
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
     except BotoCoreError as error:
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
-    return any(one["OutputKey"] == "Staging" for one in found.get("Outputs") or ())
+    there = any(one["OutputKey"] == "Staging" for one in found.get("Outputs") or ())
+    has = {str(one["ParameterKey"]): str(one.get("ParameterValue")) for one in found.get("Parameters") or ()}
+    state = found["StackStatus"]
+    # One under review is empty; a first deploy that failed has no outputs.
+    if not there and state != "REVIEW_IN_PROGRESS" and not {"Environment", "GlueDatabases"} <= has.keys():
+        raise StepFailed(
+            f"the stack {target.stack} is there ({state}) and none of Firn's: a deploy would replace all that is in "
+            "it; choose another name"
+        )
+    kept = has.get("Environment")
+    if there and kept is not None and given.get("Environment", kept) != kept:
+        raise StepFailed(
+            f"the stack {target.stack} has the Environment {kept}: with another one all is made anew by other names, "
+            "and what waits in the old buckets stays there; deploy a stack of another name"
+        )
+    return there
 
 
 def _expect_nothing_undone(target: TargetConfig) -> None:
