@@ -125,6 +125,17 @@ def test_resume_starts_what_waits_and_says_so(
     assert firn(capsys, stack, "resume")[1].endswith("shop: job 00f1 commits epochs 4 to 6\n")
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_resume_that_does_not_reach_a_stream_fails_after_it_has_told_of_all(
+    capsys: pytest.CaptureFixture[str], stack: Stack, ingress: Ingress, how: tuple[str, ...]
+) -> None:
+    ingress.answers["/_firn/invoke/dispatch"] = {
+        "streams": [{"stream": "crm", "error": "EMR is away"}, *NOTHING["streams"]]
+    }
+    code, out, _ = firn(capsys, stack, "resume", *how)
+    assert (code, "EMR is away" in out, "shop" in out) == (1, True, True)
+
+
 def test_a_resume_whose_dispatch_fails_says_that_it_is_resumed(
     capsys: pytest.CaptureFixture[str], stack: Stack, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

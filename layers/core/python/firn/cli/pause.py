@@ -81,9 +81,11 @@ def resume(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
         ) from error
     if as_json:
         print_json({"paused_since": since, "streams": streams})
-        return
-    for one in streams:
-        typer.echo(f"{one['stream']}: {_became(one)}")
+    else:
+        for one in streams:
+            typer.echo(f"{one['stream']}: {_became(one)}")
+    if any(one.get("error") for one in streams):
+        raise typer.Exit(1)
 
 
 class NotDispatched(FirnError):
