@@ -59,13 +59,15 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return calls
 
 
-def deployed(name: str, region: str = REGION, output: str = "Staging") -> None:
+def deployed(name: str, region: str = REGION, output: str = "Staging", **parameters: str) -> None:
     template: dict[str, Any] = {
+        "Parameters": {key: {"Type": "String"} for key in parameters},
         "Resources": {"Q": {"Type": "AWS::SQS::Queue"}},
         "Outputs": {output: {"Value": "s3://s"}},
     }
     client = boto3.client("cloudformation", region_name=region)
-    client.create_stack(StackName=name, TemplateBody=json.dumps(template))
+    given: Any = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
+    client.create_stack(StackName=name, TemplateBody=json.dumps(template), Parameters=given)
 
 
 def firn(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
@@ -115,13 +117,78 @@ def test_what_comes_after_a_command_that_failed_is_not_done(
 
 def test_a_dry_run_prints_what_can_be_typed_and_runs_nothing(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
     deployed("firn-dev")
-    lines = firn(capsys, "deploy", "--stack", "firn-dev", "--dry-run").splitlines()
+    where, *lines = firn(capsys, "deploy", "--stack", "firn-dev", "--dry-run").splitlines()
+    assert where == f"export AWS_REGION={REGION} AWS_DEFAULT_REGION={REGION}"
     assert [" ".join(line.split()[-4:]) for line in lines[:2]] == [
         "make package",
         "infra.package upload --stack firn-dev",
     ]
     assert "$(.venv/bin/python -m infra.package sha256)" in lines[2]
     assert not scratch.exists()
+
+
+def test_the_targets_profile_wins_over_credentials_that_lie_around(
+    capsys: pytest.CaptureFixture[str], scratch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would win in SAM and boto3, and may be another account's."""
+    (tmp_path / "config").write_text("[profile prod]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "testing")
+    text = (tmp_path / "firn.yaml").read_text().splitlines()[1]
+    (tmp_path / "firn.yaml").write_text("targets: {prod: {region: us-west-2, profile: prod}}\n" + text)
+    sam = scratch.parent / "checkout" / ".venv-sam" / "bin" / "sam"
+    sam.write_text(f'#!/bin/sh\nenv | grep "^AWS_" | sort >> {tmp_path}/seen\n')
+    firn(capsys, "--target", "prod", "deploy")
+    names = [line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()]
+    assert "AWS_PROFILE" in names
+    assert not {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(names)
+    first, second = firn(capsys, "--target", "prod", "deploy", "--dry-run").splitlines()[:2]
+    assert first == "unset AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_SESSION_TOKEN"
+    assert second.endswith("AWS_PROFILE=prod")
+
+
+@pytest.mark.parametrize("how", [(), ("--dry-run",)])
+def test_a_stack_that_is_none_of_firns_is_not_replaced(
+    capsys: pytest.CaptureFixture[str], scratch: Path, how: tuple[str, ...]
+) -> None:
+    """SAM would delete all that is in it."""
+    deployed("shop", output="Url", Environment="dev")
+    said = firn(capsys, "deploy", "--stack", "shop", *how, code=1)
+    assert "the stack shop is there (CREATE_COMPLETE) and none of Firn's" in said
+    assert not scratch.exists()
+
+
+def test_a_first_deploy_that_failed_is_known_as_firns(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
+    deployed("firn-dev", output="None", Environment="dev", GlueDatabases="*")
+    firn(capsys, "deploy", "--stack", "firn-dev")
+    assert scratch.read_text().splitlines()[-1].split()[1:3] == ["package", "upload"]
+
+
+def test_the_environment_of_a_stack_is_not_changed(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
+    """All would be made anew by other names, with empty buckets, and what waits in the old ones would stay there."""
+    deployed("firn-dev", Environment="dev")
+    assert "has the Environment dev" in firn(capsys, "deploy", "--stack", "firn-dev", "Environment=prod", code=1)
+    assert not scratch.exists()
+    firn(capsys, "deploy", "--stack", "firn-dev", "Environment=dev")
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_sam_was_told_not_to_do_is_not_called_deployed(
+    capsys: pytest.CaptureFixture[str], scratch: Path, there: bool
+) -> None:
+    """SAM ends well where its question is answered with no."""
+    if there:
+        deployed("firn-dev")
+    boto3.client("cloudformation", region_name=REGION).create_change_set(
+        StackName="firn-dev",
+        ChangeSetName="samcli-deploy1",
+        ChangeSetType="UPDATE" if there else "CREATE",
+        TemplateBody=json.dumps({"Resources": {"R": {"Type": "AWS::SQS::Queue"}}}),
+    )
+    said = firn(capsys, "deploy", "--stack", "firn-dev", "--confirm", code=1)
+    assert "samcli-deploy1" in said
+    assert "was not confirmed" in said
+    assert [line.split()[1:3] for line in scratch.read_text().splitlines()][-1] == ["sam", "deploy"]
 
 
 @pytest.mark.parametrize(

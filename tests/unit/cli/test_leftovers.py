@@ -170,6 +170,54 @@ def test_a_stack_that_comes_up_during_the_question_is_left_alone() -> None:
             account.remove(one, lambda *_: None)
 
 
+def test_a_stack_of_another_name_and_the_same_environment_is_left_alone_before_it_has_outputs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """As while it is made, or where its first deploy failed and was kept: its log groups have the same names."""
+    client("logs").create_log_group(logGroupName="/firn/dev/jobs")
+    client("cloudformation").create_stack(
+        StackName="acme",
+        TemplateBody=json.dumps(
+            {
+                "Parameters": {name: {"Type": "String"} for name in ("Environment", "JobSha256")},
+                "Resources": {"Q": {"Type": "AWS::SQS::Queue"}},
+            }
+        ),
+        Parameters=[
+            {"ParameterKey": "Environment", "ParameterValue": "dev"},
+            {"ParameterKey": "JobSha256", "ParameterValue": "ab"},
+        ],
+    )
+    code, _, err = firn(capsys, "leftovers", "--stack", "firn-dev", "--remove", "--yes")
+    assert (code, "the stack acme has the Environment dev too" in err) == (1, True)
+    assert len(client("logs").describe_log_groups()["logGroups"]) == 1
+    assert firn(capsys, "leftovers", "--stack", "firn-prod")[0] == 0
+
+
+def test_a_bucket_that_another_stack_made_during_the_question_is_left_alone() -> None:
+    leftovers()
+    account = Account(TARGET, "dev")
+    found = account.find(lambda *_: None, tables=False)
+    s3_backends["123456789012"]["aws"].put_bucket_tagging(STAGING, {"aws:cloudformation:stack-name": "acme-firn"})
+    with pytest.raises(NotRemoved, match="acme-firn"):
+        account.remove(next(one for one in found if one.name == STAGING), lambda *_: None)
+    assert STAGING in buckets()
+
+
+def test_a_stack_that_takes_its_bucket_back_during_the_removal_keeps_the_rest() -> None:
+    s3 = leftovers(OBJECTS)
+    account, seen = Account(TARGET, "dev"), []
+
+    def imported(count: int, _name: str) -> None:
+        if not seen:
+            deploy("firn-dev", Staging=f"s3://{STAGING}")
+        seen.append(count)
+
+    with pytest.raises(NotRemoved, match="is there"):
+        account.remove(Leftover("bucket", STAGING), imported)
+    assert s3.list_object_versions(Bucket=STAGING)["Versions"]
+
+
 def test_a_bucket_that_another_stack_made_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     bucket(STAGING)
     owner = {"aws:cloudformation:stack-name": "acme-firn"}  # which CloudFormation alone can write

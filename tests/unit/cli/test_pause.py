@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
 from firn_local.spark_submit import SparkSubmit
 
+real_sleep = time.sleep
 CONFIG = "streams: {shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}"
 NOTHING: dict[str, Any] = {"streams": [{"stream": "shop", "pending": None, "run": None, "waits_for": None}]}
 
@@ -123,6 +125,17 @@ def test_resume_starts_what_waits_and_says_so(
     assert firn(capsys, stack, "resume")[1].endswith("shop: job 00f1 commits epochs 4 to 6\n")
 
 
+@pytest.mark.parametrize("how", [(), ("--json",)])
+def test_a_resume_that_does_not_reach_a_stream_fails_after_it_has_told_of_all(
+    capsys: pytest.CaptureFixture[str], stack: Stack, ingress: Ingress, how: tuple[str, ...]
+) -> None:
+    ingress.answers["/_firn/invoke/dispatch"] = {
+        "streams": [{"stream": "crm", "error": "EMR is away"}, *NOTHING["streams"]]
+    }
+    code, out, _ = firn(capsys, stack, "resume", *how)
+    assert (code, "EMR is away" in out, "shop" in out) == (1, True, True)
+
+
 def test_a_resume_whose_dispatch_fails_says_that_it_is_resumed(
     capsys: pytest.CaptureFixture[str], stack: Stack, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +208,40 @@ def test_the_application_is_stopped_once_nothing_runs_and_starts_again_by_itself
     assert json.loads(firn(capsys, stack, "pause", "--stop", "--json")[1])["stopped"] is True
     started(stack, "firn-shop-1-2-1")
     assert application_state(stack) == "STARTED"
+
+
+def test_a_stack_that_runs_no_jobs_is_paused_and_has_nothing_to_stop(
+    capsys: pytest.CaptureFixture[str], stack: Stack, store: Store
+) -> None:
+    described = json.loads((stack.dir / "stack.json").read_text())
+    del described["env"]["FIRN_EMR_APPLICATION_ID"]
+    (stack.dir / "stack.json").write_text(json.dumps(described))
+    code, out, _ = firn(capsys, stack, "pause", "--stop")
+    assert (code, out.splitlines()[1:]) == (0, ["no job runs", "firn resume goes on"])
+    assert json.loads(firn(capsys, stack, "pause", "--stop", "--json")[1])["stopped"] is False
+    assert pause.since(store) is not None
+
+
+def test_a_pause_that_somebody_ended_and_began_again_is_waited_out_anew(
+    stack: Stack, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In between a function may have looked that starts a job only now."""
+    passed = [0.0]
+    monkeypatch.setattr(commands.time, "monotonic", lambda: passed[0])
+    monkeypatch.setattr(commands.time, "sleep", lambda _: None)
+    pause.begin(store)
+    waited: list[float] = []
+
+    def report(_text: str) -> None:
+        passed[0] += 20
+        waited.append(passed[0])
+        if passed[0] == 60:
+            pause.end(store)
+            real_sleep(0.01)  # the mark's time tells them apart
+            pause.begin(store)
+
+    wait_until_quiet(stack, store, report=report, timeout=600, settle=75)
+    assert waited[-1] >= 60 + 75
 
 
 def test_a_flush_that_is_paused_under_way_says_so(stack: Stack, ingress: Ingress) -> None:

@@ -8,8 +8,9 @@ from obstore.store import MemoryStore
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.jobs.attempting import MAX_PASSING
 from firn.jobs.dispatch import Dispatched, dispatch
+from firn.jobs.quarantine import killing_epoch
 from firn.jobs.runs import Jobs
-from firn.staging import cuts, epochs, layout, pause
+from firn.staging import cuts, epochs, layout, pause, quarantine
 from firn.streams.caps import Caps
 from firn.streams.config import CommitPolicy
 from tests.unit.jobs.jobs_list import CONFIG, MINUTE, NOW, ListOfJobs, fail, run, stage
@@ -260,6 +261,16 @@ def test_while_it_is_paused_nothing_is_sealed_and_no_job_starts_and_then_all_tha
     pause.end(store)
     done = run(store, jobs, NOW + timedelta(days=3))
     assert (done.sealed, done.pending, done.run, done.paused) == ((2,), (1, 2), "r2", None)
+
+
+def test_a_pause_hides_nothing_that_is_quarantined() -> None:
+    """Else the alarm on it would go back to OK for as long."""
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    quarantine.hold(store, killing_epoch("shop", 1, 3, layout.instant(NOW)))
+    pause.begin(store)
+    assert run(store, jobs, NOW + MINUTE).quarantined == ("epoch 1",)
 
 
 def test_who_can_not_look_whether_it_is_paused_starts_no_job() -> None:

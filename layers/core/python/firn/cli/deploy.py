@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 # What the template's JobSha256 is, in a command line that is shown and not run.
 _PACKAGED: Final = "$(.venv/bin/python -m infra.package sha256)"
+# In the environment they win over a profile that is named there, and may be another account's.
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
 
 
 class StepFailed(FirnError):
@@ -38,15 +40,21 @@ def command(
     checkout.expect_checkout()
     target = stack_or_target(stack)
     given = _parsed(parameters or [])
-    there = _is_deployed(target)
+    there = _is_deployed(target, given)
     build = checkout.Command(("make", "package"))
     if dry_run:
+        aws = _aws_of(target)
+        if "AWS_PROFILE" in aws:
+            typer.echo(f"unset {' '.join(_KEYS)}")
+        typer.echo(f"export {' '.join(f'{name}={shlex.quote(value)}' for name, value in aws.items())}")
         for one in (build, *steps(target.stack, there, given | {"JobSha256": _PACKAGED}, confirm=confirm)):
             typer.echo(shown(one))
         return
     _run(build, target)
     for one in steps(target.stack, there, given | {"JobSha256": _sha256()}, confirm=confirm):
         _run(one, target)
+        if "--confirm-changeset" in one.words:
+            _expect_nothing_undone(target)
     typer.echo(f"{target.stack} is deployed; next: firn publish, then firn doctor --deep")
 
 
@@ -96,13 +104,12 @@ def _parsed(parameters: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _is_deployed(target: TargetConfig) -> bool:
-    """Whether the stack has its buckets already. Raises NoStack, FirnError."""
+def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
+    """Whether the stack has its buckets already. Raises NoStack, StepFailed: it can't be looked at, or a deploy with
+    the parameters `given` would take away what it has."""
     from botocore.exceptions import BotoCoreError, ClientError
 
-    from firn.cli.deployed import session_of
-
-    client = session_of(target).client("cloudformation", endpoint_url=target.endpoint)
+    client = _cloudformation(target)
     try:
         (found,) = client.describe_stacks(StackName=target.stack)["Stacks"]
     except ClientError as error:
@@ -111,7 +118,43 @@ def _is_deployed(target: TargetConfig) -> bool:
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
     except BotoCoreError as error:
         raise StepFailed(f"the stack {target.stack} can't be looked at: {error}") from error
-    return any(one["OutputKey"] == "Staging" for one in found.get("Outputs") or ())
+    there = any(one["OutputKey"] == "Staging" for one in found.get("Outputs") or ())
+    has = {str(one["ParameterKey"]): str(one.get("ParameterValue")) for one in found.get("Parameters") or ()}
+    state = found["StackStatus"]
+    # One under review is empty; a first deploy that failed has no outputs.
+    if not there and state != "REVIEW_IN_PROGRESS" and not {"Environment", "GlueDatabases"} <= has.keys():
+        raise StepFailed(
+            f"the stack {target.stack} is there ({state}) and none of Firn's: a deploy would replace all that is in "
+            "it; choose another name"
+        )
+    kept = has.get("Environment")
+    if there and kept is not None and given.get("Environment", kept) != kept:
+        raise StepFailed(
+            f"the stack {target.stack} has the Environment {kept}: with another one all is made anew by other names, "
+            "and what waits in the old buckets stays there; deploy a stack of another name"
+        )
+    return there
+
+
+def _expect_nothing_undone(target: TargetConfig) -> None:
+    """After `sam deploy`, which ends well too where its question is answered with no. Raises StepFailed."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        pages = list(_cloudformation(target).get_paginator("list_change_sets").paginate(StackName=target.stack))
+    except (BotoCoreError, ClientError) as error:
+        raise StepFailed(f"whether {target.stack} was changed can't be looked at: {error}") from error
+    for one in (one for page in pages for one in page["Summaries"]):
+        if one.get("ExecutionStatus") == "AVAILABLE":
+            raise StepFailed(
+                f"the change set {one['ChangeSetName']} of {target.stack} was not confirmed, and nothing was deployed"
+            )
+
+
+def _cloudformation(target: TargetConfig) -> Any:
+    from firn.cli.deployed import session_of
+
+    return session_of(target).client("cloudformation", endpoint_url=target.endpoint)
 
 
 def _sha256() -> str:
@@ -121,21 +164,26 @@ def _sha256() -> str:
 
 
 def _run(one: "Command", target: TargetConfig) -> None:
+    typer.secho(f"$ {shown(one)}", err=True, bold=True)
+    _subprocess(one, _aws_of(target))
+
+
+def _aws_of(target: TargetConfig) -> dict[str, str]:
+    """What a command is to find in its environment of the target's AWS. Raises NoStack."""
     from firn.cli.deployed import session_of
 
-    typer.secho(f"$ {shown(one)}", err=True, bold=True)
     region = session_of(target).region_name
     aws = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     aws |= {"AWS_PROFILE": target.profile} if target.profile else {}
-    aws |= {"AWS_ENDPOINT_URL": target.endpoint} if target.endpoint else {}
-    _subprocess(one, aws)
+    return aws | ({"AWS_ENDPOINT_URL": target.endpoint} if target.endpoint else {})
 
 
 def _subprocess(one: "Command", aws: Mapping[str, str], **how: Any) -> "subprocess.CompletedProcess[str]":
     from firn_local.environment import REPOSITORY
 
+    inherited = {name: value for name, value in os.environ.items() if "AWS_PROFILE" not in aws or name not in _KEYS}
     done = subprocess.run(  # noqa: S603
-        one.words, env={**os.environ, **one.environment, **aws}, cwd=REPOSITORY, text=True, check=False, **how
+        one.words, env={**inherited, **one.environment, **aws}, cwd=REPOSITORY, text=True, check=False, **how
     )
     if done.returncode != 0:
         raise StepFailed(

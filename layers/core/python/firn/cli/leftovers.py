@@ -48,19 +48,27 @@ class Account:
         self.stack, self.environment = target.stack, environment
 
     def expect_no_stack(self) -> None:
-        """Raises NotRemoved while the stack is there, or another one that has its buckets."""
+        """Raises NotRemoved while the stack is there, or another one that has its buckets or is to get them."""
         wanted = {f"s3://{bucket}" for bucket in self._buckets()}
         for page in self._client("cloudformation").get_paginator("describe_stacks").paginate():
             for one in page["Stacks"]:
                 name, state = one["StackName"], one["StackStatus"]
-                if name == self.stack and state != "DELETE_COMPLETE":
+                if state == "DELETE_COMPLETE":
+                    continue
+                if name == self.stack:
                     raise NotRemoved(
                         f"the stack {name} is there ({state}), so nothing of it is left over; to give it up: "
                         f"firn pause --stop, then aws cloudformation delete-stack --stack-name {name}"
                     )
                 has = {str(out["OutputValue"]).removesuffix("/warehouse") for out in one.get("Outputs") or ()}
-                if state != "DELETE_COMPLETE" and has & wanted:
+                if has & wanted:
                     raise NotRemoved(f"{min(has & wanted)} is in use: it belongs to the stack {name}")
+                # Outputs come last, and never where a first deploy failed and was kept.
+                given = {str(of["ParameterKey"]): str(of["ParameterValue"]) for of in one.get("Parameters") or ()}
+                if "JobSha256" in given and given.get("Environment") == self.environment:
+                    raise NotRemoved(
+                        f"the stack {name} has the Environment {self.environment} too ({state}), and so the same names"
+                    )
 
     def find(self, report: Report, *, tables: bool) -> list[Leftover]:
         """All that is there, `tables` with those in Glue. Raises NotRemoved: a bucket is another stack's."""
@@ -88,14 +96,16 @@ class Account:
         elif one.kind == "table":
             database, _, table = one.name.partition(".")
             self._client("glue").delete_table(DatabaseName=database, Name=table)
-        else:
+        elif self._is_there(one.name):
             self._empty(one.name, report)
             self._client("s3").delete_bucket(Bucket=one.name)
 
     def _empty(self, bucket: str, report: Report) -> None:
         s3, removed = self._client("s3"), 0
-        for page in self._versions(bucket):
-            keys = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in page]
+        # Until a look finds nothing: one that goes on behind what was removed may pass something over.
+        while found := next(self._versions(bucket), None):
+            self.expect_no_stack()  # which may have been made or imported meanwhile: this takes hours
+            keys = [{"Key": one["Key"], "VersionId": one["VersionId"]} for one in found]
             answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": keys, "Quiet": True})
             if errors := answer.get("Errors"):
                 first = errors[0]

@@ -51,16 +51,15 @@ def command(
     since = pause.since(store)
     if not as_json:
         typer.echo(f"paused since {since:%Y-%m-%d %H:%M} UTC: changes are staged, no job starts" if since else "paused")
-    if wait or stop:
-        _wait(stack, store, timeout, stop, quiet=as_json)
+    stopped = _wait(stack, store, timeout, stop, quiet=as_json) if wait or stop else False
     left = active(stack)
     if as_json:
-        print_json({"paused_since": since, "running": left, "stopped": stop})
+        print_json({"paused_since": since, "running": left, "stopped": stopped})
         return
     if left:
         typer.echo(f"{_jobs(left)} at work, until the end of what it commits; firn pause --wait waits for that")
     else:
-        typer.echo("no job runs" + (", and the EMR application is stopped" if stop else ""))
+        typer.echo("no job runs" + (", and the EMR application is stopped" if stopped else ""))
     typer.echo("firn resume goes on")
 
 
@@ -82,9 +81,11 @@ def resume(folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
         ) from error
     if as_json:
         print_json({"paused_since": since, "streams": streams})
-        return
-    for one in streams:
-        typer.echo(f"{one['stream']}: {_became(one)}")
+    else:
+        for one in streams:
+            typer.echo(f"{one['stream']}: {_became(one)}")
+    if any(one.get("error") for one in streams):
+        raise typer.Exit(1)
 
 
 class NotDispatched(FirnError):
@@ -99,7 +100,8 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
     """
     from firn.staging import pause
 
-    begun = time.monotonic()
+    begun = watched = time.monotonic()
+    seen: datetime | None = None
     while True:
         try:
             since, left = pause.since(store), active(stack)
@@ -108,8 +110,10 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
         else:
             if since is None:
                 raise NotQuiet("somebody resumed it meanwhile: jobs start again")
+            if since != seen:  # resumed and paused again meanwhile: in between functions may have looked
+                seen, watched = since, time.monotonic()
             by_clocks = (datetime.now(UTC) - since - SKEW).total_seconds()
-            remaining = settle - max(by_clocks, time.monotonic() - begun)
+            remaining = settle - max(by_clocks, time.monotonic() - watched)
             if not left and remaining <= 0:
                 return
             state = (
@@ -125,21 +129,23 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
 
 def active(stack: Stack) -> dict[str, str]:
     """The runs of Firn's that are on their way or at work: name -> id. Raises ConfigError, TransientError."""
-    if not stack.env.get("FIRN_EMR_APPLICATION_ID"):
+    if not _has_application(stack):
         return {}
     return {name: run for name, run in stack.jobs(starts=False).active("").items() if name.startswith(_PREFIXES)}
 
 
-def stop_application(stack: Stack, *, report: Report, timeout: float) -> None:
-    """Stop the EMR application and wait until it is. Raises NotQuiet."""
+def stop_application(stack: Stack, *, report: Report, timeout: float) -> bool:
+    """Stop the EMR application and wait until it is. -> whether there is one. Raises NotQuiet."""
     from botocore.exceptions import BotoCoreError, ClientError
 
+    if not _has_application(stack):
+        return False
     deadline = time.monotonic() + timeout
     while True:
         try:
             state = committing.application_state(stack)
             if state in _STOPPED:
-                return
+                return True
             if state == "STARTED":
                 committing.stop_application(stack)
         except (BotoCoreError, ClientError) as error:
@@ -150,7 +156,12 @@ def stop_application(stack: Stack, *, report: Report, timeout: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bool) -> None:
+def _has_application(stack: Stack) -> bool:
+    return bool(stack.env.get("FIRN_EMR_APPLICATION_ID"))
+
+
+def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bool) -> bool:
+    """-> whether the application is stopped."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
@@ -161,8 +172,7 @@ def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bo
             progress.update(task, description=text)
 
         wait_until_quiet(stack, store, report=report, timeout=timeout, settle=_SETTLE_SECONDS)
-        if stop:
-            stop_application(stack, report=report, timeout=timeout)
+        return stop and stop_application(stack, report=report, timeout=timeout)
 
 
 def _jobs(left: Mapping[str, str]) -> str:

@@ -77,7 +77,8 @@ def dispatch(
     by then stays sealed, and the next dispatch goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
-        return Dispatched(stream, paused=layout.instant(since))
+        quarantined = quarantine.read_all(store, stream).names(generation)
+        return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
     committed = cuts.newest(store, stream)
     sealed = _seal_all(
         store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, tick=tick,
