@@ -29,9 +29,9 @@ from urllib.parse import urlsplit
 
 from benchmarks.firn_case import CONFIG, STREAM
 from benchmarks.spark import TABLE
-from firn.cli.committing import flush
-from firn.cli.stack import Stack, find_stack
 from firn.client import StreamClient
+from firn.deployment.flush_run import flush
+from firn.deployment.stack import Stack, find_stack
 from firn.errors import FirnError
 from firn.jobs.progress import EPOCH
 from firn.staging import epochs

@@ -21,9 +21,9 @@ from typing import Any
 
 import firn_lake
 from benchmarks.fresh import start
-from firn.cli.committing import flush
-from firn.cli.stack import Stack
 from firn.client import StreamClient
+from firn.deployment.flush_run import flush
+from firn.deployment.stack import Stack
 from firn.staging import backlog
 from firn.staging.freshness import percentile
 

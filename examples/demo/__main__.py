@@ -19,11 +19,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 
 from examples.demo.corpus import EXAMPLES, PGBENCH, PGBENCH_EVENTS, SHOP, compare_all
 from examples.demo.embedded import running_stack
-from firn.cli.committing import flush
-from firn.cli.output import print_table, size
-from firn.cli.send import Sent, post, send_to_queue
-from firn.cli.sending import Batch, cut, read_lines
-from firn.cli.stack import Stack
+from firn.deployment.delivery import Sent, post, send_to_queue
+from firn.deployment.event_files import Batch, cut, read_lines
+from firn.deployment.flush_run import flush
+from firn.deployment.stack import Stack
+from firn.deployment.terminal import print_table, size
 from firn.errors import FirnError
 from firn_lake.sql.query import query
 from firn_lake.tables import find_table, history, list_tables

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from firn.cli.stack import Stack, find_stack
 from firn.client import Retry, StreamClient
+from firn.deployment.stack import Stack, find_stack
 from firn.errors import FirnError
 
 

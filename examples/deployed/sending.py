@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from examples.demo.corpus import PGBENCH, PGBENCH_EVENTS, SHOP
-from firn.cli.send import Sent, post, send_to_queue
-from firn.cli.sending import Batch, cut, read_lines
-from firn.cli.stack import Stack
+from firn.deployment.delivery import Sent, post, send_to_queue
+from firn.deployment.event_files import Batch, cut, read_lines
+from firn.deployment.stack import Stack
 
 BATCH_BYTES = 150_000
 Report = Callable[[int, int], None]

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from firn.cli.committing import wait_for_queues
-from firn.cli.stack import Stack
+from firn.deployment.flush_run import wait_for_queues
+from firn.deployment.stack import Stack
 from firn.errors import FirnError
 from firn.staging import backlog
 

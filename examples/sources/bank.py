@@ -163,7 +163,7 @@ class Bank:
 
     def run_firn(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """The firn command on this stack."""
-        command = [sys.executable, "-m", "firn.cli.main", *arguments]
+        command = [sys.executable, "-m", "firn_cli.main", *arguments]
         environment = {**os.environ, "FIRN_SOURCE_PASSWORD": self.postgres.password}
         return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

@@ -13,8 +13,8 @@ from typing import Any
 import yaml
 
 from examples.sources.processes import Server, free_port
-from firn.cli.stack import Stack, find_stack
 from firn.client import Retry, StreamClient
+from firn.deployment.stack import Stack, find_stack
 from firn.errors import FirnError
 
 

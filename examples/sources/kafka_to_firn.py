@@ -22,8 +22,8 @@ from examples.demo.comparing import Comparison
 from examples.sources import fetching, kafka, needs
 from examples.sources.bank import STREAM, Bank
 from examples.sources.postgres_to_firn import tools
-from firn.cli.committing import flush
-from firn.cli.output import print_json, print_table
+from firn.deployment.flush_run import flush
+from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
 
 

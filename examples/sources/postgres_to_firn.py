@@ -23,8 +23,8 @@ from examples.demo.comparing import Comparison
 from examples.sources import fetching, needs
 from examples.sources.bank import STREAM, Bank
 from examples.sources.schema_changes import SCHEMA_CHANGES, make
-from firn.cli.committing import flush
-from firn.cli.output import print_json, print_table
+from firn.deployment.flush_run import flush
+from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
 from firn_lake.tables import find_table, history
 

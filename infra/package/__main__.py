@@ -16,7 +16,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from firn.cli.output import notes, print_json, print_table, size
+from firn.deployment.terminal import notes, print_json, print_table, size
 from infra.package import job, locks, measurement, sbom
 from infra.package.errors import PackageError
 from infra.package.locks import ROOT

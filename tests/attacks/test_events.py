@@ -27,7 +27,6 @@ from firn.changes.bodies import readable
 from firn.changes.change import Parsed
 from firn.changes.envelopes import ENVELOPES, _one_by_one, parse
 from firn.changes.limits import LIMITS
-from firn.cli.audit import histories, loaded
 from firn.errors import RequestError
 from firn.jobs.audit import Audit, audit
 from firn.jobs.audit_view import Keeping
@@ -40,6 +39,7 @@ from firn.staging.state import Gate
 from firn.staging.store import paths
 from firn.staging.wiring import Staging
 from firn_lake.auditing.row_audit import Depth, audit_rows
+from firn_lake.auditing.table_histories import histories, loaded
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from firn_lake.reading.versions import NoSuchColumn

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from firn.cli.audit import histories
 from firn.jobs.audit import audit
 from firn.jobs.ledger import read
 from firn.staging import layout, quarantine
 from firn.staging.dead import count_dead
 from firn.staging.store import paths
+from firn_lake.auditing.table_histories import histories
 from tests import soak
 from tests.attacks.measuring import cost
 from tests.integration.spark.spark_lake import Lake

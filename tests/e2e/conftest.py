@@ -61,7 +61,7 @@ class Stack:
     def firn(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run the firn command against this stack."""
         done = subprocess.run(
-            [sys.executable, "-m", "firn.cli.main", *arguments, "--dir", str(self.folder)],
+            [sys.executable, "-m", "firn_cli.main", *arguments, "--dir", str(self.folder)],
             capture_output=True,
             text=True,
             timeout=400,

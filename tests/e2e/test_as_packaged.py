@@ -86,7 +86,7 @@ def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> No
     stack.firn("rebuild", "shop.t", "--check")
     stack.firn("compact", "shop.t")
     stack.firn("expire", "shop.t")
-    stack.firn("orphans", "shop.t")
+    stack.firn("remove-orphans", "shop.t")
     assert sorted(stack.read("shop", "t")["id"].to_pylist()) == rows
 
     sha256 = json.loads((packaged_job() / "manifest.json").read_text())["sha256"]

@@ -130,7 +130,7 @@ def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]
 def test_care_and_rebuild_run_from_the_package_too(deployment: Deployment, first: dict[str, Any]) -> None:
     for command in (("rebuild", "bank.branches", "--check"), ("compact", "bank.branches"), ("expire", "bank.branches")):
         done = subprocess.run(
-            [sys.executable, "-m", "firn.cli.main", *command, "--dir", str(deployment.folder)],
+            [sys.executable, "-m", "firn_cli.main", *command, "--dir", str(deployment.folder)],
             cwd=ROOT, capture_output=True, text=True, timeout=400,
         )  # fmt: skip
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{deployment.logs()}"
@@ -158,7 +158,7 @@ def test_every_deployed_function_answers(deployment: Deployment, first: dict[str
 
 def test_the_self_check_of_a_first_deploy_finds_nothing_wrong(deployment: Deployment, first: dict[str, Any]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "firn.cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
+        [sys.executable, "-m", "firn_cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
     found = {one["name"]: one for one in json.loads(done.stdout)}
@@ -202,7 +202,7 @@ def test_only_loopback_is_listened_on(deployment: Deployment, first: dict[str, A
 
 def test_the_firn_command_reads_the_deployment(deployment: Deployment, first: dict[str, Any]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "firn.cli.main", "query", "SELECT count(*) AS n FROM bank.history", "--json",
+        [sys.executable, "-m", "firn_cli.main", "query", "SELECT count(*) AS n FROM bank.history", "--json",
          "--dir", str(deployment.folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
@@ -228,7 +228,7 @@ def handler(event, context):
 
 def test_firn_flush_invokes_the_deployed_function(deployment: Deployment, first: dict[str, Any]) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "firn.cli.main", "flush", "shop", "--json", "--dir", str(deployment.folder)],
+        [sys.executable, "-m", "firn_cli.main", "flush", "shop", "--json", "--dir", str(deployment.folder)],
         cwd=ROOT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -271,7 +271,7 @@ def test_two_environments_stand_side_by_side_and_firn_talks_to_either(
     def firn(*arguments: str) -> Any:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
         done = subprocess.run(
-            [sys.executable, "-m", "firn.cli.main", *arguments, "--json"],
+            [sys.executable, "-m", "firn_cli.main", *arguments, "--json"],
             cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr

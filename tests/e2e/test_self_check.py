@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from firn.cli.doctor import Check
-from firn.cli.self_check import SELF_CHECK, SelfCheck, with_stream
 from firn.errors import FirnError
 from firn.staging import configs
 from firn.staging.store import open_store, paths
 from firn.streams.config import parse
+from firn_cli.commands.doctor import Check
+from firn_cli.self_check import SELF_CHECK, SelfCheck, with_stream
 from tests.e2e.conftest import Stack
 
 pytestmark = pytest.mark.spark

@@ -206,7 +206,7 @@ def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
 def test_a_table_that_is_too_wide_is_released_with_its_columns_declared_or_without_what_holds_it(
     stream: Stream, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """By `firn release`, without any newer change; as it was it is held again, and lacks no more than before."""
+    """By `firn resume`, without any newer change; as it was it is held again, and lacks no more than before."""
     monkeypatch.setattr(planning, "MOST_COLUMNS", 5)
     row = {f"c{number}": "1" for number in range(10)}
     stream.land(of("a", 10), of("b", 10))

@@ -92,7 +92,7 @@ def test_a_changed_key_quarantines_its_table_and_the_others_go_on(stream: Stream
     assert stream.line(ORDERS)["status"] == "quarantined"
     assert stream.values(OTHER) == [(10, "a"), (20, "b"), (30, "c")]
     assert stream.values() == [(10, "a")]
-    assert "firn release shop lake.orders" in held(stream)["lake.orders"].advice
+    assert "firn resume shop lake.orders" in held(stream)["lake.orders"].advice
 
     stream.publish(CONFIG)
     release(stream, "lake.orders")
@@ -143,7 +143,7 @@ def test_an_epoch_that_can_not_be_read_is_held_at_the_last_attempt_and_the_other
     assert (stream.cut().n, numbers) == (5, [1, 2, 3, 4, 5])
     assert stream.values() == [(10, "a"), (30, "a"), (40, "a")]
     case = quarantine.read_all(stream.store, STREAM).epochs[2].quarantine
-    assert (case.reason, "firn release shop --epoch 2" in case.advice) == ("failed", True)
+    assert (case.reason, "firn resume shop --epoch 2" in case.advice) == ("failed", True)
     assert balance(stream) == {"lake.orders": 3, "lake.other": 3}
 
     for path, body in was.items():

@@ -285,7 +285,7 @@ class World:
             return
 
     def release(self) -> None:
-        """`firn release`: everything that is held, with what it lacks."""
+        """`firn resume`: everything that is held, with what it lacks."""
         store = self.store()
         try:
             known = quarantine.read_all(store, STREAM)

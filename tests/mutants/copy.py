@@ -17,10 +17,10 @@ from tests.mutants.witness import TOLD
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 COPIED: Final = (
-    "layers", "spark_emr", "functions", "infra/local", "tests", "examples", "docs", "template.yaml", "firn.yaml",
+    "layers", "cli", "spark_emr", "functions", "infra/local", "tests", "examples", "docs", "template.yaml", "firn.yaml",
     "pyproject.toml",
 )  # fmt: skip
-PACKAGES_IN: Final = ("layers/core/python", "layers/lake/python", "spark_emr", "infra/local")
+PACKAGES_IN: Final = ("layers/core/python", "cli", "layers/lake/python", "spark_emr", "infra/local")
 SECONDS: Final = 300  # for the tests of one mutant, on a machine that does much else
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _OURS: Final = ("FIRN_", "HYPOTHESIS_", "PYTEST_", "COV_")  # of the environment: a run must not depend on who starts it

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firn.cli.stack import Stack, find_stack
+from firn.deployment.stack import Stack, find_stack
 from firn.staging import configs, layout
 from firn.staging.store import get, open_store
 from firn_deploy import emr, localstack, packaged, rules, sam

@@ -1,6 +1,5 @@
 """The order of rows that are written anew: what lies together is read together."""
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -99,8 +98,3 @@ def rank(column: Column, cuts: Sequence[Any]) -> Column:
         return f.when(column < f.lit(cuts[middle]), among(low, middle)).otherwise(among(middle + 1, high))
 
     return f.when(column.isNull(), f.lit(0)).otherwise(among(0, len(cuts)))
-
-
-def rank_of(value: Any, cuts: Sequence[Any]) -> int:
-    """The same of one value, in Python."""
-    return 0 if value is None else bisect_left(cuts, value) + (value in cuts)

@@ -1,8 +1,7 @@
 """One table of a small range, without a Spark job: firn_spark.table_job with the changes in this process."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -76,10 +75,6 @@ class DriverJob(TableJob):
 
     def _mine(self, target: Target, raw: Any, progress: int) -> Any:
         return self._staged.of(target.sources, max(raw, progress))
-
-    @contextmanager
-    def _light(self, *_: Any) -> Iterator[None]:
-        yield  # no plan, no setting
 
     def _mirror(
         self,

@@ -18,9 +18,9 @@ import pg8000.native
 import pytest
 
 import firn_lake
-from firn.cli.init import init
 from firn.errors import ConfigError, TransientError
 from firn.streams.config import Config, parse
+from firn_cli.commands.init import init
 from tests.postgresql import binaries
 
 PASSWORD = "p@ss/w:rd $1 hunter2"

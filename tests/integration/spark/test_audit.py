@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from firn.cli.audit import histories, loaded
 from firn.jobs.audit import Audit, audit
 from firn.jobs.audit_view import Keeping
 from firn.jobs.ledger import read
@@ -14,6 +13,7 @@ from firn.staging import configs, layout
 from firn.staging.queue import Message, take
 from firn.staging.replay import Choice, replay
 from firn_lake.auditing.row_audit import Depth, audit_rows
+from firn_lake.auditing.table_histories import histories, loaded
 from tests.integration.spark.spark_lake import Lake, ndjson
 
 pytestmark = pytest.mark.spark

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from firn.changes.placing import Order
-from firn.cli.release import release
 from firn.staging import configs, epochs, quarantine
 from firn.staging.generations import Generations
 from firn.streams.names import TableName
+from firn_cli.commands.resume import resume
 from firn_spark import rebuild
 from firn_spark.driver.staged import Held
 from firn_spark.rebuild import Request
@@ -56,7 +56,7 @@ def rebuilt(lake: Lake, **how: Any) -> dict[str, Any]:
 def released(lake: Lake) -> None:
     """Releases the table; the next job brings it what it lacks."""
     lake.now = lake.now.replace(microsecond=0)
-    release(lake.store, "spec", "lake.t", None, "retry", lake.now)
+    resume(lake.store, "spec", "lake.t", None, "retry", lake.now)
 
 
 KEYED = record({"id": 1}, event("c", 10, {"id": 1, "r": "a", "v": "x"}))

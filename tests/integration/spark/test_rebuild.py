@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.cli.release import release
 from firn.staging import configs, layout
 from firn.staging.dead import read_dead
 from firn.staging.store import get, paths
 from firn.streams.names import TableName
+from firn_cli.commands.resume import resume
 from firn_spark import rebuild
 from firn_spark.branch import InPlace
 from firn_spark.rebuild import Request
@@ -178,7 +178,7 @@ def test_a_changed_key_is_rebuilt_in_place(spark: SparkSession, tmp_path: Path) 
     code, result = rebuilt(lake, in_place=True)
     assert (code, result["epochs"]) == (0, {"spec": 1})
     assert {(row["v"], row["id"]) for row in lake.rows("lake.t")} == {("a", 3), ("b", 4), ("c", 5)}
-    release(lake.store, "spec", "lake.t", None, "retry", lake.now)
+    resume(lake.store, "spec", "lake.t", None, "retry", lake.now)
     lake.land([event("d", 40, None, {"id": 0, "v": "b", "n": 0})])
     assert {(row["v"], row["id"]) for row in lake.rows("lake.t")} == {("a", 7), ("c", 5)}
     assert json.loads(lake.catalog.load_table(("lake", "t")).properties["firn.key"]) == ["v"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from firn.cli.main import main
 from firn.errors import ConfigError
+from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.reading import cold_cache
 from firn_lake.tiering.objects import Place

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from firn.cli.main import main
 from firn.staging import configs, reads
 from firn.staging.store import paths
+from firn_cli.main import main
 from firn_lake.tiering.lifecycle import current_rules
 from tests.integration.stack.cold_ground import CONFIG, Ground
 

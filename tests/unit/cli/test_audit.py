@@ -11,12 +11,12 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.types import StringType
 
 from firn.changes.placing import Order, plain
-from firn.cli.batch import told
-from firn.cli.main import main
 from firn.jobs.staged import raw_changes
 from firn.staging import configs, cuts, epochs, layout
 from firn.staging.ingest import accept
 from firn.staging.store import Store, get, open_store
+from firn_cli.commands.batch import told
+from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = (

@@ -1,6 +1,6 @@
-"""What `firn compact`, `firn expire` and `firn orphans` print of a table."""
+"""What `firn compact`, `firn expire` and `firn remove-orphans` print of a table."""
 
-from firn.cli.care import told
+from firn_cli.commands.care import told
 
 
 def test_numbers_are_told_in_words_and_why_snapshots_stay_below() -> None:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from ingress import Ingress
 
-from firn.cli.main import main
 from firn.client import Retry
+from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
 
@@ -101,18 +101,18 @@ def test_diff_tells_what_was_and_what_is(capsys: pytest.CaptureFixture[str], fol
 
 
 def test_prune_tells_what_a_filter_reads_and_why_not(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
-    code, out, err = run(capsys, "prune", "shop.orders", "id >= 3", "--dir", folder)
+    code, out, err = run(capsys, "explain", "shop.orders", "id >= 3", "--dir", folder)
     assert code == 0
     assert "id: 1..2, not >= 3" in out
     assert "1 of 1" in out
     assert err.startswith("1 of 2 files (")
-    found = json.loads(run(capsys, "prune", "orders", "id >= 3", "--dir", folder, "--no-footers", "--json")[1])
+    found = json.loads(run(capsys, "explain", "orders", "id >= 3", "--dir", folder, "--no-footers", "--json")[1])
     assert {one["verdict"]: one["row_groups"] for one in found["files"]} == {"read": None, "bounds": None}
     assert (
         "1 shown (--limit 0 shows all)"
-        in run(capsys, "prune", "orders", "id = 1", "--as-of", "main", "--limit", 1, "--dir", folder)[2]
+        in run(capsys, "explain", "orders", "id = 1", "--as-of", "main", "--limit", 1, "--dir", folder)[2]
     )
-    code, _, err = run(capsys, "prune", "orders", "nowhere = 1", "--dir", folder)
+    code, _, err = run(capsys, "explain", "orders", "nowhere = 1", "--dir", folder)
     assert (code, "Its columns: id (long)" in err) == (1, True)
 
 

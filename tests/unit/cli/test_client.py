@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from ingress import Ingress
 
-from firn.cli.send import Sent, post
-from firn.cli.sending import read_batches
-from firn.cli.stack import NoStack, Stack
 from firn.client import Retry, StreamClient, StreamUnreachable
+from firn.deployment.delivery import Sent, post
+from firn.deployment.event_files import read_batches
+from firn.deployment.stack import NoStack, Stack
 
 FULL = {"error": "backlog_full", "message": "nothing was taken: 12 MB staged (limit 10 MB)", "retry_after": 30}
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from ingress import Ingress
 
-from firn.cli import committing
-from firn.cli.committing import FlushFailed, flush
-from firn.cli.stack import Stack
+from firn.deployment import flush_run
+from firn.deployment.flush_run import FlushFailed, flush
+from firn.deployment.stack import Stack
 from firn.staging import cuts
 
 RUN = "00f1abcd"
@@ -18,7 +18,7 @@ RUN = "00f1abcd"
 
 @pytest.fixture
 def stack(tmp_path: Path, ingress: Ingress, monkeypatch: pytest.MonkeyPatch) -> Stack:
-    monkeypatch.setattr(committing, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(flush_run, "_POLL_SECONDS", 0.01)
     return Stack(
         tmp_path,
         ingress.url,
@@ -48,7 +48,7 @@ def states(monkeypatch: pytest.MonkeyPatch, *steps: str | tuple[str, Callable[[]
             return step[0], "details"
         return step, "details"
 
-    monkeypatch.setattr(committing, "run_state", state)
+    monkeypatch.setattr(flush_run, "run_state", state)
 
 
 def test_a_flush_waits_for_the_cut_of_what_it_sealed(

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from firn.cli.main import main
 from firn.staging import configs, layout
 from firn.staging.ingest import accept, accept_messages
 from firn.staging.reasons import ADVICE
 from firn.staging.store import Store, open_store
+from firn_cli.main import main
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 WRONG = "streams: {shop: {envelope: flat, tables: {public.orders: {to: shop.orders, key: [id]}}}}"

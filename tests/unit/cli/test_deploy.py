@@ -9,8 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from firn.cli import stack as stacks
-from firn.cli.main import main
+from firn.deployment import stack as stacks
+from firn_cli.main import main
 from firn_deploy import checkout
 from firn_local import environment
 

@@ -1,9 +1,9 @@
 """A first firn.yaml for a database whose tables and columns are called what Firn calls its own."""
 
-from firn.cli.first_files import firn_yaml
-from firn.cli.postgres_source import Address, Source, SourceColumn, SourceTable
 from firn.streams.config import parse
 from firn.streams.names import is_reserved
+from firn_cli.init_templates import firn_yaml
+from firn_cli.postgres_source import Address, Source, SourceColumn, SourceTable
 
 
 def test_a_first_firn_yaml_names_no_table_and_no_column_of_firns_own() -> None:

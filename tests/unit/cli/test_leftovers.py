@@ -11,10 +11,10 @@ import pytest
 from moto import mock_aws
 from moto.s3.models import s3_backends
 
-from firn.cli import stack as stacks
-from firn.cli.leftovers import Account, Leftover, NotRemoved
-from firn.cli.main import main
+from firn.deployment import stack as stacks
 from firn.streams.config import TargetConfig
+from firn_cli.commands.leftovers import Account, Leftover, NotRemoved
+from firn_cli.main import main
 
 REGION = "eu-central-1"
 STAGING, LAKE = (f"firn-dev-{kind}-123456789012-{REGION}" for kind in ("staging", "lake"))

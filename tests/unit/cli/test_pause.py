@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from ingress import Ingress
 
-from firn.cli import pause as commands
-from firn.cli.committing import flush
-from firn.cli.main import main
-from firn.cli.pause import NotQuiet, wait_until_quiet
-from firn.cli.stack import Paused, Stack
+from firn.deployment.flush_run import flush
+from firn.deployment.stack import Paused, Stack
 from firn.errors import TransientError
 from firn.staging import configs, pause
 from firn.staging.store import Store
+from firn_cli.commands import pause as commands
+from firn_cli.commands.pause import NotQuiet, wait_until_quiet
+from firn_cli.main import main
 from firn_local.aws import AwsEndpoint
 from firn_local.emr import EmrServerless
 from firn_local.emr_runs import JobRun, Runner
@@ -151,7 +151,7 @@ def test_a_resume_whose_dispatch_fails_says_that_it_is_resumed(
 
 
 def test_a_pause_waits_for_the_jobs_that_run_and_says_for_how_many(stack: Stack, store: Store) -> None:
-    from firn.cli.committing import cancel
+    from firn.deployment.flush_run import cancel
 
     runs = [started(stack, name) for name in ("firn-shop-1-2-1", "care-0abc")]
     started(stack, "somebody-elses")
@@ -198,7 +198,7 @@ def test_a_wait_outlasts_a_function_that_had_looked_before(stack: Stack, store: 
 def test_the_application_is_stopped_once_nothing_runs_and_starts_again_by_itself(
     capsys: pytest.CaptureFixture[str], stack: Stack
 ) -> None:
-    from firn.cli.committing import application_state, cancel
+    from firn.deployment.flush_run import application_state, cancel
 
     cancel(stack, started(stack, "firn-shop-1-1-1"))
     assert application_state(stack) == "STARTED"

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firn.cli.plot import freshness_svg, ticks
 from firn.staging.freshness import Commit
+from firn_cli.plot import freshness_svg, ticks
 
 T = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOUR = timedelta(hours=1)

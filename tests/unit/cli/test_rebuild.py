@@ -8,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.cli import committing, rebuilding
-from firn.cli.main import main
-from firn.cli.stack import Stack
+from firn.deployment import flush_run, rebuild_run
+from firn.deployment.stack import Stack
 from firn.errors import UnknownOutcome
 from firn.jobs.emr import EmrJobs
 from firn.staging import configs, epochs, layout, quarantine
@@ -19,6 +18,7 @@ from firn.staging.epochs import Epoch, EpochBatch
 from firn.staging.quarantine import Quarantine
 from firn.staging.settings import Settings
 from firn.staging.store import Store, put
+from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = """
@@ -90,8 +90,8 @@ def play(folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Callabl
     def emr(result: dict[str, Any] | None = None, state: str = "SUCCESS") -> Emr:
         client = Emr(store, result)
         monkeypatch.setattr(Stack, "jobs", lambda _: EmrJobs(settings, client))
-        monkeypatch.setattr(committing, "run_state", lambda _stack, _run: (state, "details"))
-        monkeypatch.setattr(rebuilding, "_POLL_SECONDS", 0.01)
+        monkeypatch.setattr(flush_run, "run_state", lambda _stack, _run: (state, "details"))
+        monkeypatch.setattr(rebuild_run, "_POLL_SECONDS", 0.01)
         return client
 
     return emr
@@ -138,7 +138,7 @@ def test_in_place_says_where_the_old_state_is_and_how_to_release_the_table(
     assert code == 0
     assert emr.started[0][emr.started[0].index("--in-place") :][:3] == ["--in-place", "--number", "1"]
     assert 'firn query --as-of before-rebuild-1 "SELECT …"' in out
-    assert "firn release shop shop.orders" in out
+    assert "firn resume shop shop.orders" in out
     assert "2 changes can't be taken: firn dead list" in out
 
 

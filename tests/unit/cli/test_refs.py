@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.cli.main import main
+from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
 

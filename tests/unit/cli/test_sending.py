@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from firn.cli.sending import UnreadableFile, messages, read_batches
+from firn.deployment.event_files import UnreadableFile, messages, read_batches
 
 
 def write(path: Path, lines: list[str]) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firn.cli.stack import NoStack, Stack, find_stack
+from firn.deployment.stack import NoStack, Stack, find_stack
 
 
 def describe(folder: Path, **more: object) -> None:

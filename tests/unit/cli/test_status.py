@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.cli.main import main
-from firn.cli.stream_status import commits_by_stream, stream_statuses
 from firn.jobs.dispatch import dispatch
 from firn.staging import configs, cuts
 from firn.staging.ingest import accept
 from firn.staging.replay import Choice, replay
 from firn.staging.store import Store, open_store
+from firn_cli.main import main
+from firn_cli.stream_status import commits_by_stream, stream_statuses
 from firn_lake.catalogs.catalog import open_catalog
 
 CONFIG = """

@@ -147,4 +147,4 @@ def test_a_cut_without_a_job_still_says_what_is_held_and_how_far_each_table_is()
 
 
 def test_the_advice_for_an_epoch_names_the_command() -> None:
-    assert "firn release shop --epoch 7" in killing_epoch("shop", 7, 3, AT).advice
+    assert "firn resume shop --epoch 7" in killing_epoch("shop", 7, 3, AT).advice

@@ -117,7 +117,7 @@ def test_the_pages_commands_run(folder: Path) -> None:
     diff = next(done for block, done in told if "firn diff" in block)
     assert diff.stdout.strip() == "[]"
     assert "its first kept one is of" in diff.stderr
-    prune = next(done for block, done in told if "firn prune" in block)
+    prune = next(done for block, done in told if "firn explain" in block)
     assert "read" in prune.stdout
     assert "files (" in prune.stderr
 

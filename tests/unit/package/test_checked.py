@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from firn.cli.self_check import SelfCheck
+from firn_cli.self_check import SelfCheck
 from firn_local.environment import TEMPLATE
 from firn_local.intrinsics import load
 from infra.package.locks import ROOT

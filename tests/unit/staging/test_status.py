@@ -106,7 +106,7 @@ def test_a_quarantined_table_says_why_and_a_released_one_in_which_snapshot(
     assert (found.state, found.cut) == ("quarantined", 1)
     assert states["lake.orders"].state == "committed"
     assert states["lake.other"].state == "quarantined"
-    assert "firn release" in (states["lake.other"].why or "")
+    assert "firn resume" in (states["lake.other"].why or "")
 
     held = quarantine.read_all(stream.store, STREAM).held()["lake.other"]
     quarantine.lift(stream.store, held, "retry", layout.instant(stream.now))

@@ -7,9 +7,9 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from firn.cli.init import command, init
 from firn.errors import ConfigError, TransientError
 from firn.streams.config import parse
+from firn_cli.commands.init import command, init
 
 
 def test_no_server_is_a_transient_error(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from firn_lake.catalogs.catalog import CATALOG_NAME, open_catalog, storage_prope
 from firn_lake.lake import Lake
 
 if TYPE_CHECKING:
-    from firn.cli.stack import Stack
+    from firn.deployment.stack import Stack
 
 
 class NoLake(TerminalError):
@@ -46,7 +46,7 @@ def connect(
         return Lake(open_catalog(str(where), warehouse, environment))
     path = Path(where)
     if path.is_dir():
-        from firn.cli.stack import find_stack
+        from firn.deployment.stack import find_stack
 
         return _of_stack(find_stack(path, running=False))
     if not path.is_file():
@@ -62,8 +62,8 @@ def _of_stack(stack: "Stack") -> Lake:
 
 
 def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:
-    from firn.cli.deployed import find_deployed
-    from firn.cli.stack import find_stack
+    from firn.deployment.cloudformation import find_deployed
+    from firn.deployment.stack import find_stack
     from firn.staging.store import open_store
     from firn.streams.config import parse
 

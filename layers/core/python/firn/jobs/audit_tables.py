@@ -22,7 +22,7 @@ _MIXED = "something else than Firn has written to the log or to the table: compa
 @dataclass
 class TableAccount:
     """One table. `events`: changes that were sealed for it; `pending`: of them, those that are not in it yet, and
-    `quarantined`: of these, those that are held back. `skipped`: left out on purpose (firn release --skip);
+    `quarantined`: of these, those that are held back. `skipped`: left out on purpose (firn resume --skip);
     `again`: changes that it has from an epoch that was quarantined later, and that count elsewhere."""
 
     table: str
@@ -231,8 +231,8 @@ class _Table:
             found.quarantined += found.pending
             found.notes.append(f"{self.name} is quarantined: {stand.held.message}; {stand.held.advice}")
         elif stand.released:
-            found.state = "released"
-            found.notes.append(f"{self.name} was released: the next job brings it up (firn flush)")
+            found.state = "resumed"
+            found.notes.append(f"{self.name} was resumed: the next job brings it up (firn flush)")
         elif stand.rolled_back and self.history.progress < stand.expected:
             back = {n: rows for n, rows in late.items() if n <= stand.expected}
             self._differs(

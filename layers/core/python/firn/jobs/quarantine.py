@@ -155,7 +155,7 @@ def failed_table(
     }.get(kind, "mend the cause")
     return Quarantine(
         FORMAT, stream, n, now, reason, error,
-        f"{cause}, then run `firn release {stream} {table}` (it gets what it lacks), or with --skip (it never does)",
+        f"{cause}, then run `firn resume {stream} {table}` (it gets what it lacks), or with --skip (it never does)",
         table=table, epoch=stand.done + 1, upto=last, last=last,
     )  # fmt: skip
 
@@ -165,7 +165,7 @@ def rolled_back_table(stream: str, table: str, stand: Standing, n: int, last: in
     return Quarantine(
         FORMAT, stream, n, now, "rolled_back",
         f"{table} is at epoch {stand.done} and was at {stand.expected}: it was rolled back, or dropped",
-        f"run `firn release {stream} {table} --replay` (epochs {stand.done + 1} to {stand.expected} are applied again) "
+        f"run `firn resume {stream} {table} --replay` (epochs {stand.done + 1} to {stand.expected} are applied again) "
         "or --skip (they stay out on purpose)",
         table=table, epoch=stand.done + 1, upto=stand.expected, last=last,
     )  # fmt: skip
@@ -180,7 +180,7 @@ def restored_source(stream: str, span: Span, high: High, first: int, last: int, 
         f"the source went back: a change of {_time(time)} has position {position.hex()}, below {high[0]}, which it had "
         f"reached by {_time(high[1])}; it was restored from a backup, or another server took its place",
         f"write `generation: {generation + 1}` under streams.{stream} in firn.yaml and publish it: from then on "
-        f"positions count anew; if the source was not restored, run `firn release {stream}`",
+        f"positions count anew; if the source was not restored, run `firn resume {stream}`",
         epoch=first, last=last, high=high[0], generation=generation,
     )  # fmt: skip
 
@@ -198,7 +198,7 @@ def killing_epoch(stream: str, n: int, runs: int, now: str) -> Quarantine:
         FORMAT, stream, n, now, "killed",
         f"{runs} jobs for epoch {n} alone began and died without an outcome",
         f"read the logs of those runs, give the job more memory or mend what kills it, then run "
-        f"`firn release {stream} --epoch {n}`: its batches are sealed into a new epoch",
+        f"`firn resume {stream} --epoch {n}`: its batches are sealed into a new epoch",
         epoch=n, last=n,
     )  # fmt: skip
 
@@ -208,7 +208,7 @@ def unreadable_epoch(stream: str, n: int, error: str, now: str) -> Quarantine:
     return Quarantine(
         FORMAT, stream, n, now, "failed",
         f"epoch {n} can't be read, by itself either: {error}",
-        f"mend the cause, then run `firn release {stream} --epoch {n}`: its batches are sealed into a new epoch",
+        f"mend the cause, then run `firn resume {stream} --epoch {n}`: its batches are sealed into a new epoch",
         epoch=n, last=n,
     )  # fmt: skip
 

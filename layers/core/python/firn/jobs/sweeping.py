@@ -105,7 +105,7 @@ def safe_upto(cut: Cut | None, known: Quarantines) -> tuple[int, str]:
         found.append((case.epoch - 1, f"{name} is quarantined and lacks epoch {case.epoch}"))
     for name in cut.quarantined.keys() - known.held().keys():
         had = max(cut.progress.get(name, 0), known.had(name, cut.n), known.skipped.get(name, 0))
-        found.append((had, f"{name} was released and lacks what is above epoch {had}"))
+        found.append((had, f"{name} was resumed and lacks what is above epoch {had}"))
     return min(found)
 
 

@@ -33,9 +33,6 @@ ASSUMED_READS: Final = 2.0
 """What nobody has watched is taken for read so often a month: more than pays in any class that asks for reads."""
 NEVER_DAYS: Final = 3650.0
 
-# Compaction writes a cold file anew only for this: it would come back hot, and its minimum days be paid for nothing.
-REWRITE_COLD_DELETED: Final = 0.3
-
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -146,8 +143,7 @@ def touched(files: Iterable[LiveFile], deletes: Iterable[LiveDeletes]) -> dateti
 
 
 def is_cold(touched: datetime, policy: Tiering, now: datetime) -> bool:
-    """Whether what was last touched then is cold by age. The fence of compaction, too: what is cold is written anew
-    only where REWRITE_COLD_DELETED of its rows are deleted."""
+    """Whether what was last touched then is cold by age. What compaction does with such files says debt.py."""
     return policy.cold_seconds is not None and now - touched >= timedelta(seconds=policy.cold_seconds)
 
 

@@ -306,7 +306,7 @@ def reads_path(table: str, when: datetime, name: str) -> str:
 
 
 def care_path(run: str) -> str:
-    """What became of one run of `firn compact`, `firn expire` or `firn orphans`; `run`: letters and digits."""
+    """What became of one run of `firn compact`, `firn expire` or `firn remove-orphans`; `run`: letters and digits."""
     if not run.isalnum():
         raise ValueError(f"{run!r} can't name a run: letters and digits only")
     return f"care/{run}.json"

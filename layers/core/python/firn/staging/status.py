@@ -177,7 +177,7 @@ def _targets(
         held = known.held().get(target)
         out = any(first <= epoch.n <= last for first, last in known.left_out.get(target, ()))
         if out:
-            why = "it was left out on purpose: firn release --skip"
+            why = "it was left out on purpose: firn resume --skip"
             yield TableStatus(source, rows, target, "skipped", why=why)
         elif held is not None and epoch.n >= held.epoch:
             yield TableStatus(source, rows, target, "quarantined", why=f"{held.message}; {held.advice}")

@@ -26,7 +26,6 @@ from firn.streams.region import region_of
 
 _log: Final = logging.getLogger(__name__)
 
-PUT_TRIES: Final = 3
 _PAUSES: Final = (0.1, 0.4)  # seconds before the second and the third try
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 # One request must be answered inside a Lambda's 30 s, three tries of ours included.

@@ -1,0 +1,1 @@
+"""The `firn` command: parses, calls, prints. Nobody imports it, and no Lambda carries it."""

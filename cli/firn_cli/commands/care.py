@@ -1,0 +1,98 @@
+"""`firn compact TABLE`, `firn expire TABLE`, `firn remove-orphans TABLE`: the scheduled care, now and by hand."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import notes, print_json, print_table, size
+from firn.jobs.due import Kind
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+Tables = Annotated[
+    list[str], typer.Argument(metavar="TABLE…", help="namespace.table, or the table alone if one namespace has it.")
+]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Timeout = Annotated[float, typer.Option(help="Seconds to wait at most; the job goes on.", min=1)]
+
+
+def compact(
+    tables: Tables,
+    dry_run: Dry = False,
+    whole: Annotated[bool, typer.Option("--all", help="All that pays, not only an hour's budget.")] = False,
+    timeout: Timeout = 86_400.0,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Make few files of TABLE's many, and take deleted rows out of them. Nobody's reads or commits wait for it."""
+    _run("compact", tables, dry_run, ["--all"] if whole else [], timeout, folder, as_json)
+
+
+def expire(
+    tables: Tables,
+    dry_run: Dry = False,
+    timeout: Timeout = 86_400.0,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Let TABLE's old snapshots go, with the files that only they have, by `care.expire` of firn.yaml."""
+    _run("expire", tables, dry_run, [], timeout, folder, as_json)
+
+
+def remove_orphans(
+    tables: Tables,
+    dry_run: Dry = False,
+    timeout: Timeout = 86_400.0,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Remove files below TABLE that no snapshot knows: what crashes and lost races leave. Old ones only."""
+    _run("orphans", tables, dry_run, [], timeout, folder, as_json)
+
+
+def _run(
+    kind: Kind, tables: list[str], dry_run: bool, flags: list[str], timeout: float, folder: Path, as_json: bool
+) -> None:
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from firn.deployment.maintenance_run import care_for
+
+    stack = find_stack(folder)
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=notes(), transient=True, disable=as_json) as progress:
+        task = progress.add_task(f"{kind}: starting")
+
+        def report(state: str) -> None:
+            progress.update(task, description=f"{kind} {', '.join(tables)}: job {state}")
+
+        flags = flags + (["--dry-run"] if dry_run else [])
+        done = care_for(stack, [kind], tables, flags, report=report, timeout=timeout)
+    if as_json:
+        print_json({"run": done.run, "dry_run": dry_run, "seconds": round(done.seconds, 1), "lines": done.lines})
+    else:
+        print_table(
+            ["table", "", "what", "seconds"],
+            [(one["table"], one["status"], told(one), one.get("seconds")) for one in done.lines],
+        )
+        for one in done.lines:
+            for path in one.get("sample", ()):
+                typer.echo(path)
+        if done.freed:
+            verb = "would free" if dry_run else "freed"
+            typer.echo(
+                f"{verb} {size(done.freed)} of storage, {done.dollars:,.4f} USD a month (S3 Standard, us-east-1)"
+            )
+    if done.failed:
+        raise typer.Exit(1)
+
+
+def told(line: Mapping[str, Any]) -> str:
+    """The numbers of a line in words and why snapshots stay, or why there are none."""
+    if why := line.get("why") or line.get("error"):
+        return str(why)
+    numbers = {name: value for name, value in line.items() if isinstance(value, int) and not isinstance(value, bool)}
+    shown = (f"{name.replace('_', ' ')} {size(n) if 'bytes' in name else f'{n:,}'}" for name, n in numbers.items())
+    stay = ", ".join(f"{n:,} {why}" for why, n in line.get("stay", {}).items())
+    return "\n".join(filter(None, (", ".join(shown) or "nothing to do", stay and f"stay: {stay}")))

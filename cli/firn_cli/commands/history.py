@@ -1,0 +1,41 @@
+"""`firn history TABLE`: its snapshots."""
+
+from typing import Annotated
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import print_json, print_table
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+
+def command(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
+    ],
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """List the snapshots of TABLE, oldest first: what each added and took away, and the epochs in it."""
+    from firn_lake.tables import find_table, history
+
+    found = history(find_table(find_stack(folder, running=False).catalog(), table))
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        ["snapshot", "time (UTC)", "operation", "added", "deleted", "rows", "epochs", "refs"],
+        [
+            (
+                str(one.id),
+                one.time.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3],
+                one.operation,
+                one.added,
+                one.deleted,
+                one.total,
+                ", ".join(f"{stream} {n}" for stream, n in sorted(one.epochs.items())) or None,
+                ", ".join(one.refs) or None,
+            )
+            for one in found
+        ],
+    )

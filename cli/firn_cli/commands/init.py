@@ -1,0 +1,91 @@
+"""`firn init`: a first firn.yaml, commented; or, with --from, one made of a running PostgreSQL's tables and keys."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from firn.errors import ConfigError, FirnError
+from firn.streams.config import parse
+from firn_cli.init_templates import COMMENTED, PASSWORD_VARIABLE, debezium_properties, firn_yaml, stream_name
+from firn_cli.postgres_source import parse_address, read_source
+
+DEFAULT_PORT = 8181
+
+
+def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT) -> list[Path]:
+    """Writes firn.yaml (`path` is its name, or the folder for it); with `from_url` debezium.properties beside it too.
+
+    The source's password is read from the URL or the environment (FIRN_SOURCE_PASSWORD, then PGPASSWORD) and never
+    written. All or nothing: a file that is there already stays, unless `force`. Returns the files written.
+    Raises ConfigError (a file is there, the URL or the database is wrong) or TransientError (no connection).
+    """
+    config_file = path / "firn.yaml" if path.is_dir() else path
+    properties_file = config_file.with_name("debezium.properties")
+    files = [config_file] if from_url is None else [config_file, properties_file]
+    if not force and (there := [str(file) for file in files if file.exists()]):
+        raise ConfigError(f"{' and '.join(there)}: there already; write --force to replace, or give another --config")
+    if not config_file.parent.is_dir():
+        raise ConfigError(f"{config_file.parent}: no such folder; make it first, or give another --config")
+    if from_url is None:
+        texts = [COMMENTED]
+    else:
+        environment_password = os.environ.get(PASSWORD_VARIABLE) or os.environ.get("PGPASSWORD")
+        address = parse_address(from_url, environment_password)
+        source = read_source(address)
+        if not source.tables:
+            hidden = (
+                f"; user {address.user} may not SELECT from {source.unreadable} others" if source.unreadable else ""
+            )
+            raise ConfigError(f"--from: database {address.database} holds no tables to replicate{hidden}")
+        stream = stream_name(address.database)
+        texts = [
+            firn_yaml(source, address, stream),
+            debezium_properties(source, address, stream, port),
+        ]
+    parse(texts[0], config_file.name)  # what is written here is read here: a defect would show now, not at midnight
+    for file, text in zip(files, texts, strict=True):
+        _write(file, text)
+    return files
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        # In one step: a full disk leaves the old file as it was.
+        part = file.with_name(file.name + ".part")
+        part.write_text(text, encoding="utf-8")
+        part.replace(file)
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be written ({error.strerror}); give another --config") from error
+
+
+def command(
+    config: Annotated[Path, typer.Option(help="The file to write.")] = Path("firn.yaml"),
+    from_url: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="postgres://USER@HOST:PORT/DATABASE",
+            help="Read tables and keys from this database, and write debezium.properties too. "
+            f"The password may come from {PASSWORD_VARIABLE} or PGPASSWORD; it is written nowhere.",
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option(help="Where `firn up` listens, for debezium.properties.")] = DEFAULT_PORT,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+) -> None:
+    """Write a first firn.yaml; with --from, out of a running PostgreSQL's tables and keys."""
+    try:
+        files = init(config, from_url, force, port)
+    except FirnError as error:
+        typer.echo(f"firn init: {error}", err=True)
+        raise typer.Exit(1) from error
+    for file in files:
+        typer.echo(f"wrote {file}")
+    if from_url is not None:
+        typer.echo(
+            f"Next: firn up --config {files[0]}, then start Debezium Server with {files[1].name} as its "
+            f"application.properties and the password in {PASSWORD_VARIABLE}."
+        )
+    else:
+        typer.echo(f"Next: put your tables in it, then firn up --config {files[0]}")

@@ -1,0 +1,71 @@
+"""`firn publish`: check firn.yaml and make it what a deployment or a stack works by."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.errors import ConfigError
+from firn_cli.options import DEFAULT_DIR, Dir
+
+if TYPE_CHECKING:
+    from firn.staging.store import Store
+    from firn.streams.config import Config
+    from firn.streams.reach import Reach
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration.")] = Path("firn.yaml"),
+    check: Annotated[bool, typer.Option("--check", help="Say what would change, and change nothing.")] = False,
+    folder: Dir = DEFAULT_DIR,
+) -> None:
+    """Check firn.yaml and publish it. Functions work by it within seconds; a wrong file changes nothing."""
+    stack = find_stack(folder, running=False)
+    typer.echo(publish(stack.store(), file, stack.reach, check=check))
+
+
+def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = False) -> str:
+    """Publishes `file`, unless it is the current configuration or `check` is set. -> what was done, for people.
+
+    `reach`: what the jobs that will work by it can reach, None for everything. Raises ConfigError (the file can't be
+    read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
+    """
+    from firn.staging import configs
+    from firn.streams.config import parse
+
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file} is no UTF-8 text") from error
+    new, old = parse(text, str(file)), _current(store)
+    if reach is not None:
+        reach.check(new)
+    if old is not None and old.sha == new.sha:
+        return f"{file} is the current configuration already ({new.sha[:12]})"
+    if not check:
+        configs.publish(store, text, str(file))
+    lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
+    return "\n".join(lines)
+
+
+def _current(store: "Store") -> "Config | None":
+    from firn.staging import configs
+
+    try:
+        return configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return None  # none yet, or one that an older Firn took: the new one is what matters
+
+
+def _changes(old: "Config | None", new: "Config") -> list[str]:
+    """A line for each stream that is new, gone or another one now."""
+    before = old.streams if old is not None else {}
+    lines = [f"  {name}: new" for name in new.streams if name not in before]
+    lines += [f"  {name}: changed" for name, one in new.streams.items() if before.get(name, one) != one]
+    lines += [
+        f"  {name}: gone; what is staged of it waits until it is back" for name in before if name not in new.streams
+    ]
+    return lines or ["  no stream changes"]

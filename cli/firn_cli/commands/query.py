@@ -1,0 +1,77 @@
+"""`firn query SQL`: one SELECT over the lake's tables, now or as of an earlier moment."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import print_json, print_table
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+
+def command(
+    sql: Annotated[
+        str, typer.Argument(metavar="SQL", help="SELECT … in DuckDB's dialect; - reads it from standard input.")
+    ],
+    as_of: Annotated[
+        str | None,
+        typer.Option("--as-of", help="ISO time (UTC without a zone), ms since 1970, snapshot id, tag or branch."),
+    ] = None,
+    cut: Annotated[
+        str | None,
+        typer.Option(
+            "--cut", help="Read all tables at this cut, consistently: its number, or the name it was kept as."
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None, typer.Option("--stream", help="The cut's stream, where several have one of that number.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="With all that was acknowledged by now, committed or not.")
+    ] = False,
+    limit: Annotated[int, typer.Option(help="Rows to show to people; 0 shows all. JSON has them all.", min=0)] = 200,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Run one SELECT over the tables, read-only. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case"."""
+    if cut is None and stream is not None:
+        raise typer.BadParameter("it goes with --cut", param_hint="--stream")
+    if cut is not None and as_of is not None:
+        raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
+    if fresh and (cut is not None or as_of is not None):
+        raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
+    from firn_lake.fresh.rows import Fresh
+    from firn_lake.sql.query import query
+
+    stack = find_stack(folder, running=False)
+    wanted = None
+    if cut is not None:
+        from firn.staging.kept import find
+
+        wanted = find(stack.store(), cut, stream)
+        for table, reason in sorted(wanted.quarantined.items()):
+            typer.echo(f"cut {wanted.n} leaves {table} behind, it is older than the others: {reason}", err=True)
+    on_read = None
+    if stack.warehouse.startswith("s3://") and stack.staging:  # elsewhere nothing is tiered
+        from firn.staging.configs import CurrentConfig
+        from firn_lake.reading.recording import recorder
+
+        store = stack.store()
+        on_read = recorder(store, CurrentConfig(store))
+    catalog = stack.catalog()
+    now = Fresh(catalog, stack.store()) if fresh else None
+    text = sys.stdin.read() if sql == "-" else sql
+    result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now)
+    if as_json:
+        # Columns by name; of two with one name the last is kept, as in any JSON object.
+        print_json(result.to_pylist())
+        return
+    shown = result.slice(0, limit) if limit else result
+    # By place, not by name: a join may give two columns one name.
+    values = [column.to_pylist() for column in shown.columns]
+    print_table(result.column_names, list(zip(*values, strict=True)), grouped=False)
+    rows = f"{result.num_rows:,} row{'' if result.num_rows == 1 else 's'}"
+    if shown.num_rows < result.num_rows:
+        rows += f", {shown.num_rows:,} shown (--limit 0 shows all)"
+    typer.echo(rows, err=True)

@@ -1,0 +1,117 @@
+"""`firn resume`: what is held goes on: a paused stack, or with a stream its quarantine, a table's or an epoch's."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firn.deployment.stack import Stack, find_stack
+from firn.deployment.terminal import ago, print_json
+from firn.errors import FirnError
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    from firn.staging.quarantine import How
+    from firn.staging.store import Store
+
+
+class NotResumed(FirnError):
+    """Nothing was changed."""
+
+
+class NotDispatched(FirnError):
+    """It is resumed, and the first look at what waits failed."""
+
+
+def command(
+    stream: Annotated[
+        str | None, typer.Argument(metavar="STREAM", help="The stream; alone: its own quarantine. Without: a pause.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Argument(metavar="TABLE", help="A target table, as firn status names it.")
+    ] = None,
+    replay: Annotated[bool, typer.Option("--replay", help="The table gets all epochs that it lacks.")] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="The table never gets the epochs it was held for.")] = False,
+    epoch: Annotated[int | None, typer.Option(help="A quarantined epoch, instead of a table.", min=1)] = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """End a pause; or resume a quarantined stream, table or epoch. The next dispatch, or firn flush, does the rest."""
+    if stream is None:
+        if replay or skip or epoch is not None:
+            raise typer.BadParameter("write which STREAM")
+        _end_pause(find_stack(folder), as_json=as_json)
+        return
+    if (replay and skip) or (epoch is not None and (table or replay or skip)) or ((replay or skip) and not table):
+        raise typer.BadParameter("write STREAM TABLE with --replay or --skip or neither, STREAM --epoch N, or STREAM")
+    how: How = "replay" if replay else "skip" if skip else "retry"
+    said = resume(find_stack(folder, running=False).store(), stream, table, epoch, how, datetime.now(UTC))
+    if as_json:
+        print_json({"stream": stream, "table": table, "epoch": epoch, "how": how, "said": said})
+        return
+    typer.echo(f"{said}; firn flush {stream} does it now, else the next dispatch")
+
+
+def resume(store: "Store", stream: str, table: str | None, epoch: int | None, how: "How", now: datetime) -> str:
+    """Lift a quarantine. `how` matters for tables. -> what happens next, for people.
+
+    Raises NotResumed if there is nothing to lift or a rolled-back table is not told how, StorageUnavailable,
+    UnknownOutcome.
+    """
+    from firn.staging import layout, quarantine
+
+    known = quarantine.read_all(store, stream)
+    # Whatever generation the stream has by now: its quarantine can be lifted as long as nobody has.
+    held = known.all_held(0)
+    name = table or (f"epoch {epoch}" if epoch is not None else "stream")
+    found = held.get(name)
+    if found is None:
+        there = ", ".join(held) or "nothing"
+        raise NotResumed(f"{name} of stream {stream} is not quarantined; {there} is (firn status says why)")
+    if found.reason == "rolled_back" and how == "retry":
+        raise NotResumed(f"{found.message}: say --replay or --skip; {found.advice}")
+    quarantine.lift(store, found, how, layout.instant(now))
+    if found.table is None:
+        return f"resumed {name}: " + ("its batches are sealed again" if epoch else "its epochs are committed")
+    if how == "skip":
+        return f"resumed {name}: epochs {found.epoch} to {found.upto} stay out of it, on purpose"
+    return f"resumed {name}: it gets what it lacks from epoch {found.epoch} on"
+
+
+def _end_pause(stack: Stack, *, as_json: bool) -> None:
+    """End a pause, and commit what waits. Raises NotDispatched."""
+    from firn.staging import pause
+
+    store = stack.store()
+    since = pause.since(store)
+    pause.end(store)
+    if not as_json:
+        typer.echo(f"resumed; the pause began {ago(since, datetime.now(UTC))}" if since else "it was not paused")
+    try:
+        streams = stack.invoke_dispatch({}).get("streams", [])
+    except FirnError as error:
+        raise NotDispatched(
+            f"resumed, but what waits was not looked at: {error}; the schedule does that too"
+        ) from error
+    if as_json:
+        print_json({"paused_since": since, "streams": streams})
+    else:
+        for one in streams:
+            typer.echo(f"{one['stream']}: {_became(one)}")
+    if any(one.get("error") for one in streams):
+        raise typer.Exit(1)
+
+
+def _became(one: Mapping[str, Any]) -> str:
+    if one.get("error"):
+        return f"not dispatched: {one['error']}; the schedule tries again"
+    if one.get("paused"):
+        return "paused again meanwhile"
+    if one.get("run"):
+        return f"job {one['run']} commits epochs {one['pending'][0]} to {one['pending'][1]}"
+    if one.get("waits_for"):
+        return f"job {one['waits_for']} is at work"
+    if one.get("held") or one.get("stuck"):
+        return "its epochs wait for you: see firn status"
+    return "nothing waits for a job"

@@ -1,0 +1,146 @@
+"""`firn status`: what each stream holds that is not in its tables yet, and what needs a look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import ago, print_json, print_table, size
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    from firn_cli.stream_status import StreamStatus
+
+
+def command(
+    folder: Dir = DEFAULT_DIR,
+    hours: Annotated[float, typer.Option(help="How far back freshness is measured.", min=0.01, max=168)] = 1.0,
+    plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the freshness into FILE.svg.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
+    its order and keys."""
+    from firn.staging import pause
+    from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
+
+    stack = find_stack(folder, running=False)
+    now = datetime.now(UTC)
+    window = timedelta(hours=hours)
+    found = stream_statuses(stack.store(), stack.catalog(), now, window)
+    looked_after = table_debts(stack.store(), now)
+    if plot is not None:
+        from firn_cli.plot import freshness_svg
+
+        drawn = freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now)
+        try:
+            plot.write_text(drawn, "utf-8")
+        except OSError as error:
+            raise typer.BadParameter(
+                f"{plot} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
+            ) from error
+        typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
+    paused = pause.since(stack.store())
+    if as_json:
+        print_json(
+            [
+                asdict(one)
+                | {"paused_since": paused}
+                | {"tables": [t for t in looked_after if one.stream in t["streams"]]}
+                for one in found
+            ]
+        )
+        return
+    if not found:
+        typer.echo("no streams: write firn.yaml (firn init)", err=True)
+        raise typer.Exit
+    if not stack.scheduled:
+        typer.echo("deployed with Paused=true: schedules and events start no job")
+    if paused is not None:
+        typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
+    print_table(
+        ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
+        [
+            (
+                one.stream,
+                one.pending_events,
+                one.pending_batches,
+                one.sealed_events,
+                one.sealed_epochs,
+                f"epoch {one.committed_epoch}" if one.committed_epoch else None,
+                ago(one.committed_at, now) if one.committed_at else None,
+                one.dead_letters,
+                one.dead_waiting,
+            )
+            for one in found
+        ],
+    )
+    _print_freshness(found)
+    _print_debts(looked_after)
+    for one in found:
+        for note in one.notes:
+            typer.echo(f"{one.stream}: {note}")
+
+
+def _print_freshness(found: "Sequence[StreamStatus]") -> None:
+    """From acceptance to commit, and what waits; nothing where there is neither."""
+    if any(one.freshness.commits or one.oldest_seconds is not None for one in found):
+        print_table(
+            ["stream", "oldest waits", "p50", "p99", "events/s", "bytes/s", "in commits"],
+            [
+                (
+                    one.stream,
+                    _seconds(one.oldest_seconds),
+                    _seconds(one.freshness.p50),
+                    _seconds(one.freshness.p99),
+                    None if one.freshness.events_per_second is None else round(one.freshness.events_per_second),
+                    None if one.freshness.bytes_per_second is None else size(round(one.freshness.bytes_per_second)),
+                    one.freshness.commits,
+                )
+                for one in found
+            ],
+        )
+    waiting = [(one.stream, table, _seconds(age)) for one in found for table, age in one.oldest_by_table.items()]
+    if waiting:
+        print_table(["stream", "table", "oldest waits"], waiting)
+
+
+def _print_debts(tables: "Sequence[Mapping[str, Any]]") -> None:
+    """How the tables are that were looked at; nothing where none was."""
+    if tables:
+        print_table(
+            [
+                "table",
+                "files",
+                "size",
+                "small",
+                "deleted rows",
+                "delete files",
+                "snapshots",
+                "metadata",
+                "cold",
+                "next",
+            ],
+            [
+                (
+                    one["table"],
+                    one["files"],
+                    size(one["bytes"]),
+                    one["small"],
+                    one["deleted"],
+                    one["delete_files"],
+                    one["snapshots"],
+                    size(one["metadata_bytes"]),
+                    f"{one['cold_share']:.0%}",
+                    "; ".join(f"{kind}: {why}" for kind, why in one["due"].items()) or "nothing to do",
+                )
+                for one in tables
+            ],
+        )
+
+
+def _seconds(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.1f} s"

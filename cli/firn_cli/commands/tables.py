@@ -1,0 +1,53 @@
+"""`firn tables`: what is in the lake."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import ago, print_json, print_table, size
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+
+def command(
+    folder: Dir = DEFAULT_DIR,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Count rows by a scan, instead of from the snapshots' summaries.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the tables with their rows, snapshots, size and source."""
+    from dataclasses import replace
+
+    from firn_lake.tables import count_rows, find_table, list_tables
+
+    catalog = find_stack(folder, running=False).catalog()
+    found = list_tables(catalog)
+    if exact:
+        found = [replace(one, rows=count_rows(find_table(catalog, one.name))) for one in found]
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        typer.echo("no tables yet: send changes (firn send), then commit them (firn flush)", err=True)
+        return
+    now = datetime.now(UTC)
+    print_table(
+        ["table", "rows", "snapshots", "files", "size", "changed", "mode", "key", "stream", "source"],
+        [
+            (
+                one.name,
+                one.rows,
+                one.snapshots,
+                one.files,
+                size(one.size_bytes),
+                ago(one.updated_at, now),
+                one.mode,
+                ", ".join(one.key) or None,
+                one.stream,
+                one.source,
+            )
+            for one in found
+        ],
+    )

@@ -1,0 +1,126 @@
+"""`firn tier TABLE`: cold files to a cheaper storage class, why, and back."""
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from firn.deployment.stack import find_stack
+from firn.deployment.terminal import ago, print_json, print_table, size
+from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    from firn.streams.care import Tiering
+    from firn_lake.tiering.lifecycle import Applied
+    from firn_lake.tiering.tagging import Tiered
+    from firn_lake.tiering.views import PartitionView
+
+
+def command(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="List the partitions: what is cold, what it saves, and why; does nothing.")
+    ] = False,
+    warm: Annotated[
+        str | None,
+        typer.Option("--warm", metavar="PARTITION", help="Copy a partition back into STANDARD; all for the table."),
+    ] = None,
+    folder: Dir = DEFAULT_DIR,
+    as_json: Json = False,
+) -> None:
+    """Tag the cold files of TABLE, by care: {tier: …} of firn.yaml, and apply the rules that move what is tagged."""
+    if sum((dry_run, explain, warm is not None)) > 1:
+        raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
+    from firn.staging.configs import CurrentConfig
+    from firn.streams.names import TableName
+    from firn_lake.tables import find_table
+    from firn_lake.tiering import objects
+    from firn_lake.tiering import round as tier_round
+    from firn_lake.tiering import tagging as tiering
+    from firn_lake.tiering import views as tier_views
+
+    stack = find_stack(folder)
+    store, now = stack.store(), datetime.now(UTC)
+    found = find_table(stack.catalog(), table)
+    s3 = objects.client()
+    if warm is not None:
+        done = tiering.warm(found, warm, s3, store)
+        if as_json:
+            print_json(done)
+        else:
+            typer.echo(f"{done.table}: {_files(done.files)} of {size(done.bytes)} copied back into STANDARD")
+        return
+    config = CurrentConfig(store)()
+    policy = config.care_of(TableName(".".join(found.name()[:-1]), found.name()[-1])).tiering
+    if explain:
+        views = tier_views.explain(found, policy, s3, store, now)
+        if as_json:
+            print_json(views)
+        else:
+            _show(views, policy, now)
+        return
+    tiered = tiering.tier(found, policy, s3, store, now, dry_run=dry_run, force=True)
+    applied = tier_round.apply_all(config, stack.warehouse, stack.staging, s3, dry_run=dry_run)
+    if as_json:
+        print_json({"tiered": tiered, "rules": applied})
+    else:
+        _say(tiered, policy, applied)
+    for one in applied:
+        for warning in one.warnings:
+            typer.echo(f"firn: {warning}", err=True)
+
+
+def _say(done: "Tiered", policy: "Tiering", applied: "list[Applied]") -> None:
+    would = "would be " if done.dry_run else ""
+    if not policy.on:
+        typer.echo(f"{done.table}: tiering is off; write care: {{tier: {{cold_after: 90d}}}} in firn.yaml", err=True)
+    typer.echo(
+        f"{done.table}: {_files(done.tagged)} of {size(done.tagged_bytes)} {would}tagged for {done.kind}, "
+        f"{done.released} {would}released; {done.cold_files} of {done.files} files ({size(done.cold_bytes)}) are cold "
+        f"or on their way"
+    )
+    if done.refused:
+        typer.echo(f"{_files(done.refused)} could not be tagged: gone meanwhile, or with ten tags already", err=True)
+    for one in applied:
+        if one.changed:
+            typer.echo(f"{one.bucket}: lifecycle rules {would}changed: {', '.join(one.changed)}")
+
+
+def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime) -> None:
+    from firn.jobs.prices import PRICES
+
+    print_table(
+        [
+            "partition", "files", "size", "class now", "touched", "next read", "saves $/month", "reads cost $/month",
+            "once $", "break-even reads/month", "decision", "reason",
+        ],
+        [
+            (
+                one.partition,
+                one.files,
+                size(one.bytes),
+                ", ".join(f"{kind} {count}" for kind, count in sorted(one.classes.items())),
+                ago(one.touched, now) if one.touched is None or one.touched <= now else "time not ended",
+                None if one.next_read_days is None else f"in {one.next_read_days:.0f} d",
+                f"{one.saving:.4f}",
+                f"{one.retrieval:.4f}",
+                f"{one.transition + one.penalty:.4f}",
+                "any" if one.break_even is None else f"{one.break_even:.2f}",
+                one.decision,
+                one.reason,
+            )
+            for one in views
+        ],
+    )  # fmt: skip
+    typer.echo(
+        f"figures are for moving all of a partition to {policy.storage_class}, by list prices of {PRICES.region}, "
+        f"{PRICES.date} (docs/tiering.md)",
+        err=True,
+    )
+
+
+def _files(count: int) -> str:
+    return f"{count:,} file{'' if count == 1 else 's'}"

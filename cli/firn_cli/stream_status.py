@@ -1,0 +1,187 @@
+"""The state of each stream, read from the log and the tables alone."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from firn.changes.positions import by_arrival
+from firn.errors import ConfigError
+from firn.jobs.caring import feeding
+from firn.jobs.debts import report
+from firn.staging import backlog, configs, cuts, epochs, freshness, health, layout, quarantine, replays
+from firn.staging.dead import count_dead
+from firn.staging.freshness import Commit, Freshness
+from firn.staging.replay import acknowledged
+from firn.staging.store import Store, get, listing
+from firn.streams.config import StreamConfig
+from firn.streams.names import TableName
+from firn_cli.waiting import age, ages
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+    from firn_lake.tables import TableSummary
+
+
+_READS_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True)
+class StreamStatus:
+    """One stream. `pending`: staged and in no epoch; `sealed`: in an epoch, in no cut. `dead_waiting`:
+    dead letters that no replay has taken. `oldest_seconds`: how long the oldest uncommitted change has waited, and
+    `oldest_by_table` that of each table (at most: an epoch does not say which of its batches a table is in); None and
+    left out where none waits. `freshness` is that of the last hour's commits. `notes` are for people."""
+
+    stream: str
+    pending_events: int
+    pending_batches: int
+    sealed_events: int
+    sealed_epochs: int
+    committed_epoch: int
+    committed_at: datetime | None
+    dead_letters: int
+    dead_waiting: int
+    keyless_tables: tuple[str, ...]
+    without_position: bool
+    quarantined: tuple[str, ...]
+    oldest_seconds: float | None
+    oldest_by_table: dict[str, float]
+    freshness: Freshness
+    notes: tuple[str, ...]
+
+
+def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
+    """What each configured stream committed at `since` or later. Raises StorageUnavailable, UnreadableBatch."""
+    try:
+        config = configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return {}
+    return {name: freshness.read_commits(store, name, since) for name in sorted(config.streams)}
+
+
+def stream_statuses(
+    store: Store, catalog: "Catalog", now: datetime, window: timedelta = timedelta(hours=1)
+) -> list[StreamStatus]:
+    """The status of every configured stream, by name; [] if no configuration is published. `window`: of the freshness.
+
+    Raises StorageUnavailable, UnreadableBatch.
+    """
+    from firn_lake.tables import list_tables
+
+    try:
+        config = configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return []
+    tables = list_tables(catalog)
+    return [
+        _status(store, config.streams[name], [one for one in tables if one.stream == name], now, now - window)
+        for name in sorted(config.streams)
+    ]
+
+
+def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
+    """How each table is, as a job saw it last, with what is due (firn.jobs.debts.report) and its `streams`; tables that
+    no job has looked at yet are missing. Raises StorageUnavailable."""
+    try:
+        config = configs.load(store, configs.current_sha(store))
+    except ConfigError:
+        return []
+    known = health.read_all(store, config.streams)
+    return [
+        report(one, config.care_of(TableName.parse(name)), now) | {"streams": sorted(feeding(config, name))}
+        for name, one in sorted(known.items())
+    ]
+
+
+def _status(
+    store: Store, settings: StreamConfig, tables: "Sequence[TableSummary]", now: datetime, since: datetime
+) -> StreamStatus:
+    stream = settings.name
+    committed = cuts.newest(store, stream)
+    cut = cuts.read(store, stream, committed) if committed else None
+    known = quarantine.read_all(store, stream)
+    # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
+    found = backlog.look(store, stream, now, held=True)
+    dead, waiting = _dead_letters(store, stream)
+    keyless = tuple(one.name for one in tables if one.mode == "append" and not one.key)
+    ordered = settings.order_by is not None
+    positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
+    notes = [
+        f"{name} is quarantined ({case.reason}): {case.message}; {case.advice}"
+        for name, case in known.all_held(settings.generation).items()
+    ]
+    if positionless:
+        notes.append(
+            "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
+            "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
+            "events tell ts_ns in add.fields)"
+        )
+    if keyless:
+        notes.append(
+            f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
+            "for a mirror)"
+        )
+    if waiting:
+        notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
+    return StreamStatus(
+        stream=stream,
+        pending_events=sum(batch.events for batch in found.free),
+        pending_batches=len(found.free),
+        sealed_events=sum(batch.events for batch in found.sealed),
+        sealed_epochs=found.epochs,
+        committed_epoch=committed,
+        committed_at=datetime.fromisoformat(cut.made_at) if cut else None,
+        dead_letters=dead,
+        dead_waiting=waiting,
+        keyless_tables=keyless,
+        without_position=positionless,
+        quarantined=known.names(settings.generation),
+        oldest_seconds=age(store, found.first, now),
+        oldest_by_table=ages(store, settings, found, cut, now),
+        freshness=freshness.measured(freshness.read_commits(store, stream, since)),
+        notes=tuple(notes),
+    )
+
+
+def _dead_letters(store: Store, stream: str) -> tuple[int, int]:
+    """How many letters there are, and how many of them wait for a replay: from the footers and the replays' records."""
+    found = [(path, size) for path, size in listing(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
+    if not found:
+        return 0, 0
+    claims = replays.of_stream(store, stream)
+
+    def look(one: tuple[str, int]) -> tuple[int, int]:
+        path, size = one
+        there, _ = count_dead(store, path, size)
+        left = there - sum(len(claim.letters()) for claim in claims.get(path, ()))
+        # What was never acknowledged does not count (staging/replay.py).
+        return (there, left) if left <= 0 or acknowledged(store, path) else (0, 0)
+
+    with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
+        counts = list(pool.map(look, found))
+    return sum(there for there, _ in counts), sum(left for _, left in counts)
+
+
+def _without_position(store: Store, stream: str, staged: Sequence[str]) -> bool:
+    """Whether the newest staged batch holds changes whose order fields say too little."""
+    from arro3.io import read_parquet
+
+    path = staged[-1] if staged else _newest_sealed(store, stream)
+    data = get(store, path) if path else None
+    if data is None:
+        return False
+    rows = read_parquet(data).read_all()
+    if "order" not in rows.column_names:  # null throughout
+        return bool(rows.num_rows)
+    nothing = [None] * rows.num_rows
+    connectors = rows.column("connector").to_pylist() if "connector" in rows.column_names else nothing
+    return any(map(by_arrival, connectors, rows.column("order").to_pylist()))
+
+
+def _newest_sealed(store: Store, stream: str) -> str | None:
+    sealed = epochs.numbers(store, stream)
+    epoch = epochs.read(store, stream, sealed[-1]) if sealed else None
+    return epoch.batches[-1].path if epoch and epoch.batches else None

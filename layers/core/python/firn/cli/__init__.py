@@ -1,1 +1,0 @@
-"""The firn command."""

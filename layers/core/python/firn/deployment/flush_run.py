@@ -1,0 +1,230 @@
+"""Seal what is staged, commit it, and wait until a cut covers it: what `firn flush` does, without its looks."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from firn.deployment.stack import Paused, Stack
+from firn.errors import FirnError
+
+if TYPE_CHECKING:
+    from firn.staging.store import Store
+
+Report = Callable[[str, str], None]
+"""Called with a stream (or queue) and what it waits for."""
+
+_POLL_SECONDS = 0.5
+_DISPATCHES = 6
+_LOG_LINES = 30
+
+
+class FlushFailed(FirnError):
+    """Not everything is committed. What is staged stays staged; the next flush or dispatch goes on."""
+
+
+@dataclass
+class StreamFlushed:
+    """What a flush did for one stream. `epoch`: all up to it is committed; 0 if there was never anything.
+
+    `events`, `batches`: of the epochs that this flush sealed. `tables`: target table to snapshot id, as the cut says;
+    `quarantined`: those that it leaves behind, with the reason.
+    """
+
+    stream: str
+    epoch: int = 0
+    events: int = 0
+    batches: int = 0
+    runs: list[str] = field(default_factory=list)
+    tables: Mapping[str, int] = field(default_factory=dict)
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass
+class _Pending:
+    flushed: StreamFlushed
+    target: int
+    run: str | None
+    ours: bool  # this flush started the run: its failure is ours to tell
+    dispatches: int = 1
+
+
+def flush(
+    stack: Stack, stream: str | None = None, *, report: Report = lambda *_: None, timeout: float = 1800.0
+) -> list[StreamFlushed]:
+    """Commit all that `stream` (None: each stream) has been sent, its queues included. `timeout` in seconds.
+
+    Raises FlushFailed (an unknown stream; a failed job, with the end of its log), Paused, NoStack, TransientError.
+    """
+    started = time.monotonic()
+    deadline = started + timeout
+    store = stack.store()
+    stack.expect_no_pause()
+    wait_for_queues(stack, report, deadline)
+    finished: list[StreamFlushed] = []
+    waiting: dict[str, _Pending] = {}
+    for answer in _dispatch(stack, stream):
+        flushed = StreamFlushed(str(answer["stream"]), events=int(answer["events"]), batches=int(answer["batches"]))
+        pending = _pending(answer, flushed)
+        if pending is None:
+            _end(store, flushed, started)
+            finished.append(flushed)
+        else:
+            waiting[flushed.stream] = pending
+    while waiting:
+        for name, pending in list(waiting.items()):
+            if _committed(stack, store, pending, report):
+                _end(store, pending.flushed, started)
+                finished.append(pending.flushed)
+                del waiting[name]
+        if waiting and time.monotonic() > deadline:
+            raise FlushFailed(f"{', '.join(waiting)}: not committed after {timeout:.0f} s; it goes on, see firn status")
+        if waiting:
+            time.sleep(_POLL_SECONDS)
+    return sorted(finished, key=lambda one: one.stream)
+
+
+def wait_for_queues(stack: Stack, report: Report, deadline: float) -> None:
+    """Wait until the stack's queues have handed over all their messages. Raises FlushFailed at the deadline."""
+    queues = stack.ingress_queues()
+    if not queues:
+        return
+    client = stack.sqs()
+    names = [f"ApproximateNumberOfMessages{kind}" for kind in ("", "NotVisible", "Delayed")]
+    for name, url in queues.items():
+        while True:
+            attributes = client.get_queue_attributes(QueueUrl=url, AttributeNames=names)["Attributes"]
+            left = sum(int(value) for value in attributes.values())
+            if left == 0:
+                break
+            if time.monotonic() > deadline:
+                raise FlushFailed(f"queue {name} still holds {left:,} messages: look at the log of ingest_queue")
+            report(name, f"{left:,} messages left in the queue")
+            time.sleep(_POLL_SECONDS)
+
+
+def log_tail(stack: Stack, run: str, lines: int = _LOG_LINES) -> str:
+    """The end of a job run's stderr and stdout, "" where they are not on this machine."""
+    parts = []
+    for name in ("stdout", "stderr"):
+        file = stack.dir / "jobs" / run / name
+        text = _end_of(file)
+        if text.strip():
+            parts.append(f"--- {file} ---\n" + "\n".join(text.splitlines()[-lines:]))
+    return "\n".join(parts)
+
+
+def _end_of(file: Path, size: int = 32_768) -> str:
+    try:
+        with file.open("rb") as opened:
+            opened.seek(max(0, file.stat().st_size - size))
+            return opened.read().decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _dispatch(stack: Stack, stream: str | None) -> Sequence[Mapping[str, Any]]:
+    answer = stack.invoke_dispatch({"force": True, **({"stream": stream} if stream else {})})
+    streams = answer.get("streams", [])
+    for one in streams:
+        if one.get("error"):
+            raise FlushFailed(f"stream {one['stream']} was not dispatched: {one['error']}")
+    return list(streams)
+
+
+def _pending(answer: Mapping[str, Any], flushed: StreamFlushed) -> _Pending | None:
+    if answer.get("paused"):  # since a moment ago
+        raise Paused(f"stream {flushed.stream} is staged and not committed: it was paused meanwhile; firn resume")
+    if answer.get("pending") is None:
+        return None
+    if answer.get("held"):
+        raise FlushFailed(f"stream {flushed.stream} is quarantined: {answer['held']}; firn status says what to do")
+    run = answer.get("run") or answer.get("waits_for")
+    if run is None:
+        raise FlushFailed(
+            f"stream {flushed.stream}: epochs {answer['pending'][0]} to {answer['pending'][1]} wait and no job was "
+            "started: the stack names no EMR Serverless application (FIRN_EMR_APPLICATION_ID)"
+        )
+    flushed.runs.append(run)
+    return _Pending(flushed, int(answer["pending"][1]), run, ours=bool(answer.get("run")))
+
+
+def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) -> bool:
+    from firn.staging import cuts
+
+    name = pending.flushed.stream
+    # The run may stay for more when all is committed. Its state first: a cut that it ends with is then found.
+    state, details = run_state(stack, str(pending.run))
+    report(name, f"epoch {pending.target}, job {state.lower()}")
+    if cuts.newest(store, name) >= pending.target:
+        return True
+    if state not in ("SUCCESS", "FAILED", "CANCELLED"):
+        return False
+    if pending.ours and state != "SUCCESS":
+        tail = log_tail(stack, str(pending.run))
+        raise FlushFailed(
+            f"stream {name}: job run {pending.run} ended {state}: {details or 'no details'}"
+            + (f"\n{tail}" if tail else "; its log is in the application's log storage")
+        )
+    # A run that had begun before ended: what was sealed since needs the next one.
+    if pending.dispatches >= _DISPATCHES:
+        raise FlushFailed(f"stream {name}: {pending.dispatches} jobs ended and none made the cut at {pending.target}")
+    answers = {one["stream"]: one for one in _dispatch(stack, name)}
+    following = _pending(answers[name], pending.flushed)
+    if following is not None:
+        pending.run, pending.ours = following.run, following.ours
+        pending.dispatches += 1
+    return following is None
+
+
+def run_state(stack: Stack, run: str) -> tuple[str, str]:
+    """The state of a job run and its details, in EMR Serverless's words."""
+    stack.use_environment()
+    found = _emr_client().get_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)["jobRun"]
+    return str(found["state"]), str(found.get("stateDetails") or "")
+
+
+def application_state(stack: Stack) -> str:
+    """The state of the stack's application, in EMR Serverless's words."""
+    stack.use_environment()
+    found = _emr_client().get_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])["application"]
+    return str(found["state"])
+
+
+def stop_application(stack: Stack) -> None:
+    """Ask for the stop of an application without active runs; that it has stopped `application_state` tells. The next
+    run starts it again."""
+    stack.use_environment()
+    _emr_client().stop_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])
+
+
+def cancel(stack: Stack, run: str) -> None:
+    """Ask for the end of a job run; that it has ended `run_state` tells."""
+    stack.use_environment()
+    _emr_client().cancel_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)
+
+
+_clients: dict[str, Any] = {}
+
+
+def _emr_client() -> Any:
+    import os
+
+    import boto3
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+    if endpoint not in _clients:
+        _clients[endpoint] = boto3.client("emr-serverless")
+    return _clients[endpoint]
+
+
+def _end(store: "Store", flushed: StreamFlushed, started: float) -> None:
+    from firn.staging import cuts
+
+    flushed.epoch = cuts.newest(store, flushed.stream)
+    cut = cuts.read(store, flushed.stream, flushed.epoch) if flushed.epoch else None
+    flushed.tables = dict(cut.tables) if cut else {}
+    flushed.quarantined = dict(cut.quarantined) if cut else {}
+    flushed.seconds = time.monotonic() - started

@@ -1,0 +1,97 @@
+"""Start the job that cares for tables, and wait for its result: what `firn compact` and its like do, without their
+looks."""
+
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from firn.deployment import flush_run
+from firn.deployment.stack import Stack
+from firn.errors import FirnError, TransientError, UnknownOutcome
+from firn.jobs import caring
+from firn.jobs.due import Kind
+from firn.jobs.prices import PRICES
+from firn.staging import layout
+from firn.staging.store import get
+
+Report = Callable[[str], None]
+"""Called with the job's state."""
+
+_POLL_SECONDS: Final = 1.0
+_STARTS: Final = 3
+
+
+class CareFailed(FirnError):
+    """The job ended without a result. The tables are right as they are; the same command can be repeated."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """`lines`: what the job says of each table and of the table of its deletes; `freed`: bytes of storage; `dollars`: a
+    month, for those."""
+
+    run: str
+    lines: Sequence[Mapping[str, Any]]
+    seconds: float
+    freed: int = 0
+    dollars: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether any table could not be cared for."""
+        return any(line["status"] == "failed" for line in self.lines)
+
+
+def care_for(
+    stack: Stack,
+    kinds: Sequence[Kind],
+    tables: Sequence[str],
+    flags: Sequence[str] = (),
+    *,
+    report: Report = lambda _state: None,
+    timeout: float = 86_400.0,
+) -> Done:
+    """Starts a job for `kinds` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
+
+    Raises Paused, TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
+    """
+    from firn_lake.tables import find_table
+
+    stack.expect_no_pause()
+    began = time.monotonic()
+    catalog = stack.catalog()
+    names = [".".join(find_table(catalog, table).name()) for table in tables]
+    identifier = uuid.uuid4().hex
+    run = _start(stack, identifier, kinds, names, flags)
+    while True:
+        state, details = flush_run.run_state(stack, run)
+        report(state.lower())
+        if state in ("SUCCESS", "FAILED", "CANCELLED"):
+            break
+        if time.monotonic() - began > timeout:
+            raise CareFailed(f"not done after {timeout:.0f} s; job run {run} goes on, firn status shows what it did")
+        time.sleep(_POLL_SECONDS)
+    data = get(stack.store(), layout.care_path(identifier))
+    if data is None:
+        tail = flush_run.log_tail(stack, run)
+        raise CareFailed(f"job run {run} ended {state} without a result: {details or 'no details'}\n{tail}".rstrip())
+    lines = json.loads(data)["lines"]
+    freed = sum(int(line.get("freed_bytes", 0)) for line in lines)
+    return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * PRICES.of["STANDARD"].storage)
+
+
+def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence[str], flags: Sequence[str]) -> str:
+    settings = stack.settings()
+    jobs = stack.jobs()
+    for left in reversed(range(_STARTS)):
+        try:
+            # The same token: an answer that got lost does not make a second job.
+            return caring.start(settings, jobs, identifier, kinds, names, flags)
+        except (TransientError, UnknownOutcome):
+            if not left:
+                raise
+            time.sleep(_POLL_SECONDS)
+    raise AssertionError("unreachable")
