@@ -159,7 +159,7 @@ MUTANTS: Final = (
         _EPOCHS,
         "min(newest.time, _reaches(newest), now) - OVERLAP",
         "min(newest.time, now) - OVERLAP",
-        ("tests/unit/jobs/test_dispatch.py::test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes",),
+        ("tests/unit/jobs/test_dispatch.py::test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes[False]",),
     ),
     Mutant(
         "a message that another delivery has claimed is staged all the same",
