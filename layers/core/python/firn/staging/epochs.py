@@ -195,7 +195,8 @@ def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[
 def _reaches(epoch: Epoch) -> datetime:
     """When the newest of its batches was received. What an epoch had no room for is newer, and may be far older than
     its seal."""
-    return max((layout.time_of(batch.id) for batch in epoch.batches), default=epoch.time)
+    newest = max((batch.id for batch in epoch.batches), default=None)  # ids sort by time
+    return epoch.time if newest is None else layout.time_of(newest)
 
 
 def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[EpochBatch]:
