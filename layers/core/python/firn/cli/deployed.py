@@ -15,7 +15,8 @@ from firn.streams.reach import Reach, databases_in
 from firn.streams.region import NO_NETWORK
 
 FILE: Final = Path("firn.yaml")
-_READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+# A deletion that failed is the one that `firn pause --stop` was forgotten before.
+_READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE", "DELETE_FAILED")
 _UPDATING: Final = "UPDATE_"
 _TOLD: Final = {
     "Staging": "FIRN_STAGING",
