@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,16 +13,19 @@ import boto3
 import pytest
 from moto import mock_aws
 from obstore.store import MemoryStore
+from pyiceberg.schema import Schema
+from pyiceberg.types import LongType, NestedField
 
 from firn.cli import deployed
 from firn.cli import stack as stacks
 from firn.cli.deployed import find_deployed
 from firn.cli.main import main
-from firn.cli.self_check import SelfCheck
+from firn.cli.self_check import SelfCheck, with_stream
 from firn.cli.stack import NoStack
 from firn.errors import ConfigError, TransientError
+from firn.jobs.emr import EmrJobs
 from firn.staging import configs
-from firn.staging.store import open_store
+from firn.staging.store import open_store, paths, put
 from firn.streams.reach import Reach
 
 FIRN = """
@@ -188,6 +192,66 @@ def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(acco
     assert (published.ok, posted.found) == (False, "not tried")
     assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
     assert configs.current_sha(store) == before
+
+
+def _checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SelfCheck, Any]:
+    """A self-check and its parts, of which the first is done. No job runs (moto lists none)."""
+    monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
+    check = SelfCheck(find_deployed("dev", folder), "firn_check", 1, lambda _part: None)
+    parts = check.checks()
+    published = next(parts)
+    assert published.ok, published
+    return check, parts
+
+
+def test_what_is_published_during_a_self_check_stays_and_the_check_is_gone(
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(f"file://{account}")
+    configs.publish(store, FIRN)
+    check, parts = _checked(tmp_path, monkeypatch)
+    during = configs.load(store, configs.current_sha(store)).text
+    configs.publish(store, during.replace("shop.{table}", "crm.{table}"))
+    put(store, f"staged/{check.name}/a", b"1")
+    parts.close()  # as an interruption does
+    left = configs.load(store, configs.current_sha(store))
+    assert left.streams.keys() == {"shop"}
+    assert left.streams["shop"].tables[0].to == "crm.{table}"
+    assert [path for path in paths(store, "") if check.name in path] == []
+
+
+@pytest.mark.parametrize("catalog", ["postgresql://nobody@127.0.0.1:1/lake", "odd://"])
+def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, account: Path, tmp_path: Path) -> None:
+    store = open_store(f"file://{account}")
+    configs.publish(store, FIRN)
+    # Its first part is refused, and what it was to remove is there all the same.
+    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)), catalog_uri=catalog)
+    check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
+    put(store, f"staged/{check.name}/a", b"1")
+    *_, removed = check.checks()
+    assert (removed.name, removed.ok) == ("remove", False)
+    assert f"something of {check.name} may be left: EMR Serverless, list_job_runs" in removed.found
+    assert [path for path in paths(store, "") if check.name in path] == []
+
+
+def test_what_a_killed_self_check_left_is_removed_by_the_next_and_one_that_runs_is_not(
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed, runs = "firn_check_5f000000_abcd", f"firn_check_{int(time.time()) - 60:08x}_abcd"
+    store, lake = open_store(f"file://{account}"), find_deployed("dev", tmp_path).catalog()
+    lake.create_namespace("scratch")
+    for table in (killed, "of_others"):
+        lake.create_table(f"scratch.{table}", Schema(NestedField(1, "id", LongType())), f"file://{tmp_path}/{table}")
+    text = FIRN
+    for one in (killed, runs):
+        text = with_stream(text, one, f"scratch.{one}")
+        put(store, f"staged/{one}/a", b"1")
+    configs.publish(store, text)
+    _, parts = _checked(tmp_path, monkeypatch)
+    parts.close()
+    assert configs.load(store, configs.current_sha(store)).streams.keys() == {"shop", runs}
+    assert list(paths(store, "staged")) == [f"staged/{runs}/a"]
+    assert lake.list_tables("scratch") == [("scratch", "of_others")]
 
 
 @pytest.mark.parametrize(
