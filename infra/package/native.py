@@ -167,8 +167,8 @@ def _may_hold(name: str) -> bool:
 
 def _packed(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
     """The files of a wheel or archive; none if it is none. Wheels by their content, since an egg or a zip is loaded
-    from as well."""
-    if content.startswith(b"PK\x03\x04"):
+    from as well; no jars, which hold libraries for many systems and choose."""
+    if content.startswith(b"PK\x03\x04") and not name.endswith(".jar"):
         folder, _, file = name.rpartition("/")
         called = "-".join(file.split("-")[:2]) if file.endswith(".whl") else file
         with zipfile.ZipFile(io.BytesIO(content)) as wheel:

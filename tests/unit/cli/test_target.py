@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import time
 import zipfile
 from collections.abc import Iterator
@@ -218,6 +219,17 @@ def test_what_is_published_during_a_self_check_stays_and_the_check_is_gone(
     assert left.streams.keys() == {"shop"}
     assert left.streams["shop"].tables[0].to == "crm.{table}"
     assert [path for path in paths(store, "") if check.name in path] == []
+
+
+def test_a_token_of_the_shell_is_not_sent_with_the_keys_of_the_targets_profile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "profiles").write_text("[nobody]\naws_access_key_id = profile\naws_secret_access_key = s\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "profiles"))
+    assert os.environ["AWS_SESSION_TOKEN"] == "testing"
+    find_deployed("odd", tmp_path).use_environment()
+    assert os.environ["AWS_ACCESS_KEY_ID"] == "profile"
+    assert "AWS_SESSION_TOKEN" not in os.environ
 
 
 @pytest.mark.parametrize("catalog", ["postgresql://nobody@127.0.0.1:1/lake", "odd://"])

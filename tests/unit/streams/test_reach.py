@@ -30,6 +30,8 @@ def refused(text: str, reach: Reach) -> str | None:
         ("glue://#client.region=eu-central-1", True),
         ("glue://#client.region=us-east-1", False),
         ("https://glue.eu-central-1.amazonaws.com/iceberg", True),
+        ("https://s3tables.eu-central-1.amazonaws.com/iceberg", True),
+        ("https://abc123.execute-api.eu-central-1.amazonaws.com/prod", False),  # anybody's, on the internet
         ("https://glue.cn-north-1.amazonaws.com.cn/iceberg", False),
         ("https://glue.us-east-1.amazonaws.com/iceberg", False),
         ("https://glue.eu-central-1.amazonaws.com/iceberg,https://catalog.example.org/", False),

@@ -116,7 +116,11 @@ class Stack:
 
     def use_environment(self) -> None:
         """Give this process the stack's AWS_* settings: obstore, boto3 and PyIceberg read them from there."""
-        os.environ.update({name: value for name, value in self.env.items() if name.startswith("AWS_")})
+        told = {name: value for name, value in self.env.items() if name.startswith("AWS_")}
+        if "AWS_ACCESS_KEY_ID" in told:  # a token that the shell has is of other keys
+            for token in ("AWS_SESSION_TOKEN", "AWS_SECURITY_TOKEN"):
+                os.environ.pop(token, None)
+        os.environ.update(told)
 
     def _known(self, address: str, what: str) -> str:
         if not address:

@@ -10,6 +10,9 @@ from firn.errors import ConfigError
 from firn.streams.catalogs import REGION, Address, read_address, shown
 from firn.streams.config import Config, TableRule
 
+# AWS's own Iceberg REST endpoints, by the first words of their hosts. What else lies in that domain may be anybody's
+# (…execute-api.REGION.amazonaws.com), and on the internet.
+_REST: Final = ("glue", "glue-fips", "s3tables", "s3tables-fips")
 _AWS: Final = ("amazonaws.com", "amazonaws.com.cn")
 
 
@@ -56,8 +59,8 @@ def _of_aws(address: Address, region: str) -> bool:
     """Whether it is Glue's, or an Iceberg REST endpoint of AWS's own, in that region."""
     if address.kind == "glue":
         return address.properties.get(REGION, region) == region
-    hosts = [urlsplit(place).hostname or "" for place in address.places]
-    return address.kind == "rest" and all(host.endswith(tuple(f".{region}.{one}" for one in _AWS)) for host in hosts)
+    own = {f"{service}.{region}.{domain}" for service in _REST for domain in _AWS}
+    return address.kind == "rest" and all(urlsplit(place).hostname in own for place in address.places)
 
 
 def barred(namespace: str, databases: Sequence[str]) -> str | None:
