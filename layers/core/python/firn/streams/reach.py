@@ -51,7 +51,8 @@ def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in f
     return (
         f"{field}: {shown(uri)} can't be reached, because this deployment's jobs have no network: on EMR Serverless "
         f"they reach AWS's own endpoints in {region} and nothing else. Deploy it with SubnetIds and SecurityGroupIds "
-        "from which the catalog can be reached (docs/deploy-aws.md, Networks), or write catalog: {type: glue}"
+        "from which the catalog can be reached (docs/deploy-aws.md, Networks), or with CatalogUri=glue:// and "
+        "GlueDatabases"
     )
 
 
