@@ -91,7 +91,10 @@ def _namespace(rule: TableRule) -> str:
     """The namespace of the rule's tables, with `*` where only a change's own table says what it is."""
     if not rule.is_pattern:
         return rule.target(rule.source).namespace
-    return rule.to.partition(".")[0].replace("{schema}", "*").replace("{table}", "*")
+    schema, dot, table = rule.source.partition(".")
+    if not dot or "*" in schema:  # which may also stand for a dot
+        schema, table = schema.partition("*")[0] + "*" if dot else "*", "*"
+    return rule.to.partition(".")[0].replace("{schema}", schema).replace("{table}", table)
 
 
 @cache
