@@ -188,7 +188,8 @@ def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_publ
 def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(account: Path, tmp_path: Path) -> None:
     store = open_store(f"file://{account}")
     before = configs.publish(store, FIRN).sha
-    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)))
+    found = find_deployed("dev", tmp_path)
+    stack = replace(found, warehouse=f"file://{tmp_path}/lake", reach=Reach(databases=("shop",)))
     published, posted, *_ = SelfCheck(stack, "firn_check", 1, lambda _part: None).checks()
     assert (published.ok, posted.found) == (False, "not tried")
     assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
@@ -198,7 +199,8 @@ def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(acco
 def _checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SelfCheck, Any]:
     """A self-check and its parts, of which the first is done. No job runs (moto lists none)."""
     monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
-    check = SelfCheck(find_deployed("dev", folder), "firn_check", 1, lambda _part: None)
+    stack = replace(find_deployed("dev", folder), warehouse=f"file://{folder}/lake")
+    check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
     parts = check.checks()
     published = next(parts)
     assert published.ok, published
@@ -237,12 +239,17 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
     store = open_store(f"file://{account}")
     configs.publish(store, FIRN)
     # Its first part is refused, and what it was to remove is there all the same.
-    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)), catalog_uri=catalog)
+    stack = replace(find_deployed("dev", tmp_path), warehouse=f"file://{tmp_path}/lake", catalog_uri=catalog)
+    stack = replace(stack, reach=Reach(databases=("shop",)))
     check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
+    left = tmp_path / "lake" / "firn_check" / check.name / "data" / "a.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"of a job that was stopped")
     put(store, f"staged/{check.name}/a", b"1")
     *_, removed = check.checks()
     assert (removed.name, removed.ok) == ("remove", False)
     assert f"something of {check.name} may be left: EMR Serverless, list_job_runs" in removed.found
+    assert not left.exists()
     assert [path for path in paths(store, "") if check.name in path] == []
 
 

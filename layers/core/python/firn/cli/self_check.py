@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from firn.cli.doctor import Check
 from firn.cli.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
+from firn.streams.names import FACTS, slug
 
 if TYPE_CHECKING:
     from firn.streams.config import Config
@@ -206,7 +207,7 @@ class SelfCheck:
         """The configuration first: nothing is posted to the stream any more. What can't be removed does not keep the
         rest."""
         wrong = []
-        for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_objects):
+        for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_files, self._remove_objects):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 (as in _tried)
@@ -237,6 +238,17 @@ class SelfCheck:
                 other.name, other._table = name, (namespace, name)
                 other._remove()
 
+    def _remove_files(self) -> None:
+        """What a job that was stopped wrote, and no table names."""
+        from firn.staging.store import open_store, paths, remove
+
+        lake = open_store(self._stack.warehouse)
+        for namespace, table in self._tables():
+            remove(lake, list(paths(lake, f"{slug(namespace)}/{slug(table)}")))
+
+    def _tables(self) -> tuple[tuple[str, str], ...]:
+        return self._table, (self._namespace, f"{self.name}{FACTS}")
+
     def _remove_objects(self) -> None:
         from firn.staging import layout
         from firn.staging.store import paths, remove
@@ -264,7 +276,7 @@ class SelfCheck:
         from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
 
         catalog = self._stack.catalog()
-        for table in (self._table, (self._namespace, f"{self.name}__deletes")):
+        for table in self._tables():
             with suppress(NoSuchTableError, NoSuchNamespaceError):
                 catalog.purge_table(table)
         if self._made_namespace:
