@@ -70,8 +70,9 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stacks.use_target(None)
 
 
-def _deploy(client: Any, name: str, outputs: dict[str, str]) -> None:
+def _deploy(client: Any, name: str, outputs: dict[str, str], **parameters: str) -> None:
     template = {
+        "Parameters": {key: {"Type": "String", "Default": value} for key, value in parameters.items()},
         "Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": name}}},
         "Outputs": {key: {"Value": value} for key, value in outputs.items()},
     }
@@ -251,6 +252,26 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
     assert f"something of {check.name} may be left: EMR Serverless, list_job_runs" in removed.found
     assert not left.exists()
     assert [path for path in paths(store, "") if check.name in path] == []
+
+
+def test_a_queue_that_is_a_streams_own_gets_no_message_of_a_self_check(
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
+    configs.publish(
+        open_store(f"file://{account}"),
+        "streams: {shop: {auth: {by: api_key, secret: 'ssm:/firn/dev/shop'}, tables: {'*': {to: 'shop.{table}'}}}}",
+    )
+    queue = boto3.client("sqs", region_name="eu-central-1").create_queue(QueueName="changes")["QueueUrl"]
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    outputs = OUTPUTS | {"Staging": f"file://{account}", "QueueUrl": queue}
+    _deploy(client, "firn-gone", outputs, QueueStream="shop")
+    stack = replace(find_deployed("gone", tmp_path), warehouse=f"file://{tmp_path}/lake")
+    check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
+    parts: Any = check.checks()
+    assert next(parts).ok
+    assert check._queue() == "none is tried: the queue is that of the stream shop alone (FIRN_QUEUE_STREAM)"
+    parts.close()
 
 
 def test_what_a_killed_self_check_left_is_removed_by_the_next_and_one_that_runs_is_not(

@@ -134,12 +134,15 @@ class SelfCheck:
     def _queue(self) -> str:
         """One more row by the queue, where the stack has one for every stream."""
         from firn.cli.send import queue_url
-        from firn.staging import layout
+        from firn.staging import configs, layout
         from firn.staging.store import paths
 
         if len(self._stack.ingress_queues()) != 1:
             return "not one queue for every stream: none is tried"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
+        known = configs.load(store, self._mine or "")
+        if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
+            return f"none is tried: {why}"
         before = len(list(paths(store, prefix)))
         attribute = {"stream": {"DataType": "String", "StringValue": self.name}}
         self._stack.sqs().send_message(
@@ -150,7 +153,10 @@ class SelfCheck:
         deadline = time.monotonic() + _SEEN_SECONDS
         while len(list(paths(store, prefix))) == before:
             if time.monotonic() > deadline:
-                raise _Failed("a message in the queue is not staged: look at the log of ingest_queue")
+                raise _Failed(
+                    "a message in the queue is not staged: look at the log of ingest_queue. It comes again for a day, "
+                    "and is in the dead-letter queue after that"
+                )
             time.sleep(1)
         self._rows[4] = "q"
         return "a message is staged"
