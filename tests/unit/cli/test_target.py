@@ -254,6 +254,19 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
     assert [path for path in paths(store, "") if check.name in path] == []
 
 
+def test_where_the_deployment_names_no_catalog_it_is_the_published_configurations(
+    account: Path, tmp_path: Path
+) -> None:
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    _deploy(client, "firn-gone", OUTPUTS | {"Staging": f"file://{account}"})
+    stack = find_deployed("gone", tmp_path)
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        stack.catalog()
+    configs.publish(open_store(f"file://{account}"), f"catalog: {{uri: 'sqlite:///{tmp_path}/own.db'}}\n{FIRN}")
+    stack.catalog().create_namespace("here")
+    assert (tmp_path / "own.db").is_file()
+
+
 def test_a_queue_that_is_a_streams_own_gets_no_message_of_a_self_check(
     account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
