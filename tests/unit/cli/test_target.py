@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import time
 import zipfile
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from pyiceberg.types import LongType, NestedField
 from firn.cli import deployed
 from firn.cli import stack as stacks
 from firn.cli.deployed import find_deployed
+from firn.cli.doctor import Check
 from firn.cli.main import main
 from firn.cli.self_check import SelfCheck, with_stream
 from firn.cli.stack import NoStack
@@ -252,6 +254,29 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
     assert f"something of {check.name} may be left: EMR Serverless, list_job_runs" in removed.found
     assert not left.exists()
     assert [path for path in paths(store, "") if check.name in path] == []
+
+
+def test_a_self_check_that_is_ended_takes_away_what_it_made(
+    account: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs.publish(open_store(f"file://{account}"), FIRN)
+    happened = []
+
+    def checks(_self: SelfCheck) -> Iterator[Check]:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            yield Check("publish", True, "it went on")
+        finally:
+            happened.append("removed")
+
+    monkeypatch.setattr(SelfCheck, "checks", checks)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert main(["--target", "dev", "doctor", "--deep"]) != 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert happened == ["removed"]
+    assert "it went on" not in capsys.readouterr().out
 
 
 def test_where_the_deployment_names_no_catalog_it_is_the_published_configurations(
