@@ -7,20 +7,23 @@ call, and nothing earlier says so.
 """
 
 import io
+import os
 import re
 import tarfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 from packaging.version import Version
 
+from infra.package.errors import PackageError
 from infra.package.runtimes import Runtime
 
 # What any Linux has that manylinux wheels may ask for, of what Lambda's and EMR's images have too (PEP 600).
@@ -28,6 +31,7 @@ _SYSTEM: Final = re.compile(
     r"(lib(c|m|dl|rt|pthread|util|resolv|gcc_s|stdc\+\+)|ld-linux-x86-64)\.so\.\d+|linux-vdso\.so\.1"
 )
 _SYMBOL: Final = re.compile(r"([A-Z]+)_(\d+(?:\.\d+)*)")
+_TAR: Final = re.compile(r"\.(tar(\.\w+)?|tgz|tbz2?|txz)$")
 _EXTENSION: Final = re.compile(r"\.cpython-3(\d+)-")
 _WEAK: Final = 0x2  # VER_FLG_WEAK: it may be missing
 _OLDEST_GLIBC: Final = 5  # 2.5, of manylinux1
@@ -98,6 +102,14 @@ class Needs:
         if prefix not in self.symbols or version > self.symbols[prefix][0]:
             self.symbols[prefix] = version, file
 
+    def _read_all(self, name: str, content: bytes) -> None:
+        try:
+            self._read(name, content)
+            for inside, packed in _packed(name, content):
+                self._read_all(inside, packed)
+        except (ELFError, tarfile.TarError, zipfile.BadZipFile) as error:
+            raise PackageError(f"{name} can't be read: {error}") from error
+
     def _read(self, name: str, content: bytes) -> None:
         if name.endswith(".dist-info/WHEEL"):
             lines = (line.partition(": ") for line in content.decode().splitlines())
@@ -112,6 +124,8 @@ class Needs:
     def _read_elf(self, name: str, elf: ELFFile) -> None:
         if elf["e_machine"] != "EM_X86_64":
             self.others[f"a processor of another kind ({elf['e_machine']})"] = name
+        if not elf.num_sections():
+            raise PackageError(f"{name} does not say what it needs: its sections were stripped")
         for section in elf.iter_sections():
             if isinstance(section, DynamicSection):
                 for tag in section.iter_tags("DT_NEEDED"):
@@ -132,36 +146,40 @@ class Needs:
 
 
 def needs(*folders: Path) -> Needs:
-    """What all files below these folders need together, those in their wheels and archives too."""
+    """What all files below these folders need together, those in their wheels and archives too, however deep.
+
+    Raises PackageError for a library or archive of which nobody can tell.
+    """
     found = Needs()
     for folder in folders:
-        for name, content in _files(folder):
-            found._read(name, content)
+        # As packaging does, which follows links to folders.
+        for at, folders_there, names in os.walk(folder, followlinks=True):
+            folders_there.sort()
+            for path in (Path(at, name) for name in sorted(names)):
+                if _may_hold(path.name) and path.is_file():
+                    found._read_all(str(path.relative_to(folder)), path.read_bytes())
     return found
 
 
-def _files(folder: Path) -> Iterator[tuple[str, bytes]]:
-    for path in sorted(folder.rglob("*")):
-        if path.suffix == ".whl":
-            yield from _of_wheel(path)
-        elif path.name.endswith(".tar.gz"):
-            yield from _of_archive(path)
-        elif path.is_file() and path.suffix not in (".py", ".pyc"):
-            yield str(path.relative_to(folder)), path.read_bytes()
+def _may_hold(name: str) -> bool:
+    return not name.endswith((".py", ".pyc"))
 
 
-def _of_wheel(path: Path) -> Iterable[tuple[str, bytes]]:
-    with zipfile.ZipFile(path) as wheel:
-        called = "-".join(path.name.split("-")[:2])
-        yield from ((f"{called}/{name}", wheel.read(name)) for name in wheel.namelist() if not name.endswith(".py"))
-
-
-def _of_archive(path: Path) -> Iterable[tuple[str, bytes]]:
-    with tarfile.open(path) as archive:
-        for member in archive:
-            opened = archive.extractfile(member)
-            if opened is not None and not member.name.endswith(".py"):
-                yield member.name, opened.read()
+def _packed(name: str, content: bytes) -> Iterator[tuple[str, bytes]]:
+    """The files of a wheel or archive; none if it is none. Wheels by their content, since an egg or a zip is loaded
+    from as well; no jars, which hold libraries for many systems and choose."""
+    if content.startswith(b"PK\x03\x04") and not name.endswith(".jar"):
+        folder, _, file = name.rpartition("/")
+        called = "-".join(file.split("-")[:2]) if file.endswith(".whl") else file
+        with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+            for one in filter(_may_hold, wheel.namelist()):
+                yield "/".join(filter(None, (folder, called, one))), wheel.read(one)
+    elif _TAR.search(name):
+        with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+            for member in archive:
+                opened = archive.extractfile(member) if _may_hold(member.name) else None
+                if opened is not None:
+                    yield member.name, opened.read()
 
 
 def _supported(python: str, glibc: Version) -> frozenset[Tag]:

@@ -107,3 +107,33 @@ def test_where_there_are_none_it_says_so_and_what_to_do(endpoint: AwsEndpoint) -
     done = run(endpoint, {"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", "AWS_CONFIG_FILE": "/nowhere"})
     assert done.returncode == 1
     assert "ConfigError: no AWS credentials are found" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "a"}, "ConfigError: AWS_ACCESS_KEY_ID is set and AWS_SECRET_ACCESS_KEY is not"),
+        (
+            {"AWS_SECRET_ACCESS_KEY": "s", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/x"},
+            "ConfigError: AWS_SECRET_ACCESS_KEY is set and AWS_ACCESS_KEY_ID is not",
+        ),
+        (
+            {"AWS_PROFILE": "nobody"},
+            "ConfigError: AWS credentials for the staging store can't be read: The config",
+        ),
+        ({"AWS_SHARED_CREDENTIALS_FILE": "broken"}, "ConfigError: AWS credentials for the staging store can't be read"),
+        ({"AWS_SHARED_CREDENTIALS_FILE": "half"}, "ConfigError: AWS credentials for the staging store can't be read"),
+        (
+            {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "container", "AWS_CONTAINER_AUTHORIZATION_TOKEN": "another"},
+            "StorageUnavailable: AWS credentials for the staging store are not given out",
+        ),
+    ],
+)
+def test_credentials_that_are_no_whole_are_an_error_of_ours_that_says_so(
+    said: dict[str, str], why: str, endpoint: AwsEndpoint, container: str, tmp_path: Path
+) -> None:
+    (tmp_path / "broken").write_text("[default\nnonsense")
+    (tmp_path / "half").write_text("[default]\naws_access_key_id = a\n")
+    places = {"broken": str(tmp_path / "broken"), "half": str(tmp_path / "half"), "container": container}
+    done = run(endpoint, {name: places.get(value, value) for name, value in said.items()})
+    assert f"firn.errors.{why}" in done.stderr, done.stderr

@@ -1,11 +1,14 @@
 """What is packaged is for the system that runs it: its Python, its glibc, its libraries. All by real libraries."""
 
+import io
 import json
 import shutil
 import sys
+import tarfile
 import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pyarrow
@@ -75,6 +78,64 @@ def test_a_wheel_that_stays_packed_is_read_too(tmp_path: Path) -> None:
         wheel.writestr("msgspec-0.22.0.dist-info/WHEEL", distribution("msgspec").read_text("WHEEL") or "")
     told = list(needs(tmp_path).unmet(runtime(f"python{OTHER}"), OTHER))
     assert [one.split(" is for ")[0] for one in told] == [f"msgspec-0.22.0/msgspec/{MSGSPEC.name}", "msgspec-0.22.0"]
+
+
+def zipped(name: str, content: bytes) -> bytes:
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as packed:
+        packed.writestr(name, content)
+    return made.getvalue()
+
+
+def tarred(name: str, content: bytes, mode: Literal["w", "w:gz", "w:xz"]) -> bytes:
+    made, info = io.BytesIO(), tarfile.TarInfo(name)
+    info.size = len(content)
+    with tarfile.open(fileobj=made, mode=mode) as packed:
+        packed.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.egg", "a.tgz", "a.tar.xz", "a.tar", "in a zip", "in a tar", "by a link"])
+def test_a_library_is_read_however_it_is_packed(name: str, tmp_path: Path) -> None:
+    inner, content = f"m/{MSGSPEC.name}", MSGSPEC.read_bytes()
+    folder = tmp_path / "layer"
+    folder.mkdir()
+    if name == "by a link":
+        (tmp_path / "elsewhere").mkdir()
+        shutil.copy(MSGSPEC, tmp_path / "elsewhere")
+        (folder / "m").symlink_to(tmp_path / "elsewhere")
+    elif name == "in a zip":
+        (folder / "a.zip").write_bytes(zipped("m-1.0-any.whl", zipped(inner, content)))
+    elif name == "in a tar":
+        (folder / "a.tar.gz").write_bytes(tarred("m-1.0-any.whl", zipped(inner, content), "w:gz"))
+    elif ".t" in name:
+        (folder / name).write_bytes(tarred(inner, content, "w:gz" if "gz" in name else "w:xz" if "xz" in name else "w"))
+    else:
+        (folder / name).write_bytes(zipped(inner, content))
+    (told,) = needs(folder).unmet(runtime(f"python{OTHER}"), OTHER)
+    assert f"{inner} is for Python {HERE}" in told
+
+
+def stripped() -> bytes:
+    """A library without section headers, which a loader does not need."""
+    content = bytearray(MSGSPEC.read_bytes())
+    content[40:48], content[60:64] = bytes(8), bytes(4)  # e_shoff; e_shnum, e_shstrndx
+    return bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("x.so", stripped(), "does not say what it needs"),
+        ("x.so", b"\x7fELF\x02\x01\x01", "can't be read"),
+        ("x.tar.gz", b"not packed", "can't be read"),
+        ("x.whl", b"PK\x03\x04 and no more", "can't be read"),
+    ],
+)
+def test_a_library_of_which_nobody_can_tell_is_refused(name: str, content: bytes, why: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(PackageError, match=f"{name} {why}"):
+        needs(tmp_path)
 
 
 def test_a_library_that_was_left_out_is_told(tmp_path: Path) -> None:

@@ -119,6 +119,7 @@ def test_jobs_and_commands_know_their_databases() -> None:
     scope, _ = scope_and_resources(TEMPLATE, {"GlueDatabases": "shop,crm_*"})
     assert scope.resolve(TEXT["Outputs"]["Databases"]["Value"]) == "shop,crm_*"
     assert told(GlueDatabases="shop,crm_*") == ("shop", "crm_*")
+    assert told(GlueDatabases="shop", CatalogUri="") == ("shop",)
     assert told() == ()
     assert told(GlueDatabases="shop", CatalogUri="thrift://metastore:9083", **NETWORK) == ()
 

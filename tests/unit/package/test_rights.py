@@ -61,6 +61,32 @@ def test_without_names_no_database_is_reached() -> None:
     assert not any(fnmatchcase("arn:aws:glue:us-east-1:123456789012:table/shop/orders", one.resource) for one in found)
 
 
+@pytest.mark.parametrize("role", ["JobRole", "QueryRole", "TierRole"])
+@pytest.mark.parametrize(
+    ("uri", "databases", "reached"),
+    [("", "shop", True), ("", "", False), ("postgresql://db.example.org/lake", "shop", False)],
+)
+def test_glue_is_also_reached_where_firn_yaml_names_the_catalog_and_databases_are_named(
+    role: str, uri: str, databases: str, reached: bool
+) -> None:
+    found = grants(TEMPLATE, role, {"CatalogUri": uri, "GlueDatabases": databases})
+    assert any(one.action == "glue:GetTable" for one in found) == reached
+
+
+def test_as_many_databases_can_be_named_as_the_documents_say() -> None:
+    names = ",".join(f"name_{n:07d}" for n in range(80))
+    given = {"SubnetIds": "subnet-a", "SecurityGroupIds": "sg-a", "JobSha256": "ab" * 32, "Environment": "e" * 16}
+    parameters = {**GIVEN, **given, "GlueDatabases": names}
+    for role, properties in of_kind("AWS::IAM::Role", **parameters).items():
+        # IAM takes 10,240 characters of inline policies a role, without white space.
+        documents = [json.dumps(one["PolicyDocument"], separators=(",", ":")) for one in properties["Policies"]]
+        assert sum(map(len, documents)) < 10_240, role
+    for function, properties in of_kind("AWS::Serverless::Function", **parameters).items():
+        # Lambda takes 4 KB of environment.
+        variables = properties.get("Environment", {}).get("Variables", {})
+        assert len(json.dumps(variables)) < 4096, function
+
+
 def test_your_own_key_encrypts_what_is_kept_and_each_role_may_use_it() -> None:
     for bucket in of_kind("AWS::S3::Bucket", **GIVEN).values():
         (rule,) = bucket["BucketEncryption"]["ServerSideEncryptionConfiguration"]

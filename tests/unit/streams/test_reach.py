@@ -30,6 +30,8 @@ def refused(text: str, reach: Reach) -> str | None:
         ("glue://#client.region=eu-central-1", True),
         ("glue://#client.region=us-east-1", False),
         ("https://glue.eu-central-1.amazonaws.com/iceberg", True),
+        ("https://s3tables.eu-central-1.amazonaws.com/iceberg", True),
+        ("https://abc123.execute-api.eu-central-1.amazonaws.com/prod", False),  # anybody's, on the internet
         ("https://glue.cn-north-1.amazonaws.com.cn/iceberg", False),
         ("https://glue.us-east-1.amazonaws.com/iceberg", False),
         ("https://glue.eu-central-1.amazonaws.com/iceberg,https://catalog.example.org/", False),
@@ -77,6 +79,14 @@ def test_the_deployments_catalog_counts_where_it_has_one() -> None:
         ("app.*", "shop.{table}", "shop", True),
         ("app.*", "sales.{table}", "shop", False),
         ("*", "{schema}.{table}", "shop", True),  # only the change says which
+        ("app.*", "{schema}.{table}", "shop", False),  # it is `app`
+        ("app.*", "{schema}.{table}", "shop,app", True),
+        ("app.*", "{table}.{schema}", "shop", True),
+        ("app.log_*", "{table}.{schema}", "shop", False),
+        ("app*.orders", "{schema}.{table}", "apple", True),
+        ("app*.orders", "{schema}.{table}", "shop", False),
+        ("app*s.orders", "{schema}.{table}", "app", True),  # app.items.orders
+        ("app*", "{schema}.{table}", "shop", True),
         ("*", "dev_{schema}.{table}", "dev_*", True),
         ("*", "dev_{schema}.{table}", "prod_*,shop", False),
         ("*", "{schema}_dev.{table}", "prod_*", True),

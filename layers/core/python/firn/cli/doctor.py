@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -76,6 +77,8 @@ def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None
 
     from firn.cli.self_check import SelfCheck
 
+    # A check that is ended takes away what it made, as one that is interrupted does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=notes(), transient=True) as progress:
         task = progress.add_task("")

@@ -5,6 +5,7 @@ reads the rows, and takes everything away again. What is there already is neithe
 """
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from firn.cli.doctor import Check
 from firn.cli.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
+from firn.streams.names import FACTS, slug
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
+    from firn.streams.config import Config
 
 Report = Callable[[str], None]
 """Called with what is being done."""
 
 SELF_CHECK: Final = "firn_check"  # how streams and tables of the check begin
+_NAME: Final = re.compile(rf"{SELF_CHECK}_([0-9a-f]{{8}})_[0-9a-f]{{4}}")  # seconds when it began, and a random part
+_ABANDONED_SECONDS: Final = 86_400  # no check runs as long
 _SOURCE: Final = "firn.check"
 _SEEN_SECONDS: Final = 60.0  # functions look for a new configuration every few seconds
 # What a failure says -> what to change. The first that fits counts.
@@ -43,7 +47,7 @@ class SelfCheck:
 
     def __init__(self, stack: Stack, namespace: str, timeout: float, report: Report) -> None:
         self._stack, self._timeout, self._report = stack, timeout, report
-        self.name = f"{SELF_CHECK}_{uuid.uuid4().hex[:8]}"
+        self.name = f"{SELF_CHECK}_{int(time.time()):08x}_{uuid.uuid4().hex[:4]}"
         self._namespace, self._table = namespace, (namespace, self.name)
         self._made_namespace = False
         self._rows: dict[int, str] = {}
@@ -77,15 +81,12 @@ class SelfCheck:
         yield removed
 
     def _tried(self, name: str, part: Callable[[], str]) -> Check:
-        from botocore.exceptions import BotoCoreError, ClientError
-        from pyiceberg.exceptions import RESTError
-
         self._report(name)
         began = time.monotonic()
         try:
             said = part()
-        except (FirnError, OSError, RESTError, BotoCoreError, ClientError) as error:
-            return Check(name, False, str(error), _advice(str(error)))
+        except Exception as error:  # noqa: BLE001 (each library has its own, and the part is to be named)
+            return Check(name, False, _said(error), _advice(_said(error)))
         return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _publish(self) -> str:
@@ -93,13 +94,15 @@ class SelfCheck:
         from firn.streams.config import parse
 
         store = self._stack.store()
+        self._remove_abandoned(configs.load(store, configs.current_sha(store)))
         self._before = configs.current_sha(store)
         old = configs.load(store, self._before)
         text = with_stream(old.text, self.name, f"{self._namespace}.{self.name}")
+        new = parse(text, published=True)
         if self._stack.reach is not None:
-            self._stack.reach.check(parse(text, published=True))
-        new = configs.publish(store, text, "firn.yaml")
-        self._mine = new.sha
+            self._stack.reach.check(new)
+        self._mine = new.sha  # before: it may be published though no answer comes
+        configs.publish(store, text, "firn.yaml")
         return f"stream {self.name} added to {self._before[:12]}"
 
     def _post_first(self) -> str:
@@ -131,12 +134,15 @@ class SelfCheck:
     def _queue(self) -> str:
         """One more row by the queue, where the stack has one for every stream."""
         from firn.cli.send import queue_url
-        from firn.staging import layout
+        from firn.staging import configs, layout
         from firn.staging.store import paths
 
         if len(self._stack.ingress_queues()) != 1:
             return "not one queue for every stream: none is tried"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
+        known = configs.load(store, self._mine or "")
+        if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
+            return f"none is tried: {why}"
         before = len(list(paths(store, prefix)))
         attribute = {"stream": {"DataType": "String", "StringValue": self.name}}
         self._stack.sqs().send_message(
@@ -147,7 +153,10 @@ class SelfCheck:
         deadline = time.monotonic() + _SEEN_SECONDS
         while len(list(paths(store, prefix))) == before:
             if time.monotonic() > deadline:
-                raise _Failed("a message in the queue is not staged: look at the log of ingest_queue")
+                raise _Failed(
+                    "a message in the queue is not staged: look at the log of ingest_queue. It comes again for a day, "
+                    "and is in the dead-letter queue after that"
+                )
             time.sleep(1)
         self._rows[4] = "q"
         return "a message is staged"
@@ -201,25 +210,59 @@ class SelfCheck:
         return "the query function reads the table"
 
     def _remove(self) -> str:
-        """The configuration first: nothing is posted to the stream any more."""
-        from firn.staging import configs, layout
+        """The configuration first: nothing is posted to the stream any more. What can't be removed does not keep the
+        rest."""
+        wrong = []
+        for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_files, self._remove_objects):
+            try:
+                step()
+            except Exception as error:  # noqa: BLE001 (as in _tried)
+                wrong.append(_said(error))
+        if wrong:
+            raise _Failed(f"something of {self.name} may be left: {'; '.join(wrong)}")
+        return "the stream, its table and its objects are gone"
+
+    def _unpublish(self) -> None:
+        """Takes the stream out of whatever configuration is current: somebody may have published one meanwhile."""
+        from firn.staging import configs
+
+        store = self._stack.store()
+        current = configs.load(store, configs.current_sha(store))
+        if self.name not in current.streams:
+            return
+        mine = self._before is not None and current.sha == self._mine
+        text = configs.load(store, self._before or "").text if mine else without_stream(current.text, self.name)
+        configs.publish(store, text)
+
+    def _remove_abandoned(self, config: "Config") -> None:
+        """What checks left that were killed."""
+        for name, stream in config.streams.items():
+            found = _NAME.fullmatch(name)
+            if found is not None and int(found[1], 16) < time.time() - _ABANDONED_SECONDS:
+                namespace = stream.tables[0].target(_SOURCE).namespace
+                other = SelfCheck(self._stack, namespace, self._timeout, self._report)
+                other.name, other._table = name, (namespace, name)
+                other._remove()
+
+    def _remove_files(self) -> None:
+        """What a job that was stopped wrote, and no table names."""
+        from firn.staging.store import open_store, paths, remove
+
+        lake = open_store(self._stack.warehouse)
+        for namespace, table in self._tables():
+            remove(lake, list(paths(lake, f"{slug(namespace)}/{slug(table)}")))
+
+    def _tables(self) -> tuple[tuple[str, str], ...]:
+        return self._table, (self._namespace, f"{self.name}{FACTS}")
+
+    def _remove_objects(self) -> None:
+        from firn.staging import layout
         from firn.staging.store import paths, remove
 
         store = self._stack.store()
-        if self._mine is not None and self._before is not None:
-            if configs.current_sha(store) == self._mine:
-                configs.publish(store, configs.load(store, self._before).text)
-            else:
-                raise _Failed(
-                    f"somebody published a configuration meanwhile: look whether it has a stream {self.name}, and "
-                    "publish it without"
-                )
-        self._stop_jobs()
-        self._drop(self._stack.catalog())
         folders, single = _objects(self.name)
         gone = [path for prefix in folders for path in paths(store, prefix)]
         remove(store, [*gone, *single, *(layout.closed_path(run) for run in self._runs)])
-        return f"the table and {len(gone)} objects are gone"
 
     def _stop_jobs(self) -> None:
         """Those that go on though nobody waits for them any more would make the table again."""
@@ -235,10 +278,11 @@ class SelfCheck:
                     raise _Failed(f"job run {run} does not stop: cancel it, and drop the table {'.'.join(self._table)}")
                 time.sleep(1)
 
-    def _drop(self, catalog: "Catalog") -> None:
+    def _drop(self) -> None:
         from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
 
-        for table in (self._table, (self._namespace, f"{self.name}__deletes")):
+        catalog = self._stack.catalog()
+        for table in self._tables():
             with suppress(NoSuchTableError, NoSuchNamespaceError):
                 catalog.purge_table(table)
         if self._made_namespace:
@@ -251,25 +295,34 @@ def with_stream(text: str, stream: str, table: str) -> str:
 
     Raises ConfigError if that can't be had.
     """
-    import yaml
-
-    from firn.streams.config import parse
-
-    root = yaml.compose(text, yaml.SafeLoader)
     rule = {
         "accept": ["http", "sqs"],
         "tables": {_SOURCE: {"to": table, "key": ["id"]}},
         "commit": {"linger": "0s"},
     }
-    added = yaml.compose(yaml.safe_dump({stream: rule}), yaml.SafeLoader)
+    return _edited(text, stream, rule)
+
+
+def without_stream(text: str, stream: str) -> str:
+    """A configuration without that stream; all else means what it meant. Raises ConfigError if that can't be had."""
+    return _edited(text, stream, None)
+
+
+def _edited(text: str, stream: str, rule: dict[str, Any] | None) -> str:
+    import yaml
+
+    from firn.streams.config import parse
+
+    root = yaml.compose(text, yaml.SafeLoader)
+    added = yaml.compose(yaml.safe_dump({} if rule is None else {stream: rule}), yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(added, yaml.MappingNode):
         raise ConfigError("the configuration is no mapping")
     (streams,) = (value for name, value in root.value if name.value == "streams")
-    streams.value.extend(added.value)
+    streams.value[:] = [one for one in streams.value if one[0].value != stream] + added.value
     made: str = yaml.serialize(root, Dumper=yaml.SafeDumper)
-    old, new = parse(text, published=True), parse(made, published=True)
-    if {name: one for name, one in new.streams.items() if name != stream} != dict(old.streams):
-        raise ConfigError("a stream can't be added to the configuration without changing others")
+    old, new = (dict(parse(one, published=True).streams) for one in (text, made))
+    if {**old, stream: None} != {**new, stream: None}:
+        raise ConfigError(f"the stream {stream} can't be added or removed without changing others")
     return made
 
 
@@ -292,6 +345,10 @@ def _objects(stream: str) -> tuple[list[str], list[str]]:
     )  # fmt: skip
     single = [layout.state_path(stream), layout.health_path(stream), layout.swept_path(stream)]
     return [*(prefix(stream) for prefix in of), f"receipts/{stream}/"], single
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _advice(said: str) -> str:

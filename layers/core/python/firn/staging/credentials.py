@@ -11,11 +11,12 @@ from datetime import timedelta
 from functools import cache
 from typing import Any, Final
 
-from firn.errors import ConfigError
+from firn.errors import ConfigError, StorageUnavailable
 
+_STATIC: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 # Each of these by itself is enough for obstore.
 _KNOWN: Final = (
-    ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+    _STATIC,
     ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
     ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"),
@@ -28,8 +29,12 @@ _SHOWN_AS_VALID: Final = timedelta(minutes=10)
 def provider_of(environment: Mapping[str, str]) -> Any | None:
     """What obstore asks for credentials; None where it finds them itself.
 
-    Raises ConfigError if there are none.
+    Raises ConfigError if there are none, or if what there is of them is half of a pair or can't be read;
+    StorageUnavailable if who gives them out does not answer.
     """
+    if len(said := [name for name in _STATIC if environment.get(name)]) == 1:
+        (lacking,) = {*_STATIC} - {*said}
+        raise ConfigError(f"{said[0]} is set and {lacking} is not: set both, or neither")
     if any(all(environment.get(name) for name in names) for names in _KNOWN):
         return None
     return _of_boto3()
@@ -38,6 +43,7 @@ def provider_of(environment: Mapping[str, str]) -> Any | None:
 @cache
 def _of_boto3() -> Any | None:
     try:
+        from botocore.exceptions import BotoCoreError, CredentialRetrievalError
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError:  # it is not installed everywhere
         return None
@@ -48,3 +54,7 @@ def _of_boto3() -> Any | None:
             "no AWS credentials are found for the staging store: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY; in a job, look whether its role can be assumed by emr-serverless.amazonaws.com"
         ) from error
+    except CredentialRetrievalError as error:
+        raise StorageUnavailable(f"AWS credentials for the staging store are not given out: {error}") from error
+    except BotoCoreError as error:  # no such profile, a file of which boto3 can make nothing
+        raise ConfigError(f"AWS credentials for the staging store can't be read: {error}") from error

@@ -10,6 +10,9 @@ from firn.errors import ConfigError
 from firn.streams.catalogs import REGION, Address, read_address, shown
 from firn.streams.config import Config, TableRule
 
+# AWS's own Iceberg REST endpoints, by the first words of their hosts. What else lies in that domain may be anybody's
+# (…execute-api.REGION.amazonaws.com), and on the internet.
+_REST: Final = ("glue", "glue-fips", "s3tables", "s3tables-fips")
 _AWS: Final = ("amazonaws.com", "amazonaws.com.cn")
 
 
@@ -48,7 +51,8 @@ def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in f
     return (
         f"{field}: {shown(uri)} can't be reached, because this deployment's jobs have no network: on EMR Serverless "
         f"they reach AWS's own endpoints in {region} and nothing else. Deploy it with SubnetIds and SecurityGroupIds "
-        "from which the catalog can be reached (docs/deploy-aws.md, Networks), or write catalog: {type: glue}"
+        "from which the catalog can be reached (docs/deploy-aws.md, Networks), or with CatalogUri=glue:// and "
+        "GlueDatabases"
     )
 
 
@@ -56,8 +60,8 @@ def _of_aws(address: Address, region: str) -> bool:
     """Whether it is Glue's, or an Iceberg REST endpoint of AWS's own, in that region."""
     if address.kind == "glue":
         return address.properties.get(REGION, region) == region
-    hosts = [urlsplit(place).hostname or "" for place in address.places]
-    return address.kind == "rest" and all(host.endswith(tuple(f".{region}.{one}" for one in _AWS)) for host in hosts)
+    own = {f"{service}.{region}.{domain}" for service in _REST for domain in _AWS}
+    return address.kind == "rest" and all(urlsplit(place).hostname in own for place in address.places)
 
 
 def barred(namespace: str, databases: Sequence[str]) -> str | None:
@@ -87,7 +91,10 @@ def _namespace(rule: TableRule) -> str:
     """The namespace of the rule's tables, with `*` where only a change's own table says what it is."""
     if not rule.is_pattern:
         return rule.target(rule.source).namespace
-    return rule.to.partition(".")[0].replace("{schema}", "*").replace("{table}", "*")
+    schema, dot, table = rule.source.partition(".")
+    if not dot or "*" in schema:  # which may also stand for a dot
+        schema, table = schema.partition("*")[0] + "*" if dot else "*", "*"
+    return rule.to.partition(".")[0].replace("{schema}", schema).replace("{table}", table)
 
 
 @cache
