@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
+from firn.streams.names import FACTS, slug
 from firn_cli.commands.doctor import Check
 
 if TYPE_CHECKING:
@@ -133,12 +134,15 @@ class SelfCheck:
     def _queue(self) -> str:
         """One more row by the queue, where the stack has one for every stream."""
         from firn.deployment.delivery import queue_url
-        from firn.staging import layout
+        from firn.staging import configs, layout
         from firn.staging.store import paths
 
         if len(self._stack.ingress_queues()) != 1:
             return "not one queue for every stream: none is tried"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
+        known = configs.load(store, self._mine or "")
+        if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
+            return f"none is tried: {why}"
         before = len(list(paths(store, prefix)))
         attribute = {"stream": {"DataType": "String", "StringValue": self.name}}
         self._stack.sqs().send_message(
@@ -149,7 +153,10 @@ class SelfCheck:
         deadline = time.monotonic() + _SEEN_SECONDS
         while len(list(paths(store, prefix))) == before:
             if time.monotonic() > deadline:
-                raise _Failed("a message in the queue is not staged: look at the log of ingest_queue")
+                raise _Failed(
+                    "a message in the queue is not staged: look at the log of ingest_queue. It comes again for a day, "
+                    "and is in the dead-letter queue after that"
+                )
             time.sleep(1)
         self._rows[4] = "q"
         return "a message is staged"
@@ -206,7 +213,7 @@ class SelfCheck:
         """The configuration first: nothing is posted to the stream any more. What can't be removed does not keep the
         rest."""
         wrong = []
-        for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_objects):
+        for step in (self._unpublish, self._stop_jobs, self._drop, self._remove_files, self._remove_objects):
             try:
                 step()
             except Exception as error:  # noqa: BLE001 (as in _tried)
@@ -237,6 +244,17 @@ class SelfCheck:
                 other.name, other._table = name, (namespace, name)
                 other._remove()
 
+    def _remove_files(self) -> None:
+        """What a job that was stopped wrote, and no table names."""
+        from firn.staging.store import open_store, paths, remove
+
+        lake = open_store(self._stack.warehouse)
+        for namespace, table in self._tables():
+            remove(lake, list(paths(lake, f"{slug(namespace)}/{slug(table)}")))
+
+    def _tables(self) -> tuple[tuple[str, str], ...]:
+        return self._table, (self._namespace, f"{self.name}{FACTS}")
+
     def _remove_objects(self) -> None:
         from firn.staging import layout
         from firn.staging.store import paths, remove
@@ -264,7 +282,7 @@ class SelfCheck:
         from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
 
         catalog = self._stack.catalog()
-        for table in (self._table, (self._namespace, f"{self.name}__deletes")):
+        for table in self._tables():
             with suppress(NoSuchTableError, NoSuchNamespaceError):
                 catalog.purge_table(table)
         if self._made_namespace:

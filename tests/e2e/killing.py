@@ -65,13 +65,14 @@ def ended(folder: Path) -> str:
 
 
 def workers(stack: Stack, function: str) -> list[int]:
-    """The processes of a function. Linux: /proc."""
+    """The processes of a function, which goes by the name of its source's folder. Linux: /proc."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
-            # A worker is in its function's folder; before it is, it is the stack's own image.
-            if parent == stack.process.pid and Path(os.readlink(process / "cwd")).name == function:
+            # A worker has its function's environment; before it has, it is the stack's own image.
+            named = f"AWS_LAMBDA_FUNCTION_NAME={function}".encode()
+            if parent == stack.process.pid and named in (process / "environ").read_bytes().split(b"\0"):
                 found.append(int(process.name))
     return found
 

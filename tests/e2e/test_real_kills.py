@@ -240,6 +240,7 @@ def test_the_whole_stack_killed_during_a_job_goes_on_where_it_was(running: Runni
     until("the start of the job", 120, pid_file.exists)
     time.sleep(random.Random(SEED).uniform(0, 8))
     functions = workers(stack, "ingest_http")
+    assert functions
     running.kill()
     pid = int(pid_file.read_text())
     until("the end of the job and of the functions", 30, lambda: not any(map(alive, [pid, *functions])))

@@ -3,6 +3,7 @@
 import json
 import urllib.error
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from firn_local.aws import AwsEndpoint, s3_authorization
 from firn_local.environment import TEMPLATE
 from firn_local.host import FunctionHost
 from firn_local.queues import create_queues
-from firn_local.stack import _local_parameters, _sqs_client
+from firn_local.stack import local_parameters, sqs_client
 from firn_local.template import read
 
 CONFIG = "streams: {shop: {tables: {public.t: {to: shop.t, key: [id]}}}}"
@@ -41,34 +42,39 @@ def post(url: str) -> int:
 
 @pytest.mark.stack
 def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    s3 = AwsEndpoint()
-    s3.start()
-    for name, value in s3.credentials.items():
-        monkeypatch.setenv(name, value)
-    signed = {"Authorization": s3_authorization()}
-    urllib.request.urlopen(
-        urllib.request.Request(f"{s3.url}/staging", headers=signed, method="PUT"), timeout=10
-    ).close()
-    store = open_store("s3://staging")
-    configs.publish(store, CONFIG)
-    template = read(TEMPLATE, _local_parameters(TEMPLATE, "none"), queue_urls=s3.url)
-    sqs = _sqs_client(s3)
-    host = FunctionHost(
-        template,
-        s3.credentials | {"FIRN_STAGING": "s3://staging"},
-        tmp_path,
-        sqs=sqs,
-        queue_urls=create_queues(sqs, template.queues),
-        schedules=False,
-    )
-    host.start()
-    try:
+    with ExitStack() as at_the_end:
+        s3 = AwsEndpoint()
+        s3.start()
+        # Stopped twice is stopped; an endpoint that is left would answer whatever runs next in this process.
+        at_the_end.callback(s3.stop)
+        for name, value in s3.credentials.items():
+            monkeypatch.setenv(name, value)
+        signed = {"Authorization": s3_authorization()}
+        urllib.request.urlopen(
+            urllib.request.Request(f"{s3.url}/staging", headers=signed, method="PUT"), timeout=10
+        ).close()
+        store = open_store("s3://staging")
+        configs.publish(store, CONFIG)
+        template = read(TEMPLATE, local_parameters(TEMPLATE, {}), queue_urls=s3.url)
+        sqs = sqs_client(s3)
+        host = FunctionHost(
+            template,
+            s3.credentials | {"FIRN_STAGING": "s3://staging"},
+            tmp_path,
+            sqs=sqs,
+            queue_urls=create_queues(sqs, template.queues),
+            schedules=False,
+        )
+        host.start()
+        at_the_end.callback(host.stop)
+
         s3.stop()
         assert post(host.server.url) == 503
 
         # The buckets are in moto's memory in this process: they are still there when the endpoint comes back.
         s3 = AwsEndpoint(s3.port)
         s3.start()
+        at_the_end.callback(s3.stop)
         assert list(listing(store, layout.staged_prefix("shop"))) == []
         assert post(host.server.url) == 202
         assert post(host.server.url) == 202
@@ -76,6 +82,3 @@ def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, m
         meta = read_meta(store, path, size)
         assert meta is not None
         assert meta.accepted == 1
-    finally:
-        host.stop()
-        s3.stop()

@@ -155,6 +155,13 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_epochs.py::test_a_batch_from_a_clock_an_hour_behind_is_found",),
     ),
     Mutant(
+        "what an epoch had no room for is not looked for",
+        _EPOCHS,
+        "min(newest.time, _reaches(newest), now) - OVERLAP",
+        "min(newest.time, now) - OVERLAP",
+        ("tests/unit/jobs/test_dispatch.py::test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes[False]",),
+    ),
+    Mutant(
         "a message that another delivery has claimed is staged all the same",
         _QUEUE,
         "elif receipt.batch != batch:",

@@ -100,6 +100,8 @@ def _parsed(parameters: Sequence[str]) -> dict[str, str]:
             raise typer.BadParameter(f"{name} {why}" if equals else f"{one}: write NAME=VALUE")
         if '"' in value:
             raise typer.BadParameter(f"{name}: SAM takes no value with a double quote")
+        if value.endswith("\\"):
+            raise typer.BadParameter(f"{name}: SAM takes no value that ends in a backslash")
         found[name] = value
     return found
 

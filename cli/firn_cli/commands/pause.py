@@ -123,7 +123,7 @@ def stop_application(stack: Stack, *, report: Report, timeout: float) -> bool:
             raise NotQuiet(f"paused, but the EMR application can't be stopped: {error}") from error
         report(f"the EMR application is {state.lower()}")
         if time.monotonic() > deadline:
-            raise NotQuiet(f"after {timeout:.0f} s the EMR application is still {state}; the same command waits again")
+            raise NotQuiet(f"paused, and the EMR application is still {state}: the same command waits again")
         time.sleep(_POLL_SECONDS)
 
 
@@ -136,6 +136,7 @@ def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bo
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    deadline = time.monotonic() + timeout
     with Progress(*columns, console=notes(), transient=True, disable=quiet) as progress:
         task = progress.add_task("")
 
@@ -143,7 +144,7 @@ def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bo
             progress.update(task, description=text)
 
         wait_until_quiet(stack, store, report=report, timeout=timeout, settle=_SETTLE_SECONDS)
-        return stop and stop_application(stack, report=report, timeout=timeout)
+        return stop and stop_application(stack, report=report, timeout=deadline - time.monotonic())
 
 
 def _jobs(left: Mapping[str, str]) -> str:

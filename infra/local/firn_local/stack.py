@@ -130,10 +130,10 @@ class Stack:
         if self.options.job is not None:
             parameters |= self._image(self.options.job)
         declared = self.options.template if self.options.built is None else self.options.built / "template.yaml"
-        template = read(declared, _local_parameters(declared, parameters), queue_urls=aws.url)
+        template = read(declared, local_parameters(declared, parameters), queue_urls=aws.url)
         for note in template.notes:
             self._say(f"note: {note}")
-        sqs = _sqs_client(aws)
+        sqs = sqs_client(aws)
         queues = create_queues(sqs, template.queues)
         environment |= aws.credentials | self._storage(template) | _job_environment(application)
         environment |= _CHECKOUT if self.options.job is None else self._upload(self.options.job, template)
@@ -300,7 +300,7 @@ def _greeting(stack: Stack) -> list[str]:
     ]
 
 
-def _local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
+def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     from firn_local.intrinsics import load
 
@@ -326,7 +326,8 @@ def _job_environment(application: str) -> dict[str, str]:
     }
 
 
-def _sqs_client(aws: AwsEndpoint) -> "SQSClient":
+def sqs_client(aws: AwsEndpoint) -> "SQSClient":
+    """A client of the queues behind `aws`, signed as that endpoint wants it."""
     import boto3
     from botocore.config import Config
 

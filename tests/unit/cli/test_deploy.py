@@ -197,6 +197,8 @@ def test_what_sam_was_told_not_to_do_is_not_called_deployed(
         ("Nonsense=1", "Nonsense is no parameter of template.yaml"),
         ("GlueDatabases", "write NAME=VALUE"),
         ("JobSha256=ab", "worked out from the packaged job"),
+        ("CatalogUri=a\\", "no value that ends in a backslash"),
+        ('CatalogUri=a"b', "no value with a double quote"),
     ],
 )
 def test_a_parameter_that_sam_would_drop_is_refused(

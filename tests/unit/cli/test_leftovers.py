@@ -9,9 +9,11 @@ from typing import Any
 import boto3
 import pytest
 from moto import mock_aws
+from moto.cloudformation.models import cloudformation_backends
 from moto.s3.models import s3_backends
 
 from firn.deployment import stack as stacks
+from firn.deployment.cloudformation import find_deployed
 from firn.streams.config import TargetConfig
 from firn_cli.commands.leftovers import Account, Leftover, NotRemoved
 from firn_cli.main import main
@@ -216,6 +218,17 @@ def test_a_stack_that_takes_its_bucket_back_during_the_removal_keeps_the_rest() 
     with pytest.raises(NotRemoved, match="is there"):
         account.remove(Leftover("bucket", STAGING), imported)
     assert s3.list_object_versions(Bucket=STAGING)["Versions"]
+
+
+@pytest.mark.parametrize("state", ["DELETE_FAILED", "IMPORT_COMPLETE"])
+def test_a_stack_that_emr_keeps_from_being_deleted_or_that_took_its_buckets_back_can_be_paused(
+    tmp_path: Path, state: str
+) -> None:
+    outputs = {"Url": "https://a.example", "Warehouse": f"s3://{LAKE}/warehouse", "DispatchFunction": "d"}
+    deploy("firn-dev", Staging=f"file://{tmp_path}/staging", **outputs)
+    (stack,) = cloudformation_backends["123456789012"][REGION].stacks.values()
+    stack.status = state
+    assert find_deployed("dev", tmp_path).dispatch == "d"
 
 
 def test_a_bucket_that_another_stack_made_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -222,6 +222,21 @@ def test_a_stack_that_runs_no_jobs_is_paused_and_has_nothing_to_stop(
     assert pause.since(store) is not None
 
 
+def test_waiting_and_stopping_share_one_time_out(
+    capsys: pytest.CaptureFixture[str], stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left: list[float] = []
+
+    def stop(*_: object, timeout: float, **__: object) -> bool:
+        left.append(timeout)
+        return True
+
+    monkeypatch.setattr(commands, "_SETTLE_SECONDS", 0.5)
+    monkeypatch.setattr(commands, "stop_application", stop)
+    assert firn(capsys, stack, "pause", "--stop", "--timeout", "10")[0] == 0
+    assert 0 < left[0] <= 9.5
+
+
 def test_a_pause_that_somebody_ended_and_began_again_is_waited_out_anew(
     stack: Stack, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import signal
 import time
 import zipfile
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from firn.jobs.emr import EmrJobs
 from firn.staging import configs
 from firn.staging.store import open_store, paths, put
 from firn.streams.reach import Reach
+from firn_cli.commands.doctor import Check
 from firn_cli.main import main
 from firn_cli.self_check import SelfCheck, with_stream
 
@@ -70,8 +72,9 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     stacks.use_target(None)
 
 
-def _deploy(client: Any, name: str, outputs: dict[str, str]) -> None:
+def _deploy(client: Any, name: str, outputs: dict[str, str], **parameters: str) -> None:
     template = {
+        "Parameters": {key: {"Type": "String", "Default": value} for key, value in parameters.items()},
         "Resources": {"Q": {"Type": "AWS::SQS::Queue", "Properties": {"QueueName": name}}},
         "Outputs": {key: {"Value": value} for key, value in outputs.items()},
     }
@@ -188,7 +191,8 @@ def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_publ
 def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(account: Path, tmp_path: Path) -> None:
     store = open_store(f"file://{account}")
     before = configs.publish(store, FIRN).sha
-    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)))
+    found = find_deployed("dev", tmp_path)
+    stack = replace(found, warehouse=f"file://{tmp_path}/lake", reach=Reach(databases=("shop",)))
     published, posted, *_ = SelfCheck(stack, "firn_check", 1, lambda _part: None).checks()
     assert (published.ok, posted.found) == (False, "not tried")
     assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
@@ -198,7 +202,8 @@ def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(acco
 def _checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SelfCheck, Any]:
     """A self-check and its parts, of which the first is done. No job runs (moto lists none)."""
     monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
-    check = SelfCheck(find_deployed("dev", folder), "firn_check", 1, lambda _part: None)
+    stack = replace(find_deployed("dev", folder), warehouse=f"file://{folder}/lake")
+    check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
     parts = check.checks()
     published = next(parts)
     assert published.ok, published
@@ -237,13 +242,74 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
     store = open_store(f"file://{account}")
     configs.publish(store, FIRN)
     # Its first part is refused, and what it was to remove is there all the same.
-    stack = replace(find_deployed("dev", tmp_path), reach=Reach(databases=("shop",)), catalog_uri=catalog)
+    stack = replace(find_deployed("dev", tmp_path), warehouse=f"file://{tmp_path}/lake", catalog_uri=catalog)
+    stack = replace(stack, reach=Reach(databases=("shop",)))
     check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
+    left = tmp_path / "lake" / "firn_check" / check.name / "data" / "a.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"of a job that was stopped")
     put(store, f"staged/{check.name}/a", b"1")
     *_, removed = check.checks()
     assert (removed.name, removed.ok) == ("remove", False)
     assert f"something of {check.name} may be left: EMR Serverless, list_job_runs" in removed.found
+    assert not left.exists()
     assert [path for path in paths(store, "") if check.name in path] == []
+
+
+def test_a_self_check_that_is_ended_takes_away_what_it_made(
+    account: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    configs.publish(open_store(f"file://{account}"), FIRN)
+    happened = []
+
+    def checks(_self: SelfCheck) -> Iterator[Check]:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            yield Check("publish", True, "it went on")
+        finally:
+            happened.append("removed")
+
+    monkeypatch.setattr(SelfCheck, "checks", checks)
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        assert main(["--target", "dev", "doctor", "--deep"]) != 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert happened == ["removed"]
+    assert "it went on" not in capsys.readouterr().out
+
+
+def test_where_the_deployment_names_no_catalog_it_is_the_published_configurations(
+    account: Path, tmp_path: Path
+) -> None:
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    _deploy(client, "firn-gone", OUTPUTS | {"Staging": f"file://{account}"})
+    stack = find_deployed("gone", tmp_path)
+    with pytest.raises(ConfigError, match="no configuration is published"):
+        stack.catalog()
+    configs.publish(open_store(f"file://{account}"), f"catalog: {{uri: 'sqlite:///{tmp_path}/own.db'}}\n{FIRN}")
+    stack.catalog().create_namespace("here")
+    assert (tmp_path / "own.db").is_file()
+
+
+def test_a_queue_that_is_a_streams_own_gets_no_message_of_a_self_check(
+    account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
+    configs.publish(
+        open_store(f"file://{account}"),
+        "streams: {shop: {auth: {by: api_key, secret: 'ssm:/firn/dev/shop'}, tables: {'*': {to: 'shop.{table}'}}}}",
+    )
+    queue = boto3.client("sqs", region_name="eu-central-1").create_queue(QueueName="changes")["QueueUrl"]
+    client = boto3.client("cloudformation", region_name="eu-central-1")
+    outputs = OUTPUTS | {"Staging": f"file://{account}", "QueueUrl": queue}
+    _deploy(client, "firn-gone", outputs, QueueStream="shop")
+    stack = replace(find_deployed("gone", tmp_path), warehouse=f"file://{tmp_path}/lake")
+    check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
+    parts: Any = check.checks()
+    assert next(parts).ok
+    assert check._queue() == "none is tried: the queue is that of the stream shop alone (FIRN_QUEUE_STREAM)"
+    parts.close()
 
 
 def test_what_a_killed_self_check_left_is_removed_by_the_next_and_one_that_runs_is_not(

@@ -263,6 +263,27 @@ def test_while_it_is_paused_nothing_is_sealed_and_no_job_starts_and_then_all_tha
     assert (done.sealed, done.pending, done.run, done.paused) == ((2,), (1, 2), "r2", None)
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes(
+    monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    """The first of them is as new as what is left is old: it must not hide that until the daily reconcile."""
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 5)
+    store, jobs = MemoryStore(), ListOfJobs()
+    stage(store)
+    run(store, jobs)
+    pause.begin(store)
+    for hour in range(12):
+        stage(store, NOW + timedelta(hours=hour))
+    pause.end(store)
+    now = NOW + timedelta(days=3)
+    if killed:  # after its first epoch, by the function's time-out
+        found = epochs.candidates(store, "shop", now)
+        epochs.seal(store, "shop", found, now=now, config=CONFIG.sha, nonce="00")
+    run(store, jobs, now)
+    assert [len(epoch.batches) for epoch in epochs.read_range(store, "shop", 1, 9)] == [1, 5, 5, 2]
+
+
 def test_a_pause_hides_nothing_that_is_quarantined() -> None:
     """Else the alarm on it would go back to OK for as long."""
     store, jobs = MemoryStore(), ListOfJobs()

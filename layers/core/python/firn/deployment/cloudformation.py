@@ -15,14 +15,16 @@ from firn.streams.reach import Reach, databases_in
 from firn.streams.region import NO_NETWORK
 
 FILE: Final = Path("firn.yaml")
-_READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE")
+# A deletion that failed is the one that `firn pause --stop` was forgotten before.
+_READY: Final = ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE", "DELETE_FAILED")
 _UPDATING: Final = "UPDATE_"
-_TOLD: Final = {
+_TOLD: Final = {  # outputs and parameters
     "Staging": "FIRN_STAGING",
     "Warehouse": "FIRN_WAREHOUSE",
     "CatalogUri": "FIRN_CATALOG_URI",
     "EmrApplicationId": "FIRN_EMR_APPLICATION_ID",
     "EmrEndpointUrl": "AWS_ENDPOINT_URL_EMR_SERVERLESS",
+    "QueueStream": "FIRN_QUEUE_STREAM",
 }
 
 
@@ -40,6 +42,8 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         )
     queues = {key.removesuffix("Url"): url for key, url in outputs.items() if key.endswith("QueueUrl")}
     environment = _environment(target)
+    parameters = {str(one["ParameterKey"]): str(one["ParameterValue"]) for one in described.get("Parameters") or ()}
+    told = {name: outputs.get(key) or parameters.get(key, "") for key, name in _TOLD.items()}
     return Stack(
         dir=folder,
         url=(url or _address(outputs["Url"], target)).rstrip("/"),
@@ -47,17 +51,14 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
         warehouse=outputs["Warehouse"],
         catalog_uri=outputs.get("CatalogUri", ""),
         queues=queues,
-        env=environment | {name: outputs[key] for key, name in _TOLD.items() if outputs.get(key)},
+        env=environment | {name: value for name, value in told.items() if value},
         dispatch=outputs["DispatchFunction"],
         reach=Reach(
             outputs.get("CatalogUri", ""),
             environment["AWS_REGION"] if outputs.get("Network") == NO_NETWORK else "",
             databases_in(outputs.get("Databases", "")),
         ),
-        scheduled=not any(
-            one["ParameterKey"] == "Paused" and one["ParameterValue"] == "true"
-            for one in described.get("Parameters") or ()
-        ),
+        scheduled=parameters.get("Paused") != "true",
     )
 
 

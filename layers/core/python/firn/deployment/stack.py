@@ -52,11 +52,16 @@ class Stack:
         return open_store(self._known(self.staging, "staging store"))
 
     def catalog(self) -> "Catalog":
-        """The Iceberg catalog, by PyIceberg."""
+        """The Iceberg catalog, by PyIceberg: the stack's own, or the one that the published configuration names."""
+        from firn.staging import configs
         from firn_lake.catalogs.catalog import open_catalog
 
         self.use_environment()
-        return open_catalog(self._known(self.catalog_uri, "catalog"), self.warehouse, {**os.environ, **self.env})
+        uri = self.catalog_uri
+        if not uri and self.staging:
+            store = self.store()
+            uri = configs.load(store, configs.current_sha(store)).catalog.address
+        return open_catalog(self._known(uri, "catalog"), self.warehouse, {**os.environ, **self.env})
 
     def settings(self, *, starts: bool = True) -> "Settings":
         """What the stack's own functions work by. Without `starts` how jobs are started may be missing: of a deployment

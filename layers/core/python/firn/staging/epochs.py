@@ -142,9 +142,9 @@ def candidates(
 ) -> Candidates:
     """What `stream` has staged that no epoch covers, oldest first, at most MAX_BATCHES and what `caps` allow.
 
-    Lists from an overlap before the newest epoch (`whole`: everything, which also finds what a long-delayed retry put
-    behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is 1 + the
-    highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
+    Lists from an overlap before what the newest epoch holds (`whole`: everything, which also finds what a long-delayed
+    retry put behind that floor). The batches of a quarantined epoch that was lifted are free again. The next number is
+    1 + the highest of the sealed epochs and `above` (the newest cut, if the epochs themselves have expired). Raises
     StorageUnavailable.
     """
     cases = quarantine.read_epochs(store, stream)
@@ -177,18 +177,26 @@ def candidates(
 
 
 def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[int], datetime | None]:
-    """The numbers of the sealed epochs, and when the overlap before the newest begins (None: nothing is sealed).
+    """The numbers of the sealed epochs, and when the overlap before what the newest holds begins (None: nothing is
+    sealed).
 
     Epochs stay for ever: those up to `after` are left out, if none of them can hold a batch from the overlap.
     """
     found = numbers(store, stream, after)
     newest = read(store, stream, found[-1]) if found else None
-    floor = None if newest is None else min(newest.time, now) - OVERLAP
+    floor = None if newest is None else min(newest.time, _reaches(newest), now) - OVERLAP
     if after:
         oldest = read(store, stream, found[0]) if found else None
         if oldest is None or floor is None or oldest.time >= floor - 3 * SKEW:
             return _sealed(store, stream, now, 0)
     return found, floor
+
+
+def _reaches(epoch: Epoch) -> datetime:
+    """When the newest of its batches was received. What an epoch had no room for is newer, and may be far older than
+    its seal."""
+    newest = max((batch.id for batch in epoch.batches), default=None)  # ids sort by time
+    return epoch.time if newest is None else layout.time_of(newest)
 
 
 def left_of(store: Store, stream: str, n: int, sealed: Sequence[int]) -> list[EpochBatch]:
