@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.cost import PRICES, SMALLEST
-from firn.jobs.prices import PRICES as STORAGE
+from firn.maintenance.storage_prices import PRICES as STORAGE
 
 DAYS = 30
 API_REQUEST = 3.50e-6  # API Gateway REST API, the first 333 million; a function URL costs nothing

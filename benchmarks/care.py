@@ -20,12 +20,12 @@ from typing import Any
 
 from benchmarks import firn_case, spark
 from benchmarks.spark import TABLE, Lake
-from firn.jobs import caring, due
-from firn.jobs import commit as job
-from firn.jobs.progress import TableState
-from firn.staging import configs
-from firn.staging.store import open_store
-from firn.streams.names import TableName
+from firn.commit import job as job
+from firn.config.names import TableName
+from firn.log import published_configs
+from firn.log.store import open_store
+from firn.maintenance import launcher, schedule
+from firn.tables.table_state import TableState
 
 LOOK_EVERY, ROUND_EVERY = 50, 100
 SCANS = 5
@@ -76,17 +76,17 @@ def main() -> None:
 
 
 def _never(state: TableState | None) -> bool:
-    """In the place of firn.jobs.care.is_due."""
+    """In the place of firn.maintenance.compaction_trigger.is_due."""
     return state is not None and False
 
 
 def a_round(lake: Lake, staging: str) -> None:
     """What the functions compact and expire do when their schedules come round."""
-    from firn_spark import care_job as care
+    from firn_spark import maintenance_job as care
 
     store = open_store(staging)
-    config = configs.load(store, configs.current_sha(store))
-    found = caring.what_is_due(store, config, due.KINDS, datetime.now(UTC))
+    config = published_configs.load(store, published_configs.current_sha(store))
+    found = launcher.what_is_due(store, config, schedule.KINDS, datetime.now(UTC))
     for table, kinds in found.items():
         request = care.Request("round", tuple(kinds), (TableName.parse(table),))
         lines: list[dict[str, Any]] = []

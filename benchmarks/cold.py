@@ -16,9 +16,9 @@ def main() -> None:
     """`prepare` makes the base table and stages the events, so that the other runs find both."""
     # Here, as in the job's entry point: processes that the job starts import its main module first.
     from benchmarks import firn_case, spark
-    from firn.changes.placing import Order
+    from firn.changes.merge.ordering import Order
     from firn_local.spark_submit import SHORT_LIVED, SparkSubmit
-    from firn_spark.driver import readers
+    from firn_spark.driver import reader_pool
 
     print(json.dumps({"begin": 0}), flush=True)
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -35,7 +35,7 @@ def main() -> None:
     began = time.perf_counter()
     # A job that knows of a large range has its readers begin before it starts Spark (SparkLake.expect). Here they only
     # start: what they read is read in the time that is measured.
-    nothing = readers.readers().begin("memory://nothing", (), Order())
+    nothing = reader_pool.readers().begin("memory://nothing", (), Order())
     session = spark.start(SparkSubmit().memory, {"spark.driver.extraJavaOptions": SHORT_LIVED})
     started = time.perf_counter()
     runs = spark.CACHE / "runs"

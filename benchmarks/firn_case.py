@@ -12,13 +12,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from benchmarks.spark import CACHE, TABLE, Lake, base_lake
+from firn.changes.decode.types import Column, Type
 from firn.changes.positions import WIDTH
-from firn.changes.types import Column, Type
-from firn.jobs.planning import MIRROR_METADATA, POSITION, TIME
-from firn.staging import configs, cuts, epochs, ingest
-from firn.staging.store import open_store
-from firn.streams.caps import Caps
-from firn.streams.names import TableName
+from firn.config.epoch_limits import Caps
+from firn.config.names import TableName
+from firn.ingest import accept
+from firn.log import cuts, epochs, published_configs
+from firn.log.store import open_store
+from firn.tables.planning import MIRROR_METADATA, POSITION, TIME
 from firn_spark import commit
 from firn_spark.tables.evolve import Tables
 
@@ -48,12 +49,12 @@ def stage(name: str, bodies: Iterator[Iterator[bytes]], config: str = CONFIG) ->
         making = folder.with_suffix(".making")
         shutil.rmtree(making, ignore_errors=True)
         store = open_store(f"file://{making}")
-        known = configs.publish(store, config)
+        known = published_configs.publish(store, config)
         now = STAGED
         for lines in bodies:
             while body := b"".join(islice(lines, EVENTS_A_REQUEST)):
                 now += timedelta(milliseconds=100)
-                answer = ingest.accept(store, known, STREAM, body, now=now)
+                answer = accept.accept(store, known, STREAM, body, now=now)
                 assert not answer.rejected, answer
             now += timedelta(seconds=1)
             found = epochs.candidates(store, STREAM, now, above=cuts.newest(store, STREAM), caps=_NO_CAPS)

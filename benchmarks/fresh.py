@@ -33,8 +33,8 @@ from firn.client import StreamClient
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack, find_stack
 from firn.errors import FirnError
-from firn.jobs.progress import EPOCH
-from firn.staging import epochs
+from firn.log import epochs
+from firn.tables.table_state import EPOCH
 
 REQUESTS_A_SECOND = 10
 SENDERS = 4

@@ -35,11 +35,11 @@ import msgspec  # noqa: E402
 import zstandard  # noqa: E402
 
 from firn.changes.change import Parsed  # noqa: E402
-from firn.changes.envelopes import parse  # noqa: E402
-from firn.staging import batch as staged  # noqa: E402
-from firn.staging import layout  # noqa: E402
-from firn.staging.ingest import routed  # noqa: E402
-from firn.streams.config import parse as parse_config  # noqa: E402
+from firn.changes.envelopes.parser import parse  # noqa: E402
+from firn.config.model import parse as parse_config  # noqa: E402
+from firn.ingest.accept import routed  # noqa: E402
+from firn.log import batches as staged  # noqa: E402
+from firn.log import layout  # noqa: E402
 
 TARGET = 1.6
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

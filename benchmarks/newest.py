@@ -24,8 +24,8 @@ from benchmarks.fresh import start
 from firn.client import StreamClient
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack
-from firn.staging import backlog
-from firn.staging.freshness import percentile
+from firn.log import backlog
+from firn.log.freshness import percentile
 
 STREAM, TABLE = "shop", "shop.orders"
 # Nothing is committed by itself while the looks last.

@@ -7,7 +7,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from firn.jobs.due import KINDS
+from firn.maintenance.schedule import KINDS
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -35,12 +35,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
-    from firn.streams.names import TableName
-    from firn_spark import care_job, session
+    from firn.config.names import TableName
+    from firn_spark import maintenance_job, session
 
     tables = tuple(TableName.parse(name) for name in given.table)
-    request = care_job.Request(given.run, given.do, tables, dry_run=given.dry_run, all=given.all)
-    code = care_job.run(request, given.staging, given.warehouse, given.catalog_uri)
+    request = maintenance_job.Request(given.run, given.do, tables, dry_run=given.dry_run, all=given.all)
+    code = maintenance_job.run(request, given.staging, given.warehouse, given.catalog_uri)
     session.stop()
     return code
 

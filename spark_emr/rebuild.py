@@ -34,7 +34,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str]) -> int:
     """Parses, runs, and stops the session. -> the exit code."""
     given = parse(arguments)
-    from firn.streams.names import TableName
+    from firn.config.names import TableName
     from firn_spark import rebuild, session
 
     request = rebuild.Request(

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from firn.changes.append import Delivery, append
+from firn.changes.merge.append import Delivery, append
 
 STREAMS = ("a", "b")
 TABLES = ("app.t", "app.u")

@@ -6,7 +6,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Snapshot
 
-from firn_lake.changes.between import Changes
+from firn_lake.changes.row_changes import Changes
 from firn_lake.reading.rows import Rows
 from firn_lake.reading.versions import version_of
 

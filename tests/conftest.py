@@ -3,6 +3,7 @@ so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks fur
 """
 
 import os
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +14,15 @@ from xdist.workermanage import WorkerController
 settings.register_profile("firn", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", settings.get_profile("firn"), derandomize=False, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "firn"))
+
+
+@pytest.fixture(autouse=True)
+def no_credentials_of_another_test() -> None:
+    """boto3's default session remembers the first credentials that it finds, for as long as the process lives."""
+    if "boto3" in sys.modules:
+        sys.modules["boto3"].DEFAULT_SESSION = None
+    return
+
 
 # They start servers and JVMs: those of a group one after the other, in one process, so that they share what they start
 # and find their ports free. The two groups take about as long as each other.

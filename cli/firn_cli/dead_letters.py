@@ -12,11 +12,12 @@ from typing import Any
 import msgspec
 
 from firn.errors import FirnError
-from firn.staging import configs, layout, replays
-from firn.staging.dead import DeadLetter, read_dead
-from firn.staging.reasons import advice
-from firn.staging.replay import Choice, Letter, Replayed, acknowledged
-from firn.staging.store import Store
+from firn.ingest.replay import Choice, Letter, Replayed, acknowledged
+from firn.log import layout, published_configs
+from firn.log.dead_letters import replay_marks
+from firn.log.dead_letters.letters import DeadLetter, read_dead
+from firn.log.dead_letters.reasons import advice
+from firn.log.store import Store
 
 
 @dataclass(frozen=True)
@@ -94,12 +95,12 @@ def streams(store: Store, only: str | None) -> list[str]:
         if not layout.is_stream_name(only):
             raise FirnError(f"{only!r} is no stream's name")
         return [only]
-    return sorted(configs.load(store, configs.current_sha(store)).streams)
+    return sorted(published_configs.load(store, published_configs.current_sha(store)).streams)
 
 
 def groups(store: Store, stream: str, choice: Choice, *, replayed: bool) -> Iterator[Group]:
     """The letters of a stream, summed up. Reads one object at a time."""
-    claims = replays.of_stream(store, stream)
+    claims = replay_marks.of_stream(store, stream)
     for path in choice.objects(store, stream):
         found: dict[tuple[Any, ...], list[DeadLetter]] = {}
         for _, letter, batch in _letters(store, path, choice, claims.get(path, ())):
@@ -125,7 +126,7 @@ def shown(store: Store, name: str, index: int | None) -> list[Shown]:
             advice(x.reason), batch, x.original,
         )
         for stream, path in found
-        for _, x, batch in _letters(store, path, choice, replays.of_object(store, path)[0])
+        for _, x, batch in _letters(store, path, choice, replay_marks.of_object(store, path)[0])
         if index in (None, x.index)
     ]  # fmt: skip
 
@@ -133,7 +134,7 @@ def shown(store: Store, name: str, index: int | None) -> list[Shown]:
 def exported(store: Store, stream: str, choice: Choice) -> Iterator[str]:
     """The letters that wait, a JSON line each: object, row, what is wrong, and `original` (a JSON object where it is
     one in a line, else text; `original_base64` where it is no text)."""
-    claims = replays.of_stream(store, stream)
+    claims = replay_marks.of_stream(store, stream)
     for path in choice.objects(store, stream):
         for row, letter, batch in _letters(store, path, choice, claims.get(path, ())):
             if batch is None:
@@ -203,7 +204,7 @@ def pretty(original: bytes) -> str:
 
 
 def _letters(
-    store: Store, path: str, choice: Choice, claims: Sequence[replays.Replay]
+    store: Store, path: str, choice: Choice, claims: Sequence[replay_marks.Replay]
 ) -> Iterator[tuple[int, DeadLetter, str | None]]:
     """(row, letter, the batch it was replayed in) of the chosen letters of an object."""
     replayed = {row: claim.batch for claim in claims for row in claim.letters()}

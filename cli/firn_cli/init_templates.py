@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from firn.streams.names import is_left_out, is_reserved
+from firn.config.names import is_left_out, is_reserved
 from firn_cli.postgres_source import Address, Source, SourceTable
 
 PASSWORD_VARIABLE: Final = "FIRN_SOURCE_PASSWORD"  # noqa: S105 (the name of a variable)

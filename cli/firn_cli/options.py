@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from firn.streams.config import TargetConfig
+    from firn.config.model import TargetConfig
 
 Dir = Annotated[Path, typer.Option("--dir", help="The stack's folder.", show_default=True)]
 Url = Annotated[str | None, typer.Option("--url", help="The stack's HTTP address, instead of the one in --dir.")]
@@ -21,9 +21,9 @@ StackName = Annotated[
 def stack_or_target(stack: str | None) -> "TargetConfig":
     """Which deployment is meant, whether it is there or not: by `--stack` or `firn --target`. Raises NoStack,
     ConfigError, typer's BadParameter."""
+    from firn.config.model import TargetConfig
     from firn.deployment.cloudformation import target_of
     from firn.deployment.stack import target_name
-    from firn.streams.config import TargetConfig
 
     name = target_name()
     if name is not None:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Final
 
-from firn.staging.freshness import Commit, measured
+from firn.log.freshness import Commit, measured
 
 _WIDTH: Final = 900
 _HEIGHT: Final = 240  # of a panel

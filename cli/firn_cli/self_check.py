@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.config.names import FACTS, slug
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
-from firn.streams.names import FACTS, slug
 from firn_cli.commands.doctor import Check
 
 if TYPE_CHECKING:
-    from firn.streams.config import Config
+    from firn.config.model import Config
 
 Report = Callable[[str], None]
 """Called with what is being done."""
@@ -90,19 +90,19 @@ class SelfCheck:
         return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _publish(self) -> str:
-        from firn.staging import configs
-        from firn.streams.config import parse
+        from firn.config.model import parse
+        from firn.log import published_configs
 
         store = self._stack.store()
-        self._remove_abandoned(configs.load(store, configs.current_sha(store)))
-        self._before = configs.current_sha(store)
-        old = configs.load(store, self._before)
+        self._remove_abandoned(published_configs.load(store, published_configs.current_sha(store)))
+        self._before = published_configs.current_sha(store)
+        old = published_configs.load(store, self._before)
         text = with_stream(old.text, self.name, f"{self._namespace}.{self.name}")
         new = parse(text, published=True)
         if self._stack.reach is not None:
             self._stack.reach.check(new)
         self._mine = new.sha  # before: it may be published though no answer comes
-        configs.publish(store, text, "firn.yaml")
+        published_configs.publish(store, text, "firn.yaml")
         return f"stream {self.name} added to {self._before[:12]}"
 
     def _post_first(self) -> str:
@@ -134,13 +134,13 @@ class SelfCheck:
     def _queue(self) -> str:
         """One more row by the queue, where the stack has one for every stream."""
         from firn.deployment.delivery import queue_url
-        from firn.staging import configs, layout
-        from firn.staging.store import paths
+        from firn.log import layout, published_configs
+        from firn.log.store import paths
 
         if len(self._stack.ingress_queues()) != 1:
             return "not one queue for every stream: none is tried"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
-        known = configs.load(store, self._mine or "")
+        known = published_configs.load(store, self._mine or "")
         if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
             return f"none is tried: {why}"
         before = len(list(paths(store, prefix)))
@@ -224,15 +224,17 @@ class SelfCheck:
 
     def _unpublish(self) -> None:
         """Takes the stream out of whatever configuration is current: somebody may have published one meanwhile."""
-        from firn.staging import configs
+        from firn.log import published_configs
 
         store = self._stack.store()
-        current = configs.load(store, configs.current_sha(store))
+        current = published_configs.load(store, published_configs.current_sha(store))
         if self.name not in current.streams:
             return
         mine = self._before is not None and current.sha == self._mine
-        text = configs.load(store, self._before or "").text if mine else without_stream(current.text, self.name)
-        configs.publish(store, text)
+        text = (
+            published_configs.load(store, self._before or "").text if mine else without_stream(current.text, self.name)
+        )
+        published_configs.publish(store, text)
 
     def _remove_abandoned(self, config: "Config") -> None:
         """What checks left that were killed."""
@@ -246,7 +248,7 @@ class SelfCheck:
 
     def _remove_files(self) -> None:
         """What a job that was stopped wrote, and no table names."""
-        from firn.staging.store import open_store, paths, remove
+        from firn.log.store import open_store, paths, remove
 
         lake = open_store(self._stack.warehouse)
         for namespace, table in self._tables():
@@ -256,8 +258,8 @@ class SelfCheck:
         return self._table, (self._namespace, f"{self.name}{FACTS}")
 
     def _remove_objects(self) -> None:
-        from firn.staging import layout
-        from firn.staging.store import paths, remove
+        from firn.log import layout
+        from firn.log.store import paths, remove
 
         store = self._stack.store()
         folders, single = _objects(self.name)
@@ -267,7 +269,7 @@ class SelfCheck:
     def _stop_jobs(self) -> None:
         """Those that go on though nobody waits for them any more would make the table again."""
         from firn.deployment.flush_run import cancel, run_state
-        from firn.jobs.runs import PREFIX
+        from firn.runs.job_runs import PREFIX
 
         for name, run in self._stack.jobs(starts=False).active(f"{PREFIX}{self.name}-").items():
             self._runs.add(name)
@@ -311,7 +313,7 @@ def without_stream(text: str, stream: str) -> str:
 def _edited(text: str, stream: str, rule: dict[str, Any] | None) -> str:
     import yaml
 
-    from firn.streams.config import parse
+    from firn.config.model import parse
 
     root = yaml.compose(text, yaml.SafeLoader)
     added = yaml.compose(yaml.safe_dump({} if rule is None else {stream: rule}), yaml.SafeLoader)
@@ -337,7 +339,7 @@ def _event(op: str, key: int, value: str) -> dict[str, Any]:
 
 def _objects(stream: str) -> tuple[list[str], list[str]]:
     """Where a stream's objects are in the staging store: folders, and single ones."""
-    from firn.staging import layout
+    from firn.log import layout
 
     of = (
         layout.staged_prefix, layout.dead_prefix, layout.replays_prefix, layout.epoch_prefix, layout.cut_prefix,

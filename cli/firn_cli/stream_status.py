@@ -7,16 +7,17 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.changes.positions import by_arrival
+from firn.config.model import StreamConfig
+from firn.config.names import TableName
 from firn.errors import ConfigError
-from firn.jobs.caring import feeding
-from firn.jobs.debts import report
-from firn.staging import backlog, configs, cuts, epochs, freshness, health, layout, quarantine, replays
-from firn.staging.dead import count_dead
-from firn.staging.freshness import Commit, Freshness
-from firn.staging.replay import acknowledged
-from firn.staging.store import Store, get, listing
-from firn.streams.config import StreamConfig
-from firn.streams.names import TableName
+from firn.ingest.replay import acknowledged
+from firn.log import backlog, cuts, epochs, freshness, holds, layout, published_configs, table_health
+from firn.log.dead_letters import replay_marks
+from firn.log.dead_letters.letters import count_dead
+from firn.log.freshness import Commit, Freshness
+from firn.log.store import Store, get, listing
+from firn.maintenance.health_report import report
+from firn.maintenance.launcher import feeding
 from firn_cli.waiting import age, ages
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class StreamStatus:
 def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
     """What each configured stream committed at `since` or later. Raises StorageUnavailable, UnreadableBatch."""
     try:
-        config = configs.load(store, configs.current_sha(store))
+        config = published_configs.load(store, published_configs.current_sha(store))
     except ConfigError:
         return {}
     return {name: freshness.read_commits(store, name, since) for name in sorted(config.streams)}
@@ -72,7 +73,7 @@ def stream_statuses(
     from firn_lake.tables import list_tables
 
     try:
-        config = configs.load(store, configs.current_sha(store))
+        config = published_configs.load(store, published_configs.current_sha(store))
     except ConfigError:
         return []
     tables = list_tables(catalog)
@@ -83,13 +84,13 @@ def stream_statuses(
 
 
 def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
-    """How each table is, as a job saw it last, with what is due (firn.jobs.debts.report) and its `streams`; tables that
+    """How each table is, as a job saw it last, with what is due (health_report.py) and its `streams`; tables that
     no job has looked at yet are missing. Raises StorageUnavailable."""
     try:
-        config = configs.load(store, configs.current_sha(store))
+        config = published_configs.load(store, published_configs.current_sha(store))
     except ConfigError:
         return []
-    known = health.read_all(store, config.streams)
+    known = table_health.read_all(store, config.streams)
     return [
         report(one, config.care_of(TableName.parse(name)), now) | {"streams": sorted(feeding(config, name))}
         for name, one in sorted(known.items())
@@ -102,7 +103,7 @@ def _status(
     stream = settings.name
     committed = cuts.newest(store, stream)
     cut = cuts.read(store, stream, committed) if committed else None
-    known = quarantine.read_all(store, stream)
+    known = holds.read_all(store, stream)
     # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
     found = backlog.look(store, stream, now, held=True)
     dead, waiting = _dead_letters(store, stream)
@@ -151,13 +152,13 @@ def _dead_letters(store: Store, stream: str) -> tuple[int, int]:
     found = [(path, size) for path, size in listing(store, layout.dead_prefix(stream)) if path.endswith(".parquet")]
     if not found:
         return 0, 0
-    claims = replays.of_stream(store, stream)
+    claims = replay_marks.of_stream(store, stream)
 
     def look(one: tuple[str, int]) -> tuple[int, int]:
         path, size = one
         there, _ = count_dead(store, path, size)
         left = there - sum(len(claim.letters()) for claim in claims.get(path, ()))
-        # What was never acknowledged does not count (staging/replay.py).
+        # What was never acknowledged does not count (ingest/replay.py).
         return (there, left) if left <= 0 or acknowledged(store, path) else (0, 0)
 
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:

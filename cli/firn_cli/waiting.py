@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from firn.config.model import StreamConfig
 from firn.errors import EventError
-from firn.staging import epochs
-from firn.staging.backlog import Backlog
-from firn.staging.cuts import Cut
-from firn.staging.epochs import EpochBatch
-from firn.staging.store import Store, modified
-from firn.streams.config import StreamConfig
+from firn.log import epochs
+from firn.log.backlog import Backlog
+from firn.log.cuts import Cut
+from firn.log.epochs import EpochBatch
+from firn.log.store import Store, modified
 
 
 def age(store: Store, batch: EpochBatch | None, now: datetime) -> float | None:

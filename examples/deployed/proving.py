@@ -6,10 +6,10 @@ from functools import partial
 
 from examples.demo.comparing import Comparison
 from examples.demo.corpus import compare_all
+from firn.audit.ledger import read
+from firn.audit.verdict import Audit, audit
 from firn.deployment.stack import Stack
-from firn.jobs.audit import Audit, audit
-from firn.jobs.ledger import read
-from firn_lake.auditing.table_histories import histories
+from firn_lake.audit.table_histories import histories
 from firn_lake.tables import TableNotFound
 
 

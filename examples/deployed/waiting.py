@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from firn.deployment.flush_run import wait_for_queues
 from firn.deployment.stack import Stack
 from firn.errors import FirnError
-from firn.staging import backlog
+from firn.log import backlog
 
 
 class NotCommitted(FirnError):

@@ -9,8 +9,8 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from firn.jobs import rounds
-from firn.staging.wiring import staging
+from firn.dispatch import scheduled_rounds
+from firn.function_context import staging
 
 logger = Logger(service="compact")
 
@@ -19,4 +19,4 @@ def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point -> what is due, and the run that does it."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     settings, store, current, _ = staging()
-    return rounds.care(settings, store, current(), ("compact",), datetime.now(UTC), logger)
+    return scheduled_rounds.care(settings, store, current(), ("compact",), datetime.now(UTC), logger)

@@ -9,8 +9,8 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from firn.jobs import rounds
-from firn.staging.wiring import staging
+from firn.dispatch import scheduled_rounds
+from firn.function_context import staging
 
 logger = Logger(service="dispatch")
 
@@ -21,11 +21,11 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     settings, store, current, _ = staging()
     config = current()
     names = [event["stream"]] if event.get("stream") else list(config.streams)
-    done = rounds.run(
+    done = scheduled_rounds.run(
         names,
         config,
         store,
-        rounds.jobs_of(settings, store, config),
+        scheduled_rounds.jobs_of(settings, store, config),
         logger,
         force=bool(event.get("force")),
         reconcile=bool(event.get("reconcile")),

@@ -11,11 +11,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from firn.dispatch import scheduled_rounds
 from firn.errors import FirnError
-from firn.jobs import rounds
-from firn.jobs.sweeping import sweep
-from firn.staging.store import Store
-from firn.staging.wiring import staging
+from firn.function_context import staging
+from firn.log.store import Store
+from firn.maintenance.log_retention import sweep
 
 logger = Logger(service="expire")
 
@@ -25,7 +25,7 @@ def handler(_event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     settings, store, current, _ = staging()
     config, now = current(), datetime.now(UTC)
-    done = rounds.care(settings, store, config, ("expire", "orphans"), now, logger)
+    done = scheduled_rounds.care(settings, store, config, ("expire", "orphans"), now, logger)
     return done | {"swept": [_swept(store, stream, now) for stream in config.streams]}
 
 

@@ -12,17 +12,17 @@ import msgspec
 from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
+from firn.audit.batch_status import batch_status
+from firn.auth.gateway import NOT_CONFIGURED, Routes, call, request_of
+from firn.auth.senders import Senders, Unauthorized
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.security.gateway import NOT_CONFIGURED, Routes, call, request_of
-from firn.security.senders import Senders, Unauthorized
-from firn.staging.bodies import content_of, read_body
-from firn.staging.counting import print_dead
-from firn.staging.ingest import accept, accepted_before, stream_config
-from firn.staging.metrics import NAMESPACE
-from firn.staging.receipts import Header
-from firn.staging.state import refusal
-from firn.staging.status import batch_status
-from firn.staging.wiring import staging
+from firn.function_context import staging
+from firn.ingest.accept import accept, accepted_before, stream_config
+from firn.ingest.bodies import content_of, read_body
+from firn.ingest.dead_letter_metrics import print_dead
+from firn.log.backlog_gate import refusal
+from firn.log.receipts import Header
+from firn.metrics import NAMESPACE
 
 logger = Logger(service="ingest_http")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
@@ -108,7 +108,7 @@ def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
 
 def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
     """How a table is, as a job saw it last, and what is due of its care; to whom may post to a stream that feeds it."""
-    from firn.jobs.caring import feeding, health_of
+    from firn.maintenance.launcher import feeding, health_of
 
     _, store, current, _ = staging()
     config, request, now = current(), request_of(event), datetime.now(UTC)

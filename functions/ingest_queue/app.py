@@ -4,7 +4,7 @@ The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM
 dead-lettered and counts as handled; one of an unknown stream, or of one that takes no queue messages (`accept` in
 firn.yaml), fails alone, until SQS moves it to the queue's dead-letter queue; while storage is away, or the stream's
 backlog is over its limit, all fail and SQS brings them again. A message that comes twice is staged once, by its id
-(staging/queue.py).
+(ingest/queue.py).
 """
 
 from collections import defaultdict
@@ -16,12 +16,12 @@ from aws_lambda_powertools import Logger, Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.staging.counting import print_dead
-from firn.staging.ingest import stream_config
-from firn.staging.metrics import NAMESPACE
-from firn.staging.queue import Message, take
-from firn.staging.state import refusal
-from firn.staging.wiring import staging
+from firn.function_context import staging
+from firn.ingest.accept import stream_config
+from firn.ingest.dead_letter_metrics import print_dead
+from firn.ingest.queue import Message, take
+from firn.log.backlog_gate import refusal
+from firn.metrics import NAMESPACE
 
 logger = Logger(service="ingest_queue")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_queue")

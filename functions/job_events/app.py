@@ -11,10 +11,11 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
-from firn.jobs import caring, rounds
-from firn.jobs.emr import EmrJobs
-from firn.jobs.runs import ENDED, stream_of
-from firn.staging.wiring import staging
+from firn.dispatch import scheduled_rounds
+from firn.function_context import staging
+from firn.maintenance import launcher
+from firn.runs.emr import EmrJobs
+from firn.runs.job_runs import ENDED, stream_of
 
 logger = Logger(service="job_events")
 
@@ -31,15 +32,17 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     config = current()
     name = EmrJobs(settings).name_of(run) or ""
     stream = stream_of(name)
-    if state == "FAILED" and name.startswith(caring.PREFIX):
-        rounds.count("firn_job_failed", "care", 1)
+    if state == "FAILED" and name.startswith(launcher.PREFIX):
+        scheduled_rounds.count("firn_job_failed", "care", 1)
         logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})
     if stream is None:
         logger.info("no commit job", extra={"run": run, "state": state})
         return {"streams": []}
     if state == "FAILED":
-        rounds.count("firn_job_failed", stream, 1)
+        scheduled_rounds.count("firn_job_failed", stream, 1)
         logger.error("a job failed", extra={"run": run, "stream": stream, "reason": detail.get("stateDetails")})
     # A stream that firn.yaml names no more has nothing that could go on.
     names = [name for name in config.sharing(stream) if name in config.streams]
-    return {"streams": rounds.run(names, config, store, rounds.jobs_of(settings, store, config), logger)}
+    return {
+        "streams": scheduled_rounds.run(names, config, store, scheduled_rounds.jobs_of(settings, store, config), logger)
+    }

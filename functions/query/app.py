@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 from aws_lambda_powertools import Logger
 
+from firn.auth.gateway import NOT_CONFIGURED, Routes, call, parameters_of, request_of
+from firn.auth.readers import NotAReader, Readers
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
-from firn.security.gateway import NOT_CONFIGURED, Routes, call, parameters_of, request_of
-from firn.security.readers import NotAReader, Readers
-from firn.staging.results import Result
-from firn.staging.wiring import staging
+from firn.function_context import staging
+from firn.log.query_results import Result
 from firn_lake.query_process import STARTS_SECONDS, Bounds, NotStarted, QueryProcess
 from firn_lake.query_protocol import Head, Question, Refused
 

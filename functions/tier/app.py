@@ -11,7 +11,7 @@ from typing import Any
 from aws_lambda_powertools import Logger
 
 from firn.errors import FirnError
-from firn.staging.wiring import staging
+from firn.function_context import staging
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tiering import objects
 from firn_lake.tiering.round import apply_all, lines, tier_all

@@ -38,13 +38,13 @@ print(time.process_time() - began)
 """
 # What each is there for: all that its users import of it. A function's is its handler's module.
 _MODULES: Final[Mapping[str, Sequence[str]]] = {
-    "CoreLayer": ("firn.staging.wiring", "arro3.io", "aws_lambda_powertools", "obstore", "yaml", "zstandard"),
+    "CoreLayer": ("firn.function_context", "arro3.io", "aws_lambda_powertools", "obstore", "yaml", "zstandard"),
     "LakeLayer": ("firn_lake.tables", "firn_lake.tiering", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"),
     "QueryLayer": ("duckdb", "pyarrow.parquet", "pyarrow.dataset", "sqlglot"),
     ARCHIVE: (
         "firn_spark.commit",
         "firn_spark.rebuild",
-        "firn_spark.care_job",
+        "firn_spark.maintenance_job",
         "firn_spark.session",
         "obstore.auth.boto3",
     ),

@@ -9,8 +9,8 @@ from pyspark.sql import Column as SqlColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.types import Column
-from firn.jobs.planning import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.changes.decode.types import Column
+from firn.tables.planning import BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.writing import write_rows

@@ -15,14 +15,14 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.types import Column, storable
-from firn.jobs import progress
-from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA
-from firn.jobs.progress import FACTS, REBUILD
-from firn.jobs.rebuilding import retyped
-from firn.streams import names
-from firn.streams.names import TableName
-from firn.streams.partitions import Partition
+from firn.changes.decode.types import Column, storable
+from firn.config import names
+from firn.config.names import TableName
+from firn.config.partitions import Partition
+from firn.rebuild.plan import retyped
+from firn.tables import table_state
+from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA
+from firn.tables.table_state import FACTS, REBUILD
 from firn_spark.merge.memory import name_in
 from firn_spark.tables.evolve import Table, Tables, metadata_of
 
@@ -90,7 +90,7 @@ class Placed(Tables):
         if branch is None or name != branch.of:
             return super()._look(name, java)
         text = metadata_of(self._spark, java)
-        state = progress.parse(text, branch.name)
+        state = table_state.parse(text, branch.name)
         return Table(name, java, replace(state, properties={**state.properties, **branch.properties}), branch.name)
 
 
@@ -173,7 +173,7 @@ class InPlace:
         """
         table = self.main()
         base = table.java.operations().current()
-        new = progress.parse(self._json(base), branch.name)
+        new = table_state.parse(self._json(base), branch.name)
         for stream in streams:
             if table.state.progress(stream) > new.progress(stream):
                 raise Moved
@@ -208,7 +208,7 @@ class InPlace:
 
     def _root(self, base: Any) -> Mapping[str, str] | None:
         """The summary of the branch's first snapshot; None if there is no branch."""
-        state = progress.parse(self._json(base), f"rebuild-{self._number}")
+        state = table_state.parse(self._json(base), f"rebuild-{self._number}")
         return next((summary for summary in state.ancestry if REBUILD in summary), None)
 
     def _retyped(self, base: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The commit job on Spark: the thin shell around firn.jobs.commit."""
+"""The commit job on Spark: the thin shell around firn.commit.job."""
 
 import json
 import sys
@@ -7,15 +7,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from firn.commit import job
+from firn.commit import warm_job as linger
+from firn.commit.job import Log
+from firn.commit.warm_job import Clock
 from firn.errors import FirnError
-from firn.jobs import commit
-from firn.jobs import lingering as linger
-from firn.jobs.commit import Log
-from firn.jobs.failures import failure
-from firn.jobs.lingering import Clock
-from firn.staging import pause
-from firn.staging.configs import CurrentConfig
-from firn.staging.store import open_store
+from firn.log import pause
+from firn.log.published_configs import CurrentConfig
+from firn.log.store import open_store
+from firn.tables.failures import failure
 from firn_spark.lake import SparkLake
 
 
@@ -38,8 +38,8 @@ def run(
     spark: SparkSession | None = None,
     log: Log = print_line,
 ) -> int:
-    """Commits epochs `first` to `last` (both included) of `stream`, as firn.jobs.commit.run says, or as
-    firn.jobs.lingering.run does. -> the exit code."""
+    """Commits epochs `first` to `last` (both included) of `stream`, as firn.commit.job.run says, or as
+    firn.commit.warm_job.run does. -> the exit code."""
     try:
         store = open_store(staging)
     except FirnError as error:
@@ -48,6 +48,6 @@ def run(
     lake = SparkLake(store, staging, warehouse, catalog_uri, spark)
     clock = Clock(lambda: datetime.now(UTC))
     if not lingering:
-        return commit.run(store, lake, stream, first, last, attempt=attempt, log=log, now=clock.now)
+        return job.run(store, lake, stream, first, last, attempt=attempt, log=log, now=clock.now)
     config, paused = CurrentConfig(store), pause.Watch(store)
     return linger.run(store, lake, config, paused, stream, first, last, attempt=attempt, log=log, clock=clock)

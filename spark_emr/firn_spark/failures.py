@@ -5,8 +5,8 @@ import re
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, PythonException
 
-from firn.jobs.failures import Failure, failure
-from firn.jobs.failures import first_line as plain_line
+from firn.tables.failures import Failure, failure
+from firn.tables.failures import first_line as plain_line
 
 # Words of Java exceptions (class names, JDBC's and SDKs' messages) that speak of the way to a table, not of the table.
 _PASSING = (

@@ -13,40 +13,40 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from firn.changes.placing import Order
-from firn.changes.redelivered import Early
-from firn.jobs.facts import TableFacts
-from firn.jobs.failures import Failure
-from firn.jobs.lake import Range
-from firn.jobs.outcome import Outcome
-from firn.jobs.progress import TableState
-from firn.jobs.quarantine import High, Span
-from firn.jobs.rejects import by_table, write_refused
-from firn.jobs.targets import Target
-from firn.staging import health, quarantine
-from firn.staging.epochs import Epoch, read_back
-from firn.staging.generations import Generations
-from firn.staging.store import Store
-from firn.streams.care import Care
-from firn.streams.config import StreamConfig
-from firn.streams.names import TableName
-from firn.streams.reach import databases_of
+from firn.changes.merge.ordering import Order
+from firn.changes.redelivery import Early
+from firn.commit.lake import Range
+from firn.commit.rejects import by_table, write_refused
+from firn.config.maintenance import Care
+from firn.config.model import StreamConfig
+from firn.config.names import TableName
+from firn.config.reach import databases_of
+from firn.log import holds, table_health
+from firn.log.epochs import Epoch, read_back
+from firn.log.generations import Generations
+from firn.log.store import Store
+from firn.quarantine.rules import High, Span
+from firn.tables.batch_facts import TableFacts
+from firn.tables.failures import Failure
+from firn.tables.outcome import Outcome
+from firn.tables.routing import Target
+from firn.tables.table_state import TableState
 from firn_spark import session as sessions
-from firn_spark.at_once import at_once
-from firn_spark.care.cold import fence
-from firn_spark.care.expiry import Expired, expire_all
-from firn_spark.care.turn import Turn
-from firn_spark.driver.compact import merge
 from firn_spark.driver.job import DriverJob
+from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
-from firn_spark.driver.readers import Reading, Spread, cores, readers
-from firn_spark.driver.staged import Held, Staged
-from firn_spark.driver.unfit import Unfit
+from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
+from firn_spark.driver.small_files import merge
+from firn_spark.driver.staged_changes import Held, Staged
 from firn_spark.failures import failure_of
+from firn_spark.maintenance.cold_files import fence
+from firn_spark.maintenance.expiry import Expired, expire_all
+from firn_spark.maintenance.inline_compaction import Turn
 from firn_spark.merge.memory import KEEP, facts_beside
-from firn_spark.staged.facts import facts_of
+from firn_spark.parallel import at_once
+from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import span_in
-from firn_spark.staged.kept import batches_of, kept_here, raw_in_place
+from firn_spark.staged.kept_generations import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.rejects import refused
 from firn_spark.table_job import TableJob
@@ -202,7 +202,7 @@ class SparkLake:
         """What the staged log still holds of a target's source tables, up to `last`, less what it was not given."""
         # Beyond the memory of deletes the table's own rows tell what was.
         sealed = read_back(self._store, stream, last, KEEP)
-        known = quarantine.read_all(self._store, stream)
+        known = holds.read_all(self._store, stream)
         mine = (epoch for epoch in sealed if not known.leaves_out(str(target.name), epoch.n))
         touched = {epoch.n: epoch for epoch in mine if set(target.sources) & set(epoch.tables)}
         # Each change in the generation that the tables have it in: else a move would meet its older half too late.
@@ -217,14 +217,14 @@ class SparkLake:
                 return  # a table that Firn did not make is its owner's to care for
             facts = facts_beside(self._tables, found)
             yield from self._expired(found, care, now)
-            known = health.read(self._store, stream)
+            known = table_health.read(self._store, stream)
             cold = fence(self._store, table, care)
             turns = []
             for one in (found, facts) if facts else (found,):
                 yield from self._merged(stream, one)
                 turns.append(Turn(self._spark, self._tables, stream, care, now, cold))
                 yield from turns[-1].take(one, known.get(str(one.name)))
-            health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
+            table_health.write(self._store, stream, [turn.health for turn in turns if turn.health is not None])
         except Exception as error:  # noqa: BLE001 (the edge: the rows are in, and stay so)
             yield {"status": "not compacted", "error": failure_of(error).text}
 

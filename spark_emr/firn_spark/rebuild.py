@@ -14,32 +14,32 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.decode.types import storable
 from firn.changes.positions import WIDTH
-from firn.changes.types import storable
+from firn.config import names
+from firn.config.model import Config, TableRule
+from firn.config.names import TableName, quoted
+from firn.config.reach import databases_of
 from firn.errors import TransientError
-from firn.jobs import home
-from firn.jobs.failures import Failure
-from firn.jobs.planning import OP, POSITION, plan_key
-from firn.jobs.progress import INFERRED_AS
-from firn.jobs.quarantine import tells_commits
-from firn.jobs.rebuilding import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
-from firn.jobs.renaming import RENAMES, renames_of
-from firn.jobs.targets import Target, route
-from firn.staging import configs, cuts, layout
-from firn.staging.dead import Counts
-from firn.staging.generations import Generations
-from firn.staging.store import Store, open_store, put
-from firn.streams import names
-from firn.streams.config import Config, TableRule
-from firn.streams.names import TableName, quoted
-from firn.streams.reach import databases_of
+from firn.log import cuts, layout, published_configs
+from firn.log.dead_letters.letters import Counts
+from firn.log.generations import Generations
+from firn.log.store import Store, open_store, put
+from firn.quarantine.rules import tells_commits
+from firn.rebuild.plan import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
+from firn.tables import ownership
+from firn.tables.failures import Failure
+from firn.tables.planning import OP, POSITION, plan_key
+from firn.tables.renames import RENAMES, renames_of
+from firn.tables.routing import Target, route
+from firn.tables.table_state import INFERRED_AS
 from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.merge.memory import spark_type
-from firn_spark.staged.facts import facts_of
-from firn_spark.staged.kept import batches_of, raw_in_place
+from firn_spark.staged.batch_facts import facts_of
+from firn_spark.staged.kept_generations import batches_of, raw_in_place
 from firn_spark.table_job import TableJob
 from firn_spark.tables.evolve import Table
 
@@ -112,7 +112,7 @@ def run(
     store: Store | None = None
     try:
         store = open_store(staging)
-        config = configs.load(store, configs.current_sha(store))
+        config = published_configs.load(store, published_configs.current_sha(store))
         spark = spark or sessions.build(catalog_uri, warehouse)
         _Rebuild(request, store, staging, warehouse, config, spark, log, size, result).run()
     except Exception as error:  # noqa: BLE001 (the job's edge: whatever it is, say it in one line and exit 1)
@@ -171,14 +171,14 @@ class _Rebuild:
         mark = f"{request.table} {config.sha[:16]}{' partial' if request.partial else ''}"
         self._tables = Placed(spark, mark)
         for name in (request.table, request.into):
-            if name is not None and (why := home.barred(name, databases_of(os.environ))) is not None:
+            if name is not None and (why := ownership.barred(name, databases_of(os.environ))) is not None:
                 raise CannotRebuild(why)
         self._live = self._tables.load(request.table)
         self._key: tuple[str, ...] | None = None  # the one that the whole log names, if firn.yaml tells none
 
     def run(self) -> None:
         state = self._live.state if self._live else None
-        why = home.refusal(self._request.table, state, self._warehouse)
+        why = ownership.refusal(self._request.table, state, self._warehouse)
         if why and not cuts.have(self._store, self._config.streams, str(self._request.table)):
             raise CannotRebuild(why)
         if self._request.into is not None:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from firn.streams.catalogs import REGION, read_address, spark_properties
-from firn.streams.region import region_of
+from firn.config.catalogs import REGION, read_address, spark_properties
+from firn.config.region import region_of
 from firn_spark import versions
-from firn_spark.answering import answering
+from firn_spark.catalog_failover import answering
 
 CATALOG = "firn"
 _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
@@ -18,7 +18,7 @@ _CATALOG_CONF = f"spark.sql.catalog.{CATALOG}"
 def build(catalog_uri: str, warehouse: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Starts the session (or returns the one that runs, with the catalog's settings applied).
 
-    `catalog_uri`: see firn.streams.catalogs; of several places the first that answers is taken, for as long as the
+    `catalog_uri`: see firn.config.catalogs; of several places the first that answers is taken, for as long as the
     session lives. `warehouse` is a `file://` or `s3://` URL.
     `conf` adds to or overrides what is set here; jars, cores and memory come from the submit parameters. Raises
     ConfigError or ValueError for a catalog or warehouse that the job can't use, TransientError if no place answers or

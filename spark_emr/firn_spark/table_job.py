@@ -11,17 +11,25 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
-from firn.changes.fold import RowChange
-from firn.changes.incremental import Truncates
-from firn.changes.placing import plain
-from firn.changes.rows import Decoding
-from firn.changes.types import Column
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
+from firn.changes.merge.fold import RowChange
+from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.ordering import plain
+from firn.commit.rejects import by_table, reasons, write_rejects
+from firn.config.model import StreamConfig
+from firn.config.names import TableName
 from firn.errors import TransientError
-from firn.jobs import blooms, specs
-from firn.jobs.decoding import Planned, planned, with_schemas
-from firn.jobs.outcome import Outcome
-from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
-from firn.jobs.progress import (
+from firn.log.dead_letters.letters import Counts
+from firn.log.epochs import Epoch
+from firn.log.store import Store
+from firn.tables import bloom_filters, partition_policy
+from firn.tables.outcome import Outcome
+from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA, SOURCE_METADATA, ColumnPlan
+from firn.tables.renames import renames_of
+from firn.tables.routing import Target, all_of
+from firn.tables.table_plan import Planned, planned, with_schemas
+from firn.tables.table_state import (
     INFERRED_AS,
     NAMED_KEY,
     NO_FIRST_IDENTITY,
@@ -30,21 +38,13 @@ from firn.jobs.progress import (
     fed_by,
     source_properties,
 )
-from firn.jobs.rejects import by_table, reasons, write_rejects
-from firn.jobs.renaming import renames_of
-from firn.jobs.targets import Target, all_of
-from firn.staging.dead import Counts
-from firn.staging.epochs import Epoch
-from firn.staging.store import Store
-from firn.streams.config import StreamConfig
-from firn.streams.names import TableName
 from firn_spark import append
 from firn_spark.failures import failure_of
-from firn_spark.merge import by_key, delta, lookup, mirror, moves
+from firn_spark.merge import affected_rows, by_key, delta, key_changes, mirror
 from firn_spark.merge.deciding import Shape, decide, there
 from firn_spark.merge.folding import NOTHING, same_key
 from firn_spark.merge.memory import Memory, name_in
-from firn_spark.staged.facts import facts_of
+from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import append_changes, mirror_changes
 from firn_spark.staged.rejects import rejected
 from firn_spark.tables.alterations import rename, repartition
@@ -195,7 +195,7 @@ class TableJob:
             table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
             good = decoded.where(f.col("_code").isNull())
             log = self._log_of(all_of(target, table.state, self._config), decoding)
-            few = seen.changes <= lookup.FEW and not truncates
+            few = seen.changes <= affected_rows.FEW and not truncates
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
             with self._decided(table, good, memory, shape, seen, known, few, log, outcome) as found:
                 rows = found.persist(StorageLevel.MEMORY_AND_DISK)
@@ -219,7 +219,7 @@ class TableJob:
         seen: mirror.Survey,
         truncates: Truncates,
         few: bool,
-        log: moves.Log,
+        log: key_changes.Log,
         outcome: Outcome,
     ) -> Iterator[DataFrame]:
         """What becomes of each row (deciding.decide). Good inside the `with` only."""
@@ -248,9 +248,9 @@ class TableJob:
             outcome.way["lookup"] = "all"
             return there(self._spark, table, shape)
         with outcome.stage("fold"):
-            keys = lookup.keys_of(changes, table, shape, few=few)
+            keys = affected_rows.keys_of(changes, table, shape, few=few)
         outcome.way |= {"lookup": keys.way, "keys": keys.count}
-        return lookup.found(self._spark, table, shape, keys)
+        return affected_rows.found(self._spark, table, shape, keys)
 
     def _apply_mirror(
         self,
@@ -284,7 +284,7 @@ class TableJob:
         summary = outcome.summary(self._stream, self._epochs, self._last)
         delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
 
-    def _log_of(self, target: Target, decoding: Decoding) -> moves.Log:
+    def _log_of(self, target: Target, decoding: Decoding) -> key_changes.Log:
         """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""
 
         def log(keys: DataFrame) -> DataFrame:
@@ -368,7 +368,7 @@ class TableJob:
             table = unmoved(table, self._tables.evolve(table, plan, metadata, relaxed))
             if table.branch is None and table.is_partitioned_anew(target.rule.partition_by):
                 table = repartition(self._spark, self._tables, table, target.rule.partition_by)
-            wanted = blooms.properties(target.rule.bloom, key, plan.columns, table.state.properties)
+            wanted = bloom_filters.properties(target.rule.bloom, key, plan.columns, table.state.properties)
             # A branch is not the table's main, whose rows the property is about.
             wanted |= table.state.identities if outcome.mode == "append" and table.branch is None else {}
             if table.key() is None and target.rule.key is None and target.rule.mode == "mirror":
@@ -387,8 +387,8 @@ class TableJob:
             **fed,
             **(seen_as if plan.inferred else {}),
             **(NO_FIRST_IDENTITY if outcome.mode == "append" else {}),
-            **blooms.properties(target.rule.bloom, key, columns, {}),
-            **(specs.asked(target.rule.partition_by) if target.rule.partition_by else {}),
+            **bloom_filters.properties(target.rule.bloom, key, columns, {}),
+            **(partition_policy.asked(target.rule.partition_by) if target.rule.partition_by else {}),
             **renames_of(target.rule.renames, {}).properties(),
         }
         return self._tables.create(

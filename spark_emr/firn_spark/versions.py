@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import firn
 from firn.errors import TransientError
-from firn.jobs.versions import Part, differing
+from firn.runs.versions import Part, differing
 
 _CLASSES: Final = {
     "spark": "org.apache.spark.SparkContext",

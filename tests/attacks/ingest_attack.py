@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from obstore.store import MemoryStore
 
-from firn.staging.batch import read_meta
-from firn.staging.bodies import Limits
-from firn.staging.configs import CurrentConfig, publish
-from firn.staging.settings import Settings
-from firn.staging.state import Gate
-from firn.staging.store import paths
-from firn.staging.wiring import Staging
+from firn.function_context import Staging
+from firn.ingest.bodies import Limits
+from firn.log.backlog_gate import Gate
+from firn.log.batches import read_meta
+from firn.log.published_configs import CurrentConfig, publish
+from firn.log.store import paths
+from firn.settings import Settings
 from tests.attacks.hostile_bodies import ATTACKS, BY_RATIO, GOOD, Body, mutated
 from tests.attacks.measuring import cost
 

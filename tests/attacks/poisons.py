@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 
 from firn.changes.change import Parsed
-from firn.staging import layout
-from firn.staging.batch import FORMAT, BatchMeta, write_batch
-from firn.staging.store import put_if_absent
+from firn.log import layout
+from firn.log.batches import FORMAT, BatchMeta, write_batch
+from firn.log.store import put_if_absent
 from tests.integration.spark.spark_lake import Lake
 
 Raw = dict[str, Any]

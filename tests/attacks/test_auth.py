@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
+from firn.auth import signatures
+from firn.config.callers import is_one_of, read_caller
+from firn.config.model import parse
+from firn.config.secret_addresses import is_same_place
 from firn.errors import ConfigError
-from firn.security import signatures
-from firn.staging import configs
-from firn.staging.configs import publish
-from firn.staging.store import paths, put
-from firn.streams.callers import is_one_of, read_caller
-from firn.streams.config import parse
-from firn.streams.secrets import is_same_place
+from firn.log import published_configs
+from firn.log.published_configs import publish
+from firn.log.store import paths, put
 from tests.unit.functions.conftest import load, store
-from tests.unit.staging.storage_faults import FaultyStore
+from tests.unit.log.storage_faults import FaultyStore
 
 __all__ = ["load", "store"]
 
@@ -189,7 +189,7 @@ def test_a_configuration_that_was_published_before_is_read_on(store: FaultyStore
     shared = "auth: {by: signature, secret: 'ssm:/firn/shop'}, "
     text = "query: {auth: {by: api_key, secret: 'ssm:/firn/shop:1'}}\n" + streams(a=shared, b=shared)
     put(store, "config/old.yaml", text.encode())
-    assert set(configs.load(store, "old").streams) == {"a", "b"}
+    assert set(published_configs.load(store, "old").streams) == {"a", "b"}
     with pytest.raises(ConfigError):
         publish(store, text)
 
@@ -248,7 +248,7 @@ def test_a_pattern_that_names_no_caller_is_an_error(text: str) -> None:
 def test_a_pattern_of_an_empty_name_that_was_published_before_names_nobody(store: FaultyStore) -> None:
     text = streams(shop=f"auth: {{iam: ['{IAM}:role/services/']}}, ")
     put(store, "config/old.yaml", text.encode())
-    auth = configs.load(store, "old").streams["shop"].auth
+    auth = published_configs.load(store, "old").streams["shop"].auth
     assert auth is not None
     assert auth.callers, "without any pattern everybody whom AWS lets in would be let in"
     assert not is_one_of(f"{STS}:assumed-role/orders/i-0abc", auth.callers)

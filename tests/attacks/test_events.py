@@ -23,23 +23,23 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from pyspark.sql import SparkSession
 
-from firn.changes.bodies import readable
+from firn.audit.ledger import read
+from firn.audit.ledger_view import Keeping
+from firn.audit.verdict import Audit, audit
 from firn.changes.change import Parsed
-from firn.changes.envelopes import ENVELOPES, _one_by_one, parse
-from firn.changes.limits import LIMITS
+from firn.changes.envelopes.json_text import readable
+from firn.changes.envelopes.limits import LIMITS
+from firn.changes.envelopes.parser import ENVELOPES, _one_by_one, parse
 from firn.errors import RequestError
-from firn.jobs.audit import Audit, audit
-from firn.jobs.audit_view import Keeping
-from firn.jobs.ledger import read
-from firn.staging import cuts, epochs, layout, quarantine
-from firn.staging.configs import CurrentConfig
-from firn.staging.dead import count_dead
-from firn.staging.settings import Settings
-from firn.staging.state import Gate
-from firn.staging.store import paths
-from firn.staging.wiring import Staging
-from firn_lake.auditing.row_audit import Depth, audit_rows
-from firn_lake.auditing.table_histories import histories, loaded
+from firn.function_context import Staging
+from firn.log import cuts, epochs, holds, layout
+from firn.log.backlog_gate import Gate
+from firn.log.dead_letters.letters import count_dead
+from firn.log.published_configs import CurrentConfig
+from firn.log.store import paths
+from firn.settings import Settings
+from firn_lake.audit.row_audit import Depth, audit_rows
+from firn_lake.audit.table_histories import histories, loaded
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from firn_lake.reading.versions import NoSuchColumn
@@ -150,14 +150,14 @@ class Stream:
         if epoch is None or epoch <= cuts.newest(self.lake.store, "spec"):
             return
         code, store = self.commit(epoch), self.lake.store
-        held = quarantine.read_all(store, "spec").held_stream(0)
+        held = holds.read_all(store, "spec").held_stream(0)
         if held is not None:
             assert held.reason == "source_restored", held
-            quarantine.lift(store, held, "retry", layout.instant(self.lake.now))
+            holds.lift(store, held, "retry", layout.instant(self.lake.now))
             self.released += 1
             code = self.commit(epoch)
         assert code == 0, [line for line in self.lake.lines if line.get("status") == "failed"]
-        assert quarantine.read_all(store, "spec").held() == {}
+        assert holds.read_all(store, "spec").held() == {}
 
     def commit(self, epoch: int) -> int:
         """The job for all up to this epoch: one that died left some. -> its exit code."""

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from firn.jobs.audit import audit
-from firn.jobs.ledger import read
-from firn.staging import layout, quarantine
-from firn.staging.dead import count_dead
-from firn.staging.store import paths
-from firn_lake.auditing.table_histories import histories
+from firn.audit.ledger import read
+from firn.audit.verdict import audit
+from firn.log import holds, layout
+from firn.log.dead_letters.letters import count_dead
+from firn.log.store import paths
+from firn_lake.audit.table_histories import histories
 from tests import soak
 from tests.attacks.measuring import cost
 from tests.integration.spark.spark_lake import Lake
@@ -87,7 +87,7 @@ def test_a_table_that_would_get_250_000_columns_is_held_and_the_stream_goes_on(l
     found = cost(lambda: one.commit(sealed))
     print(f"{count * width:,} columns: {found.cpu:.1f} s of CPU, {found.megabytes:.0f} MB")
     assert found.result == 0, one.lines
-    held = quarantine.read_all(one.store, one.stream).held()
+    held = holds.read_all(one.store, one.stream).held()
     assert list(held) == ["lake.wide"]
     assert "a table may have 5,000" in held["lake.wide"].message
     assert found.megabytes < MOST_MEMORY

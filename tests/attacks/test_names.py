@@ -11,19 +11,19 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from firn.changes.rows import META
+from firn.changes.decode.row_decoder import META
+from firn.config import names
+from firn.config.maintenance import Compaction
+from firn.config.model import parse
+from firn.config.names import ICEBERGS
 from firn.errors import ConfigError
-from firn.jobs import care as turns
-from firn.staging import configs, layout
-from firn.staging.store import put, put_if_absent
-from firn.streams import names
-from firn.streams.care import Compaction
-from firn.streams.config import parse
-from firn.streams.names import ICEBERGS
-from firn_lake.changes.between import BadColumn
+from firn.log import layout, published_configs
+from firn.log.store import put, put_if_absent
+from firn.maintenance import compaction_trigger as turns
+from firn_lake.changes.row_changes import BadColumn
 from firn_lake.lake import Lake as Read
 from firn_lake.lake import Lake as Reader
-from firn_lake.writing.creating import CannotCreate
+from firn_lake.writing.table_creation import CannotCreate
 from firn_spark.sources.changes import BadColumn as BadSparkColumn
 from firn_spark.sources.changes import changes
 from tests.integration.spark.spark_lake import Lake
@@ -104,7 +104,7 @@ def test_a_source_table_of_such_a_name_comes_first_and_its_neighbour_goes_on(
     # What an older version staged: here a rule took the table under another name when it came.
     one = lake(yaml("app.zz__deletes: {to: lake.elsewhere, key: [id]}", PATTERN))
     one.post([event("c", 5, {"id": 0, "v": "staged"}, table="zz__deletes")])
-    one.config = configs.publish(one.store, yaml(PATTERN))
+    one.config = published_configs.publish(one.store, yaml(PATTERN))
     (answer,) = one.post([event("c", 10 + n, {"id": 1, "v": "a"}, table=name) for n, name in enumerate([*TAKEN, "zz"])])
     assert (answer.accepted, answer.rejected) == (1, len(TAKEN))
     assert {error.reason for error in answer.errors} == {"reserved_name"}
@@ -126,7 +126,9 @@ def test_a_source_table_of_such_a_name_comes_first_and_its_neighbour_goes_on(
 def test_what_was_refused_comes_back_once_its_table_is_mapped(lake: Make) -> None:
     one = lake(yaml(PATTERN))
     one.post([event("c", 10, {"id": 1, "v": "a"}, table="zz__deletes")])
-    one.config = configs.publish(one.store, yaml("app.zz__deletes: {to: lake.zz_deletes, key: [id]}", PATTERN))
+    one.config = published_configs.publish(
+        one.store, yaml("app.zz__deletes: {to: lake.zz_deletes, key: [id]}", PATTERN)
+    )
     assert [(done.letters, done.dead_again) for done in replayed(one)] == [(1, 0)]
     assert one.commit(one.seal()) == 0, one.lines
     assert [row["v"] for row in one.rows("lake.zz_deletes")] == ["a"]
@@ -140,9 +142,9 @@ def test_a_table_from_before_its_name_was_reserved_goes_on(lake: Make) -> None:
     sha = parse(text, published=True).sha
     put_if_absent(one.store, layout.config_path(sha), text.encode())
     put(one.store, layout.CONFIG_POINTER, json.dumps({"format": 1, "sha": sha}).encode())
-    one.config = configs.load(one.store, configs.current_sha(one.store))
+    one.config = published_configs.load(one.store, published_configs.current_sha(one.store))
     with pytest.raises(ConfigError, match="are Firn's own"):
-        configs.publish(one.store, text)
+        published_configs.publish(one.store, text)
     one.land([event("c", 10, {"id": 1, "v": "a"}, table="del"), event("c", 11, {"id": 1, "v": "a"}, table="zz")])
     one.post(
         [event("u", 20, {"id": 1, "v": "b"}, table="del"), event("d", 21, None, before={"id": 1, "v": "a"}, table="zz")]
@@ -280,7 +282,7 @@ def test_a_table_that_has_a_column_that_iceberg_keeps_goes_on_and_renamed_is_one
     assert [rest(row) for row in one.rows("lake.t")] == [{"id": 1, "_file": "b"}]
     renamed = "renames: {path: _file}"
     both = yaml(f"app.t: {{to: lake.t, key: [id], {renamed}}}", f"app.new: {{to: lake.new, key: [id], {renamed}}}")
-    one.config = configs.publish(one.store, both)
+    one.config = published_configs.publish(one.store, both)
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     one.land([event("c", 30, {"id": 3, "_file": "c"}), event("c", 31, {"id": 3, "_file": "c"}, table="new")])
     one.land([event("u", 40, {"id": 1, "_file": "d"}), event("u", 41, {"id": 3, "_file": "d"}, table="new")])

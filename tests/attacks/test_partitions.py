@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from firn.staging import configs, cuts, epochs, ingest
-from firn.staging.store import open_store
+from firn.ingest import accept
+from firn.log import cuts, epochs, published_configs
+from firn.log.store import open_store
 from firn_local.image import Prepared
 from firn_local.spark_submit import SparkSubmit
 from tests.integration.snapshots import epochs_of
@@ -44,13 +45,13 @@ class Job:
     def __init__(self, folder: Path, rule: str) -> None:
         self.folder = folder
         self.store = open_store(f"file://{folder}/staging")
-        self.config = configs.publish(self.store, CONFIG.format(rule=rule))
+        self.config = published_configs.publish(self.store, CONFIG.format(rule=rule))
         self.catalog = SqlCatalog("firn", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}/warehouse")
 
     def land(self, events: Sequence[dict[str, Any]]) -> dict[str, Any]:
         """Posts, seals and commits in one epoch. -> what the job logged about the table."""
         for first in range(0, len(events), 1_000):
-            ingest.accept(self.store, self.config, "spec", ndjson([*events[first : first + 1_000]]), now=START)
+            accept.accept(self.store, self.config, "spec", ndjson([*events[first : first + 1_000]]), now=START)
         found = epochs.candidates(self.store, "spec", START, above=cuts.newest(self.store, "spec"))
         epoch = epochs.seal(self.store, "spec", found, now=START, config=self.config.sha, nonce=str(found.next_n))
         assert epoch is not None

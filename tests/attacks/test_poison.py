@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from firn.changes.rows import MirrorDecoder
-from firn.staging.dead import DeadLetter, read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.store import paths
+from firn.changes.decode.row_decoder import MirrorDecoder
+from firn.log.dead_letters.letters import DeadLetter, read_dead
+from firn.log.layout import dead_prefix
+from firn.log.store import paths
 from firn_lake.lake import Lake as Reader
 from firn_spark import lake as lakes
 from tests.attacks.poisons import Raw, change, stage
@@ -213,9 +213,11 @@ def test_a_mistake_of_ours_costs_the_event_that_meets_it(
     ways(monkeypatch, "driver")
     match step:
         case "order":
-            monkeypatch.setattr("firn.changes.placing.order_key", failing_on_image("firn.changes.placing.order_key"))
+            monkeypatch.setattr(
+                "firn.changes.merge.ordering.order_key", failing_on_image("firn.changes.merge.ordering.order_key")
+            )
         case "facts":
-            monkeypatch.setattr("firn.jobs.facts.seen_in", failing_on_image("firn.jobs.facts.seen_in"))
+            monkeypatch.setattr("firn.tables.batch_facts.seen_in", failing_on_image("firn.tables.batch_facts.seen_in"))
         case _:
             real: Any = MirrorDecoder._rows
             monkeypatch.setattr(MirrorDecoder, "_rows", failing(real, lambda one: "poison" in str(one)))

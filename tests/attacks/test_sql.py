@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import pytest
 
-from firn.staging.configs import publish
-from firn.staging.store import open_store
+from firn.log.published_configs import publish
+from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.environment import REPOSITORY
 from firn_local.functions import FunctionRunner

@@ -13,7 +13,7 @@ from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.stack import Options, Stack
 from tests.integration.stack.granted import BY_EMR, differences, forget_aws, grants, with_what_holds_it
-from tests.unit.jobs.test_narrowing import allowed, permits
+from tests.unit.runs.test_session_policy import allowed, permits
 
 pytestmark = [pytest.mark.stack, pytest.mark.spark]
 
@@ -49,7 +49,7 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     *(f"glue:{do} on {{glue}}:catalog" for do in ("GetDatabase", "CreateDatabase", *TABLE)),
     *(f"glue:{do} on {{database}}" for do in TABLE),
     *(f"glue:{do} on {{tables}}" for do in ("GetDatabase", "CreateDatabase")),
-    # An object that is there already is read back: perhaps a put of our own was answered by nobody (staging/store.py).
+    # An object that is there already is read back: perhaps a put of our own was answered by nobody (log/store.py).
     "s3:GetObject on {log}/dead/*",
     "s3:GetObject on {log}/jobs/*",
     "s3:GetObject on {log}/rebuilds/*",

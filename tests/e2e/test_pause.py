@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from firn.staging import epochs
-from firn.staging.store import open_store
+from firn.log import epochs
+from firn.log.store import open_store
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
 from tests.e2e.test_lingering_job import insert, keys, runs_of

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from firn.changes.fold import fold
-from firn.staging import cuts, epochs
-from firn.staging.store import open_store
+from firn.changes.merge.fold import fold
+from firn.log import cuts, epochs
+from firn.log.store import open_store
 from tests.e2e.conftest import Stack, start_stack, stop_stack
 from tests.e2e.killing import ancestry, audited, dispatch, ended, idle, kill_job, kill_worker, until, workers
 from tests.integration.spark.test_specification import change, history

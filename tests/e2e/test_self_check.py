@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from firn.config.model import parse
 from firn.errors import FirnError
-from firn.staging import configs
-from firn.staging.store import open_store, paths
-from firn.streams.config import parse
+from firn.log import published_configs
+from firn.log.store import open_store, paths
 from firn_cli.commands.doctor import Check
 from firn_cli.self_check import SELF_CHECK, SelfCheck, with_stream
 from tests.e2e.conftest import Stack
@@ -33,11 +33,11 @@ def deep(stack: Stack, *options: str) -> dict[str, dict[str, Any]]:
 
 def test_changes_go_through_the_stack_and_leave_nothing_behind(stack: Stack) -> None:
     store = open_store(stack.about["staging"])
-    before = configs.current_sha(store)
+    before = published_configs.current_sha(store)
     found = deep(stack)
     assert {name: found[name]["ok"] for name in PARTS} == dict.fromkeys(PARTS, True), [found[name] for name in PARTS]
     assert "3 rows are right" in found["change"]["found"]
-    assert configs.current_sha(store) == before
+    assert published_configs.current_sha(store) == before
     assert stack.catalog().list_namespaces() == []
     assert [path for path in paths(store, "") if SELF_CHECK in path] == []
 
@@ -52,7 +52,7 @@ def test_what_is_wrong_is_named_with_what_to_do_and_the_rest_is_not_tried(stack:
     assert "not committed after 1 s" in lines[0]
     assert lines[1:] == [f"-     {name:<10}not tried" for name in ("queue", "change", "care", "query")]
     store = open_store(stack.about["staging"])
-    assert configs.load(store, configs.current_sha(store)).streams.keys() == {"shop"}
+    assert published_configs.load(store, published_configs.current_sha(store)).streams.keys() == {"shop"}
     # The job was stopped before it could make anything.
     assert done.stdout.splitlines()[-1].startswith("ok    remove")
     assert [path for path in paths(store, "") if SELF_CHECK in path] == []

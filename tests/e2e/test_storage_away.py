@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from firn.staging import configs, layout
-from firn.staging.batch import read_meta
-from firn.staging.store import listing, open_store
+from firn.log import layout, published_configs
+from firn.log.batches import read_meta
+from firn.log.store import listing, open_store
 from firn_local.aws import AwsEndpoint, s3_authorization
 from firn_local.environment import TEMPLATE
 from firn_local.host import FunctionHost
@@ -54,7 +54,7 @@ def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, m
             urllib.request.Request(f"{s3.url}/staging", headers=signed, method="PUT"), timeout=10
         ).close()
         store = open_store("s3://staging")
-        configs.publish(store, CONFIG)
+        published_configs.publish(store, CONFIG)
         template = read(TEMPLATE, local_parameters(TEMPLATE, {}), queue_urls=s3.url)
         sqs = sqs_client(s3)
         host = FunctionHost(

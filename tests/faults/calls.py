@@ -12,9 +12,9 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
+from firn.config.model import parse
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.staging.store import put_if_absent
-from firn.streams.config import parse
+from firn.log.store import put_if_absent
 
 T = TypeVar("T")
 Where = Literal["store", "catalog", "jobs"]
@@ -92,7 +92,7 @@ def failed(where: Where, name: str, fault: Fault, effect: Callable[[], T]) -> No
 
 
 class WatchedStore:
-    """The six methods of firn.staging.store.Store over `inner`; each call goes through the gate, a listing's pages one
+    """The six methods of firn.log.store.Store over `inner`; each call goes through the gate, a listing's pages one
     by one. A method that the protocol gets later is missing here, and fails whoever calls it."""
 
     def __init__(self, inner: MemoryStore, gate: Gate) -> None:
@@ -170,8 +170,8 @@ class OneByOne:
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same calls in the same order in every run, no pause between the tries of a put, no metrics on standard
     output, and each configuration parsed once: it is a pure function, and half of the time."""
-    for module in ("queue", "epochs", "replays"):
-        monkeypatch.setattr(f"firn.staging.{module}.ThreadPoolExecutor", OneByOne)
+    for module in ("ingest.queue", "log.epochs", "log.dead_letters.replay_marks"):
+        monkeypatch.setattr(f"firn.{module}.ThreadPoolExecutor", OneByOne)
     monkeypatch.setitem(put_if_absent.__kwdefaults__, "pause", lambda _: None)
-    monkeypatch.setattr("firn.staging.counting.print", lambda *_, **__: None, raising=False)
-    monkeypatch.setattr("firn.staging.configs.parse", lru_cache(parse))
+    monkeypatch.setattr("firn.ingest.dead_letter_metrics.print", lambda *_, **__: None, raising=False)
+    monkeypatch.setattr("firn.log.published_configs.parse", lru_cache(parse))

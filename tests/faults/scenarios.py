@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
-from firn.streams.names import TableName
+from firn.config.names import TableName
 from tests.faults.calls import Counting, Died
 from tests.model.checks import Checks
 from tests.model.world import CONFIG, World

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import pytest
 
-from firn.staging.store import Store
+from firn.log.store import Store
 from tests.faults.calls import FAULTS, READS, Counting, Fault, WatchedStore
 from tests.faults.scenarios import SCENARIOS, Program, Stage
 

@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 
 from arro3.io import read_parquet
 
-from firn.changes.fold import Key, RowChange, fold
-from firn.jobs.outcome import COUNTS
-from firn.staging import cuts, epochs, layout, quarantine
-from firn.staging.dead import read_dead
-from firn.staging.epochs import Epoch
-from firn.staging.replay import acknowledged
-from firn.staging.store import get, paths
-from firn.streams.names import TableName
+from firn.changes.merge.fold import Key, RowChange, fold
+from firn.config.names import TableName
+from firn.ingest.replay import acknowledged
+from firn.log import cuts, epochs, holds, layout
+from firn.log.dead_letters.letters import read_dead
+from firn.log.epochs import Epoch
+from firn.log.store import get, paths
+from firn.tables.outcome import COUNTS
 from tests.model.memory_lake import Snapshot, Table
 from tests.model.source import LOG, PARTS, TABLES, Event, plain
 from tests.model.world import STREAM, World
@@ -115,7 +115,7 @@ class Checks:
         numbers = epochs.numbers(disk, STREAM)
         assert numbers == list(range(1, len(numbers) + 1)), f"the numbers have gaps: {numbers}"
         sealed = {n: epoch for n in numbers if (epoch := epochs.read(disk, STREAM, n)) is not None}
-        given_up = quarantine.read_epochs(disk, STREAM)
+        given_up = holds.read_epochs(disk, STREAM)
         held = Counter(batch.id for n, epoch in sealed.items() if n not in given_up for batch in epoch.batches)
         assert not (twice := [batch for batch, times in held.items() if times > 1]), f"in two epochs: {twice}"
         return sealed
@@ -138,7 +138,7 @@ class Checks:
             start = max(before, default=0)
             new = {n for n in sealed if start < n <= upto}
             # An epoch that was given up may have been in before it was: then it is in here, and once more later.
-            given_up = quarantine.read_epochs(self.world.disk, STREAM).keys()
+            given_up = holds.read_epochs(self.world.disk, STREAM).keys()
             unsure = sorted(n for n in given_up if n <= upto and n not in before)
             there = _table(name, one)
             for more in chain.from_iterable(combinations(unsure, k) for k in range(len(unsure) + 1)):
@@ -168,7 +168,7 @@ class Checks:
             if n in self._cuts or cut is None:
                 continue
             self._cuts.add(n)
-            given_up = quarantine.read_epochs(disk, STREAM).keys()
+            given_up = holds.read_epochs(disk, STREAM).keys()
             for name in self.world.catalog.tables:
                 if str(name) in cut.quarantined:
                     continue
@@ -214,7 +214,7 @@ class Checks:
 
     def _the_counts_balance(self) -> None:
         disk = self.world.disk
-        given_up = quarantine.read_epochs(disk, STREAM).keys()
+        given_up = holds.read_epochs(disk, STREAM).keys()
         staged = sum(
             epoch.events for n in epochs.numbers(disk, STREAM)
             if n not in given_up and (epoch := epochs.read(disk, STREAM, n)) is not None
@@ -232,7 +232,7 @@ class Checks:
 
     def _anything_by_hand(self) -> bool:
         """Quarantines, rollbacks: an epoch may have been in a table twice, and its counts with it."""
-        known = quarantine.read_all(self.world.disk, STREAM)
+        known = holds.read_all(self.world.disk, STREAM)
         return bool(known.epochs or known.tables)
 
     def _ingest_letters(self) -> Counter[Any]:

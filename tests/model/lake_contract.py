@@ -8,17 +8,18 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from firn.jobs import commit as job
-from firn.jobs.lake import Lake, Range
-from firn.jobs.targets import Target, route
-from firn.staging import configs, cuts, epochs, ingest, layout, quarantine
-from firn.staging.batch import FORMAT
-from firn.staging.dead import read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.quarantine import Quarantine
-from firn.staging.store import Store, paths
-from firn.streams.config import Config, StreamConfig
-from firn.streams.names import TableName
+from firn.commit import job as job
+from firn.commit.lake import Lake, Range
+from firn.config.model import Config, StreamConfig
+from firn.config.names import TableName
+from firn.ingest import accept
+from firn.log import cuts, epochs, holds, layout, published_configs
+from firn.log.batches import FORMAT
+from firn.log.dead_letters.letters import read_dead
+from firn.log.holds import Quarantine
+from firn.log.layout import dead_prefix
+from firn.log.store import Store, paths
+from firn.tables.routing import Target, route
 
 STREAM = "shop"
 ORDERS, EVENTS = TableName("lake", "orders"), TableName("lake", "events")
@@ -66,11 +67,11 @@ class Stream:
         self.store = ground.store
         self.now = START
         self.lines: list[dict[str, Any]] = []
-        self.config: Config = configs.publish(self.store, text)
+        self.config: Config = published_configs.publish(self.store, text)
 
     def publish(self, text: str) -> None:
         """Another configuration, for what is sealed from now on."""
-        self.config = configs.publish(self.store, text)
+        self.config = published_configs.publish(self.store, text)
 
     @property
     def settings(self) -> StreamConfig:
@@ -81,7 +82,7 @@ class Stream:
         """Stages the events in one request."""
         if events:
             body = b"\n".join(json.dumps(one).encode() for one in events)
-            ingest.accept(self.store, self.config, STREAM, body, now=self.tick())
+            accept.accept(self.store, self.config, STREAM, body, now=self.tick())
 
     def seal(self, *events: dict[str, Any]) -> int:
         """Posts the events in one request and seals them. -> the epoch's number."""
@@ -282,8 +283,8 @@ def a_changed_key_quarantines_its_table_and_a_release_brings_it_up(stream: Strea
     stream.publish(CONFIG.replace("lake.orders, key: [id]", "lake.orders, key: [v]"))
     stream.land(event("c", 20, {"id": 2, "v": "b"}))
     assert stream.cut().quarantined == {"lake.orders": "key_changed"}
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.orders"]
-    quarantine.lift(stream.store, held, "retry", layout.instant(stream.tick()))
+    held = holds.read_all(stream.store, STREAM).held()["lake.orders"]
+    holds.lift(stream.store, held, "retry", layout.instant(stream.tick()))
     stream.publish(CONFIG)
     stream.land(event("c", 30, {"id": 3, "v": "c"}))
     assert stream.values() == [(1, "a"), (2, "b"), (3, "c")]
@@ -340,10 +341,10 @@ def a_batch_that_is_sealed_again_keeps_the_generation_of_its_first_epoch(stream:
     assert opened.commit(target).status == "committed"
     opened.close()
     held = Quarantine(FORMAT, STREAM, n, layout.instant(stream.tick()), "killed", "m", "a", epoch=n, last=n)
-    assert quarantine.hold(stream.store, held)
+    assert holds.hold(stream.store, held)
     stream.publish(RAISED)
     stream.land(event("r", 20, {"id": 1, "v": "new"}))
-    assert quarantine.lift(stream.store, held, "retry", layout.instant(stream.tick()))
+    assert holds.lift(stream.store, held, "retry", layout.instant(stream.tick()))
     stream.land(event("c", 22, {"a": 2}, table="events"))
     assert sorted(found["a"] for found in stream.ground.rows(EVENTS)) == [1, 2]
     assert stream.values() == [(1, "new")]
@@ -397,8 +398,8 @@ def a_table_that_was_dropped_is_held_and_made_again_from_the_log(stream: Stream)
     stream.ground.drop(ORDERS)
     stream.land(event("c", 20, {"id": 2, "v": "b"}))
     assert stream.cut().quarantined == {"lake.orders": "rolled_back"}
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.orders"]
-    quarantine.lift(stream.store, held, "replay", layout.instant(stream.tick()))
+    held = holds.read_all(stream.store, STREAM).held()["lake.orders"]
+    holds.lift(stream.store, held, "replay", layout.instant(stream.tick()))
     stream.land(event("c", 30, {"id": 3, "v": "c"}))
     assert stream.values() == [(1, "a"), (2, "b"), (3, "c")]
     after = stream.ground.lake.state(ORDERS)

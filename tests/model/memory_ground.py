@@ -4,7 +4,7 @@ from typing import Any
 
 from obstore.store import MemoryStore
 
-from firn.streams.names import TableName
+from firn.config.names import TableName
 from tests.model.memory_lake import Catalog, MemoryLake
 
 

@@ -17,44 +17,44 @@ from typing import Any, Literal, TypeVar
 
 import pytest
 
-from firn.changes import told
-from firn.changes.fields import type_json
-from firn.changes.fold import Key, Row, RowChange
-from firn.changes.incremental import Known, apply, is_fact
-from firn.changes.placing import Order
-from firn.changes.redelivered import Early, Placed, early, lowest
-from firn.changes.rows import Decoding
-from firn.changes.told import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
-from firn.changes.types import Column
+from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.decoded_rows import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.incremental import Known, apply, is_fact
+from firn.changes.merge.ordering import Order
+from firn.changes.redelivery import Early, Placed, early, lowest
+from firn.commit.lake import place_of
+from firn.commit.rejects import by_table, write_refused, write_rejects
+from firn.commit.staged_changes import facts_told, raw_changes
+from firn.config.maintenance import Care, Expiry
+from firn.config.model import StreamConfig
+from firn.config.names import TableName
 from firn.errors import TransientError, UnknownOutcome
-from firn.jobs import specs
-from firn.jobs.counted import Counted
-from firn.jobs.decoding import Planned, planned, with_schemas
-from firn.jobs.expiry import Ref, Snapshots, plan
-from firn.jobs.expiry import Snapshot as Dated
-from firn.jobs.facts import TableFacts
-from firn.jobs.failures import Failure, failure
-from firn.jobs.lake import place_of
-from firn.jobs.outcome import Outcome
-from firn.jobs.progress import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
-from firn.jobs.quarantine import IN_TIME, TELLS_COMMIT, High, Span, span_of
-from firn.jobs.rejects import by_table, write_refused, write_rejects
-from firn.jobs.staged import facts_told, raw_changes
-from firn.jobs.targets import Target, all_of
-from firn.staging.epochs import Epoch, read_range
-from firn.staging.generations import Generations
-from firn.staging.quarantine import read_all
-from firn.staging.store import Store, get
-from firn.streams.care import Care, Expiry
-from firn.streams.config import StreamConfig
-from firn.streams.names import TableName
+from firn.log.epochs import Epoch, read_range
+from firn.log.generations import Generations
+from firn.log.holds import read_all
+from firn.log.store import Store, get
+from firn.maintenance.cut_coverage import Counted
+from firn.maintenance.expiry import Ref, Snapshots, plan
+from firn.maintenance.expiry import Snapshot as Dated
+from firn.quarantine.rules import IN_TIME, TELLS_COMMIT, High, Span, span_of
+from firn.tables import partition_policy
+from firn.tables.batch_facts import TableFacts
+from firn.tables.failures import Failure, failure
+from firn.tables.outcome import Outcome
+from firn.tables.routing import Target, all_of
+from firn.tables.table_plan import Planned, planned, with_schemas
+from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
 
 WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
 T = TypeVar("T")
 Values = Mapping[str, Any]
 Change = dict[str, Any]
-Decoded = list[Any]  # as firn.changes.told reads it
+Decoded = list[Any]  # as firn.changes.merge.decoded_rows reads it
 _TRIES = 5
 
 
@@ -181,7 +181,7 @@ class Table:
         return {path for one in self.snapshots.values() for path in one.files}
 
     def state(self) -> TableState:
-        """As firn.jobs.progress reads it from Iceberg's metadata."""
+        """As firn.tables.table_state reads it from Iceberg's metadata."""
         return TableState(
             location=self.location or f"{WAREHOUSE}/{self.name.slug}",
             properties=self.properties,
@@ -427,7 +427,7 @@ class Catalog:
         self.call("replace", name, swap)
 
     def expire(self, name: TableName, keep: int = 1, said: Counted | None = None) -> None:
-        """All but the newest `keep` snapshots go, but for those that firn.jobs.expiry has to keep; then the files that
+        """All but the newest `keep` snapshots go, but for those that maintenance/expiry.py keeps; then the files that
         only they had. `said`: what the cuts say of the table."""
         base = self.load(name)
         if base is None:
@@ -441,7 +441,7 @@ class Catalog:
         said = said or Counted()
         with pytest.MonkeyPatch.context() as patch:
             # Histories here are short: nothing would ever expire.
-            patch.setattr("firn.jobs.expiry.FEWEST_SNAPSHOTS", 1)
+            patch.setattr("firn.maintenance.expiry.FEWEST_SNAPSHOTS", 1)
             found = plan(known, policy, _ms(self.clock()) + 10_000, must_stay=said.snapshots, counted=said.epochs)
         before = table.used
 
@@ -505,7 +505,7 @@ class Catalog:
 
 
 class MemoryLake:
-    """One job's hold on the catalog: a firn.jobs.lake.Lake."""
+    """One job's hold on the catalog: a firn.commit.lake.Lake."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self.store = store
@@ -542,7 +542,7 @@ class MemoryLake:
 
 
 class MemoryRange:
-    """The changes of some epochs: a firn.jobs.lake.Range."""
+    """The changes of some epochs: a firn.commit.lake.Range."""
 
     def __init__(
         self, lake: MemoryLake, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int
@@ -621,7 +621,7 @@ class MemoryRange:
         outcome.mode, decoding = plan.mode, plan.decoding
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
-        good, bad = told.decoded(mine, decoding, mirror=outcome.mode == "mirror")
+        good, bad = decoded_rows.decoded(mine, decoding, mirror=outcome.mode == "mirror")
         letters = {(one["batch"], one["index"]): one for one in mine}
         write_rejects(
             self._lake.store, self._stream, target.name, self._epochs,
@@ -642,7 +642,8 @@ class MemoryRange:
         if outcome.mode == "mirror":
             rows = self._merged(table, good, mine, decoding, target)
             kept = min(
-                len({told.key_of(row, decoding) for row in good}), outcome.events - outcome.ignored - outcome.dead
+                len({decoded_rows.key_of(row, decoding) for row in good}),
+                outcome.events - outcome.ignored - outcome.dead,
             )
         else:
             rows = self._appended(table, good, decoding)
@@ -664,7 +665,7 @@ class MemoryRange:
         if table is None:
             properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
             properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
-            properties |= specs.asked(wanted) if wanted else {}
+            properties |= partition_policy.asked(wanted) if wanted else {}
             self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties() | fed)
             return self._created(target.name)
         fed |= table.state().identities if plan.mode == "append" else {}
@@ -677,8 +678,8 @@ class MemoryRange:
         ):
             self._catalog.evolve(table, columns, inferred | fed)
             table = self._loaded(table)
-        if table.state().key() is not None and specs.differs(wanted, table.properties, lambda: ()):
-            self._catalog.alter(table, specs.asked(wanted), {})
+        if table.state().key() is not None and partition_policy.differs(wanted, table.properties, lambda: ()):
+            self._catalog.alter(table, partition_policy.asked(wanted), {})
             table = self._loaded(table, alterations=1)
         return table
 
@@ -721,7 +722,7 @@ class MemoryRange:
         self, table: Table, good: list[Decoded], mine: list[Change], decoding: Decoding, target: Target
     ) -> dict[Key, Row | None]:
         """What the changes make of the table's rows, by the incremental rule; facts are written first."""
-        changes = [(row[EPOCH], told.row_change(row, decoding)) for row in good]
+        changes = [(row[EPOCH], decoded_rows.row_change(row, decoding)) for row in good]
         changes += _truncates(mine)
         called, first = table.called, {name: first for first, name in table.called.items()}
         rows = table.snapshots[table.current].rows if table.current is not None else {}
@@ -735,8 +736,8 @@ class MemoryRange:
             sealed = read_range(self._lake.store, self._stream, 1, self._last)
             staged = self._read(epoch for epoch in sealed if not held.leaves_out(str(target.name), epoch.n))
             every = with_schemas(decoding, whole, facts_told(staged))
-            said, _ = told.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
-            return [change for change in (told.row_change(row, every) for row in said) if change.key in keys]
+            said, _ = decoded_rows.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
+            return [change for change in (decoded_rows.row_change(row, every) for row in said) if change.key in keys]
 
         after = apply(known, [change for _, change in changes], log)
         new = [(epoch, _change(change, first)) for epoch, change in changes if is_fact(change)]
@@ -750,9 +751,9 @@ class MemoryRange:
         """The changes whose identity the table does not hold yet."""
         there = table.snapshots[table.current].rows if table.current is not None else {}
         first = {name: first for first, name in table.called.items()}
-        mine = told.Appendable(good, self._stream, first=self._stream in table.state().first_identity)
+        mine = decoded_rows.Appendable(good, self._stream, first=self._stream in table.state().first_identity)
         new = mine.without({name for (name,) in there})
-        return {(name,): _row(Row(told.values_of(row, decoding), row[ORD]), first) for name, row in new.items()}
+        return {(name,): _row(Row(decoded_rows.values_of(row, decoding), row[ORD]), first) for name, row in new.items()}
 
     def _letter(self, change: Change, code: str, message: str) -> Change:
         return change | {"_code": code, "_message": message}
@@ -785,7 +786,7 @@ def staged_changes(store: Store, log: Generations, epochs: Sequence[Epoch], by: 
 
 
 def placed_of(changes: Iterable[Change]) -> Iterator[Placed]:
-    """As firn.changes.redelivered looks at them."""
+    """As firn.changes.redelivery looks at them."""
     return ((one["table"], one["ord"], one["ts"]) for one in changes)
 
 
@@ -819,4 +820,4 @@ def _ms(when: datetime) -> int:
 
 
 def _truncates(changes: Iterable[Change]) -> list[tuple[int, RowChange]]:
-    return [(one["epoch"], found) for one in changes for found in told.truncates([one], {})]
+    return [(one["epoch"], found) for one in changes for found in decoded_rows.truncates([one], {})]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from firn.changes.fold import RowChange
+from firn.changes.merge.fold import RowChange
 
 TABLES: Final = ("orders", "items")  # with a key: mirrored
 PARTS: Final = {"items": ("items", "items_old")}  # the source tables that feed it, which share their keys

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from firn.changes import told
-from firn.jobs import commit
-from firn.jobs.progress import FIRST_IDENTITY
-from firn.staging import configs, cuts, epochs, ingest
-from firn.streams.names import TableName
+from firn.changes.merge import decoded_rows
+from firn.commit import job
+from firn.config.names import TableName
+from firn.ingest import accept
+from firn.log import cuts, epochs, published_configs
+from firn.tables.table_state import FIRST_IDENTITY
 from tests.appending import CONFIG, STREAMS, TABLES, Happened, Sent, requests, source, specified, ticking
 from tests.model import memory_lake
 from tests.model.memory_ground import MemoryGround
@@ -48,7 +49,7 @@ class Streams:
     def __init__(self) -> None:
         self.ground = MemoryGround()
         self.store = self.ground.store
-        self.config = configs.publish(self.store, CONFIG)
+        self.config = published_configs.publish(self.store, CONFIG)
         self.now = datetime(2026, 11, 21, tzinfo=UTC)
 
     def tick(self) -> datetime:
@@ -57,7 +58,7 @@ class Streams:
 
     def post(self, stream: str, some: Sequence[Sent]) -> None:
         body = b"\n".join(json.dumps(one.event).encode() for one in some)
-        ingest.accept(self.store, self.config, stream, body, now=self.tick())
+        accept.accept(self.store, self.config, stream, body, now=self.tick())
 
     def commit(self, stream: str) -> None:
         found = epochs.candidates(self.store, stream, self.tick(), above=cuts.newest(self.store, stream))
@@ -70,7 +71,7 @@ class Streams:
     def _run(self, stream: str, n: int) -> None:
         lines: list[Any] = []
         try:
-            done = commit.run(self.store, self.ground.lake, stream, n, n, log=lines.append, now=self.tick, attempt=1)
+            done = job.run(self.store, self.ground.lake, stream, n, n, log=lines.append, now=self.tick, attempt=1)
         except Killed:
             self._run(stream, n)
         else:
@@ -116,7 +117,7 @@ def test_an_older_table_takes_nothing_twice_and_no_two_changes_for_one(monkeypat
     old = [number(1, "x"), number(2, "y"), Happened("a", TABLES[0], "c", 1, 3, "plain").sent(None, next(clock))]
     streams = Streams()
     with monkeypatch.context() as then:
-        then.setattr(told, "identity", lambda row, _: told.first_identity(row))
+        then.setattr(decoded_rows, "identity", lambda row, _: decoded_rows.first_identity(row))
         then.setattr(memory_lake, "NO_FIRST_IDENTITY", {})
         streams.land("a", *old)
     assert streams.values == Counter(["x", "y", "plain"])

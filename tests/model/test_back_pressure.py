@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from firn.staging import layout
-from firn.staging.store import paths
+from firn.log import layout
+from firn.log.store import paths
 from tests.faults.scenarios import (
     Program,
     Stage,

@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from firn.jobs import planning
-from firn.jobs.audit import Audit
-from firn.jobs.crowd import refused
-from firn.staging import quarantine
-from firn.staging.dead import DeadLetter, read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.store import paths
-from firn.streams.config import parse
-from firn.streams.names import TableName
+from firn.audit.verdict import Audit
+from firn.commit.table_limit import refused
+from firn.config.model import parse
+from firn.config.names import TableName
+from firn.log import holds
+from firn.log.dead_letters.letters import DeadLetter, read_dead
+from firn.log.layout import dead_prefix
+from firn.log.store import paths
+from firn.tables import planning
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.test_quarantine import go_on, release
-from tests.unit.jobs.audited import audited as audited_of
+from tests.unit.audit.audited import audited as audited_of
 
 CONFIG = """
 streams:
@@ -91,7 +91,7 @@ def test_a_table_that_a_rule_names_takes_no_other_tables_place(
     stream.seal(of("a", 1), of("b", 2), of("c", 3))
     if how == "a job that died before its cut":
         with monkeypatch.context() as patch:
-            patch.setattr("firn.jobs.commit.write_cut", lambda *_: pytest.fail("it dies here"))
+            patch.setattr("firn.commit.job.write_cut", lambda *_: pytest.fail("it dies here"))
             with pytest.raises(BaseException, match="it dies here"):
                 stream.commit(1)
     elif how == "two jobs":
@@ -121,7 +121,7 @@ def test_a_limit_that_changes_between_two_tries_makes_no_change_both_a_row_and_a
         stream.seal(*(of(name, ord(name)) for name in "abcde"))
         if dies:
             with monkeypatch.context() as patch:
-                patch.setattr("firn.jobs.commit.write_cut", lambda *_: pytest.fail("it dies here"))
+                patch.setattr("firn.commit.job.write_cut", lambda *_: pytest.fail("it dies here"))
                 with pytest.raises(BaseException, match="it dies here"):
                     stream.commit(1)
         stream.publish(CHANGES[how])
@@ -188,7 +188,7 @@ def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
     stream.land(wide(10, 0), of("b", 11))
     stream.land(wide(20, 30), of("b", 21))
     assert rows(stream, "a", "b") == {"a": [10], "b": [11, 21]}
-    held = quarantine.read_all(stream.store, STREAM).held()["lake.a"]
+    held = holds.read_all(stream.store, STREAM).held()["lake.a"]
     assert "30 columns that the table does not have" in held.message
     assert "61 in all; a table may have 50" in held.message
     assert "declare" in held.advice
@@ -196,7 +196,7 @@ def test_changes_that_would_make_a_table_too_wide_hold_it_and_no_other(
     columns = json.dumps({f"c{n}": "int" for n in range(60)})
     declared = CONFIG.replace("      '*'", f"      app.a: {{to: lake.a, key: [id], columns: {columns}}}\n      '*'")
     stream.publish(declared)
-    assert quarantine.lift(stream.store, held, "retry", "2026-11-22T00:00:00.000Z")
+    assert holds.lift(stream.store, held, "retry", "2026-11-22T00:00:00.000Z")
     stream.land(wide(30, 0))
     assert rows(stream, "a") == {"a": [10, 20, 30]}
     assert audited(stream).balanced
@@ -218,7 +218,7 @@ def test_a_table_that_is_too_wide_is_released_with_its_columns_declared_or_witho
     release(stream, "lake.a", "skip" if how == "skipped" else "retry")
     go_on(stream)
     assert rows(stream, "a", "b") == {"a": [10, 20] if how == "declared" else [10], "b": [10, 20]}
-    held = quarantine.read_all(stream.store, STREAM).held()
+    held = holds.read_all(stream.store, STREAM).held()
     assert list(held) == (["lake.a"] if how == "as it was" else [])
     assert audited(stream).balanced, audited(stream).differences
     if how == "as it was":

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from firn.dispatch.dispatcher import dispatch
 from firn.errors import UnknownOutcome
-from firn.jobs.dispatch import dispatch
-from firn.staging import cuts, epochs, layout, quarantine
-from firn.staging.batch import FORMAT
-from firn.staging.quarantine import Quarantine
+from firn.log import cuts, epochs, holds, layout
+from firn.log.batches import FORMAT
+from firn.log.holds import Quarantine
 from tests.model.lake_contract import CONFIG, EVENTS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Call, MemoryLake
 from tests.soak import seeds
-from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
+from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 
 MINUTE = 60_000
 BEGUN = 1_700_000_000_000
@@ -94,7 +94,7 @@ class Telling:
         dispatch(self.stream.store, STREAM, None, now=self.stream.tick(), config=self.stream.config.sha, force=True)
 
     def commit(self) -> None:
-        known = quarantine.read_all(self.stream.store, STREAM)
+        known = holds.read_all(self.stream.store, STREAM)
         above = cuts.newest(self.stream.store, STREAM)
         left = [n for n in epochs.numbers(self.stream.store, STREAM, above) if n not in known.epochs]
         if not left:
@@ -111,7 +111,7 @@ class Telling:
             assert opened.commit(target).status == "committed"
         now = layout.instant(self.stream.tick())
         self.held.append(Quarantine(FORMAT, STREAM, n, now, "killed", "m", "a", epoch=n, last=n))
-        assert quarantine.hold(self.stream.store, self.held[-1])
+        assert holds.hold(self.stream.store, self.held[-1])
 
     def _appends(self, n: int) -> bool:
         sealed = epochs.read(self.stream.store, STREAM, n)
@@ -119,7 +119,7 @@ class Telling:
 
     def release(self) -> None:
         one = self.held.pop()
-        assert quarantine.lift(self.stream.store, one, "retry", layout.instant(self.stream.tick()))
+        assert holds.lift(self.stream.store, one, "retry", layout.instant(self.stream.tick()))
 
     def end(self) -> None:
         while self.held:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from firn.jobs import lingering
-from firn.jobs.runs import Run
-from firn.staging import closing, configs, cuts, epochs, layout, pause
-from firn.staging.store import Store
+from firn.commit import warm_job
+from firn.log import cuts, epochs, job_closed_marker, layout, pause, published_configs
+from firn.log.store import Store
+from firn.runs.job_runs import Run
 from tests.faults.calls import Counting
 from tests.model.memory_lake import MemoryLake
 from tests.model.processes import Process, Turns
@@ -32,9 +32,10 @@ class Job:
     def __call__(self) -> int:
         store = self.world.store()
         passing = count(0.0, self.seconds)
-        clock = lingering.Clock(self.world.clock, lambda: next(passing), self.sleep)
-        return lingering.run(
-            store, MemoryLake(store, self.world.catalog), configs.CurrentConfig(store, 0), pause.Watch(store, 0),
+        clock = warm_job.Clock(self.world.clock, lambda: next(passing), self.sleep)
+        return warm_job.run(
+            store, MemoryLake(store, self.world.catalog), published_configs.CurrentConfig(store, 0),
+            pause.Watch(store, 0),
             self.run.stream, self.run.first, self.run.last, log=self.lines.append, clock=clock,
             attempt=self.run.attempt,
         )  # fmt: skip
@@ -74,7 +75,7 @@ def test_a_job_commits_what_comes_while_it_lingers() -> None:
     assert job() == 0
     assert cuts.newest(world.disk, STREAM) == 2
     assert [line["last"] for line in job.lines if line.get("status") == "committed" and "last" in line] == [1, 2]
-    assert closing.is_closed(world.disk, run.name)
+    assert job_closed_marker.is_closed(world.disk, run.name)
     assert job.slept >= 3, "it stays for its linger after the last"
 
 
@@ -90,7 +91,7 @@ def test_without_linger_a_job_ends_at_once() -> None:
     job = Job(world, started(world))
     assert job() == 0
     assert job.slept == 0
-    assert closing.is_closed(world.disk, job.run.name)
+    assert job_closed_marker.is_closed(world.disk, job.run.name)
 
 
 def test_a_dispatcher_waits_for_a_job_that_has_not_closed_and_no_longer() -> None:
@@ -100,7 +101,7 @@ def test_a_dispatcher_waits_for_a_job_that_has_not_closed_and_no_longer() -> Non
     world.dispatch(force=True)
     assert world.dispatched[-1] is not None
     assert world.dispatched[-1].waits_for == run.id
-    closing.close(world.disk, run.name)
+    job_closed_marker.close(world.disk, run.name)
     sent(world, 3)
     world.dispatch(force=True)
     assert world.dispatched[-1] is not None
@@ -123,7 +124,7 @@ def test_a_round_that_fails_ends_the_job_and_dispatch_goes_on() -> None:
     mended: list[Callable[[], object]] = []
     job = Job(world, run, break_an_epoch)
     assert job() == 1
-    assert closing.is_closed(world.disk, run.name)
+    assert job_closed_marker.is_closed(world.disk, run.name)
     world.emr.told(run, "FAILED")
     mended[0]()
     world.dispatch(force=True)
@@ -135,10 +136,10 @@ def test_a_round_that_fails_ends_the_job_and_dispatch_goes_on() -> None:
 
 def test_streams_that_share_a_job_share_it_unless_it_is_tried_again() -> None:
     two = CONFIG + CONFIG.partition("streams:\n")[2].replace("  shop:", "  other:").replace("lake.", "other.")
-    config = configs.publish(World(config=two).disk, two)
+    config = published_configs.publish(World(config=two).disk, two)
     assert config.sharing("other") == ("shop", "other")
     apart = two.replace("  other:\n", "  other:\n    job: other\n")
-    assert configs.publish(World(config=apart).disk, apart).sharing("other") == ("other",)
+    assert published_configs.publish(World(config=apart).disk, apart).sharing("other") == ("other",)
 
 
 @pytest.mark.parametrize("fault", ["refused", "lost before", "lost after"])
@@ -203,14 +204,14 @@ def test_a_job_ends_when_the_configuration_changes() -> None:
     run = started(world)
 
     def change() -> None:
-        configs.publish(world.disk, CONFIG + "\n# a comment is a change\n")
+        published_configs.publish(world.disk, CONFIG + "\n# a comment is a change\n")
         sent(world, 2)
         world.now += timedelta(seconds=3)
 
     job = Job(world, run, change)
     assert job() == 0
     assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
-    assert closing.is_closed(world.disk, run.name)
+    assert job_closed_marker.is_closed(world.disk, run.name)
 
 
 def test_a_paused_job_ends_after_its_epoch_and_the_next_takes_the_rest() -> None:
@@ -226,7 +227,7 @@ def test_a_paused_job_ends_after_its_epoch_and_the_next_takes_the_rest() -> None
     assert job() == 0
     world.emr.told(run, "SUCCESS")
     assert (cuts.newest(world.disk, STREAM), epochs.numbers(world.disk, STREAM)) == (1, [1])
-    assert closing.is_closed(world.disk, run.name)
+    assert job_closed_marker.is_closed(world.disk, run.name)
     pause.end(world.disk)
     world.dispatch(force=True)
     (following,) = world.emr.active()

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from firn.jobs import measuring
-from firn.jobs.outcome import Outcome
-from firn.jobs.work import Work
-from firn.staging import layout, state
-from firn.staging.state import judged
-from firn.staging.store import put
-from firn.streams.config import BacklogLimit
+from firn.commit import job_metrics
+from firn.commit.job_context import Work
+from firn.config.model import BacklogLimit
+from firn.log import backlog_gate, layout
+from firn.log.backlog_gate import judged
+from firn.log.store import put
+from firn.tables.outcome import Outcome
 from tests.faults.calls import Counting, WatchedStore
 from tests.model.lake_contract import START, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
@@ -57,8 +57,8 @@ def test_the_seconds_of_a_stage_are_the_sum_over_the_tables(stream: Stream, monk
             outcome.stages = {"fold": 1.25, "write": 0.5}
         return lines(work, outcomes, *more)
 
-    lines = measuring.lines
-    monkeypatch.setattr(measuring, "lines", timed)
+    lines = job_metrics.lines
+    monkeypatch.setattr(job_metrics, "lines", timed)
     stream.land(event("c", 10, {"id": 1}), event("c", 11, {"id": 2}, table="other"))
     found = metrics(stream)
     assert (found["fold"], found["write"]) == (2.5, 1.0)
@@ -89,9 +89,9 @@ def test_storage_that_does_not_tell_the_time_fails_no_job(stream: Stream) -> Non
 def test_a_cut_opens_the_gate_that_the_backlog_had_shut(stream: Stream) -> None:
     epoch = stream.seal(event("c", 10, {"id": 1}))
     limit = BacklogLimit(bytes=1_000)
-    put(stream.store, layout.state_path(STREAM), state.encode(judged(STREAM, 1, 1, 9_000, None, limit, START)))
+    put(stream.store, layout.state_path(STREAM), backlog_gate.encode(judged(STREAM, 1, 1, 9_000, None, limit, START)))
     assert stream.commit(epoch) == 0
-    told = state.read(stream.store, STREAM)
+    told = backlog_gate.read(stream.store, STREAM)
     assert told is not None
     assert (told.over, told.batches) == (False, 0)
     assert told.limit == BacklogLimit(), "the configuration's, as it is now"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from firn.config.names import TableName
 from firn.errors import UnknownOutcome
-from firn.staging import cuts
-from firn.streams.names import TableName
+from firn.log import cuts
 from tests.model.lake_contract import CASES, ORDERS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Call

@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from firn.changes.types import LONG, STRING, Column
-from firn.staging import configs
-from firn.staging.epochs import SKEW
-from firn.streams.names import TableName
+from firn.changes.decode.types import LONG, STRING, Column
+from firn.config.names import TableName
+from firn.log import published_configs
+from firn.log.epochs import SKEW
 from tests.faults.calls import FAULTS, READS, Fault
 from tests.model.checks import Checks
 from tests.model.processes import Process, Turns
@@ -237,7 +237,7 @@ class Firn(RuleBasedStateMachine):
         """`forgets`: it says nothing of renames any more, once the tables know them all."""
         self.versions += 1
         renamed = 0 if forgets and self.world.knows_renames() else self.world.source.renamed
-        configs.publish(self.world.disk, configuration(renamed, f"version {self.versions}", buckets))
+        published_configs.publish(self.world.disk, configuration(renamed, f"version {self.versions}", buckets))
 
     @precondition(lambda self: not self.world.source.texts)
     @rule(paused=st.none() | fates, fate=fates, writes=histories)
@@ -264,7 +264,7 @@ class Firn(RuleBasedStateMachine):
     def a_column_is_renamed(self, fault: Fault, lands: bool, forgets: bool) -> None:
         """firn.yaml says so first, and every function that knows an older one has ended. Jobs may stand still. `lands`:
         the tables know it before anything else happens; `forgets`: firn.yaml then says nothing of it any more."""
-        configs.publish(self.world.disk, configuration(self.world.source.renamed + 1))
+        published_configs.publish(self.world.disk, configuration(self.world.source.renamed + 1))
         self.world.now += LAMBDA
         self.outlive(fault)
         self.world.source.rename()
@@ -273,7 +273,7 @@ class Firn(RuleBasedStateMachine):
             self.world.parcel(self.some_events(0, len(self.world.source.log), new=True, backwards=False))
             self.world.settle(lambda program: program())
             if forgets and self.world.knows_renames():
-                configs.publish(self.world.disk, configuration(0))
+                published_configs.publish(self.world.disk, configuration(0))
 
     # How they go on.
 

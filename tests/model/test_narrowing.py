@@ -7,11 +7,11 @@ from typing import Any, Final
 import obstore
 import pytest
 
-from firn.jobs.dispatch import dispatch
-from firn.staging import cuts, epochs, quarantine
-from firn.staging.configs import CurrentConfig
-from firn.staging.store import paths
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.dispatch.dispatcher import dispatch
+from firn.log import cuts, epochs, holds
+from firn.log.published_configs import CurrentConfig
+from firn.log.store import paths
 from tests.faults.calls import Died
 from tests.model.memory_lake import Catalog, Table
 from tests.model.world import STREAM, World
@@ -81,7 +81,7 @@ def test_a_range_whose_jobs_die_after_one_table_goes_on_epoch_by_epoch(poison: i
     assert cuts.newest(world.disk, STREAM) == 0
 
     assert ticks(world, 9) < 9
-    assert quarantine.read_all(world.disk, STREAM).held_epochs() == [poison] * bool(poison)
+    assert holds.read_all(world.disk, STREAM).held_epochs() == [poison] * bool(poison)
     assert ids(world, HEAVY) == {1, 2, 3} - {poison}
     cut = cuts.read(world.disk, STREAM, cuts.newest(world.disk, STREAM))
     assert cut is not None
@@ -97,7 +97,7 @@ def test_epochs_that_come_meanwhile_wait_for_their_turn() -> None:
     world.post(world.parcel(world.source.log[-2:]))
     seal(world)
     assert ticks(world, 12) < 12
-    assert quarantine.read_all(world.disk, STREAM).held_epochs() == [2]
+    assert holds.read_all(world.disk, STREAM).held_epochs() == [2]
     assert (ids(world, HEAVY), ids(world, AHEAD)) == ({1, 3, 4}, {1, 2, 3, 4})
 
 
@@ -115,5 +115,5 @@ def test_an_epoch_that_can_not_be_read_is_held_once_another_one_comes() -> None:
     world.post(world.parcel(world.source.log[-1:]))
     world.now += timedelta(minutes=5)
     assert ticks(world, 9) < 4
-    assert quarantine.read_all(world.disk, STREAM).held_epochs() == [1]
+    assert holds.read_all(world.disk, STREAM).held_epochs() == [1]
     assert ids(world, HEAVY) == {2}

@@ -1,7 +1,7 @@
 """Two deployments under one catalog that name a table alike: neither touches the other's, and nothing is lost."""
 
-from firn.staging import quarantine
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import holds
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 
@@ -31,7 +31,7 @@ def test_a_table_of_another_deployment_is_refused_by_name_and_the_others_go_on()
     n = sealed(ours)
     assert n == 1, "theirs says nothing of what our numbers are"
     assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
-    said = quarantine.read_all(ours.store, STREAM).held()["lake.orders"].message
+    said = holds.read_all(ours.store, STREAM).held()["lake.orders"].message
     assert "lake.orders lies at memory://theirs/lake/orders, outside of the warehouse memory://warehouse" in said
     assert ours.values(OTHER) == [(9, "ours")]
     assert theirs.values() == [(1, "theirs"), (2, "theirs"), (3, "theirs"), (4, "theirs")]
@@ -54,8 +54,8 @@ def test_a_release_without_a_remedy_is_refused_again() -> None:
     n = sealed(ours)
     for attempt in (1, 2, 3):
         ours.commit(n, attempt=attempt)
-    found = quarantine.read_all(ours.store, STREAM).held()["lake.orders"]
-    assert quarantine.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
+    found = holds.read_all(ours.store, STREAM).held()["lake.orders"]
+    assert holds.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
     assert ours.commit(sealed(ours)) == 1
     assert len(theirs.values()) == 4
 
@@ -68,8 +68,8 @@ def test_a_cut_does_not_make_anothers_table_ours() -> None:
     for attempt in (1, 2, 3):
         ours.commit(n, attempt=attempt)
     assert "lake.orders" not in ours.cut().tables
-    found = quarantine.read_all(ours.store, STREAM).held()["lake.orders"]
-    assert quarantine.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
+    found = holds.read_all(ours.store, STREAM).held()["lake.orders"]
+    assert holds.lift(ours.store, found, "retry", "2026-11-22T00:00:00.000Z")
     assert ours.commit(ours.seal(event("u", 200, {"id": 9, "v": "ours again"}))) == 1
     assert theirs.values() == [(1, "theirs"), (2, "theirs"), (3, "theirs"), (4, "theirs")]
 
@@ -95,7 +95,7 @@ def test_a_table_in_a_database_that_was_not_named_is_refused_by_name_and_the_oth
     ours = narrow(Stream(MemoryGround(), APART), "lake", "dev_*")
     n = ours.seal(*BOTH)
     assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
-    said = quarantine.read_all(ours.store, STREAM).held()["sales.orders"].message
+    said = holds.read_all(ours.store, STREAM).held()["sales.orders"].message
     for word in ("sales.orders", "namespace sales", "GlueDatabases (lake, dev_*)"):
         assert word in said
     assert ours.values(OTHER) == [(9, "ours")]
@@ -112,9 +112,9 @@ def test_a_table_whose_database_is_no_longer_named_stops_no_other_and_goes_on_on
     n = ours.seal(event("u", 300, {"id": 9, "v": "missed"}), event("u", 310, {"id": 9, "v": "newest"}, table="other"))
     assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
     assert ours.values(OTHER) == [(9, "newest")]
-    held = quarantine.read_all(ours.store, STREAM).held()["sales.orders"]
+    held = holds.read_all(ours.store, STREAM).held()["sales.orders"]
     assert "namespace sales is none of GlueDatabases (lake)" in held.message
     narrow(ours)
-    assert quarantine.lift(ours.store, held, "retry", "2026-11-22T00:00:00.000Z")
+    assert holds.lift(ours.store, held, "retry", "2026-11-22T00:00:00.000Z")
     ours.land(event("u", 400, {"id": 9, "v": "last"}, table="other"))
     assert ours.values(TableName("sales", "orders")) == [(9, "missed")]

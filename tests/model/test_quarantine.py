@@ -6,16 +6,16 @@ from typing import Any
 import obstore
 import pytest
 
+from firn.config.names import TableName
+from firn.dispatch.dispatcher import dispatch
 from firn.errors import StorageUnavailable
-from firn.jobs.dispatch import dispatch
-from firn.staging import cuts, epochs, layout, quarantine
-from firn.staging.quarantine import How, Quarantine
-from firn.staging.store import get
-from firn.streams.names import TableName
+from firn.log import cuts, epochs, holds, layout
+from firn.log.holds import How, Quarantine
+from firn.log.store import get
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import Call, MemoryLake
-from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
+from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 
 OTHER = TableName("lake", "other")
 MINUTE = 60_000
@@ -31,12 +31,12 @@ def catalog(stream: Stream) -> Any:
 
 
 def held(stream: Stream) -> dict[str, Quarantine]:
-    return quarantine.read_all(stream.store, STREAM).held()
+    return holds.read_all(stream.store, STREAM).held()
 
 
 def release(stream: Stream, table: str, how: How = "retry") -> None:
     found = held(stream)[table]
-    assert quarantine.lift(stream.store, found, how, layout.instant(stream.tick()))
+    assert holds.lift(stream.store, found, how, layout.instant(stream.tick()))
 
 
 def go_on(stream: Stream) -> None:
@@ -137,20 +137,20 @@ def test_an_epoch_that_can_not_be_read_is_held_at_the_last_attempt_and_the_other
     numbers = [stream.seal(*two(10 * n, "a")) for n in range(1, 6)]
     was = spoil(stream, 2) | spoil(stream, 5)
     assert [stream.commit(1, 5, attempt=attempt) for attempt in (1, 2)] == [1, 1]
-    assert quarantine.read_epochs(stream.store, STREAM) == {}
+    assert holds.read_epochs(stream.store, STREAM) == {}
     assert stream.commit(1, 5, attempt=3) == 0, stream.lines
-    assert set(quarantine.read_epochs(stream.store, STREAM)) == {2, 5}
+    assert set(holds.read_epochs(stream.store, STREAM)) == {2, 5}
     assert (stream.cut().n, numbers) == (5, [1, 2, 3, 4, 5])
     assert stream.values() == [(10, "a"), (30, "a"), (40, "a")]
-    case = quarantine.read_all(stream.store, STREAM).epochs[2].quarantine
+    case = holds.read_all(stream.store, STREAM).epochs[2].quarantine
     assert (case.reason, "firn resume shop --epoch 2" in case.advice) == ("failed", True)
     assert balance(stream) == {"lake.orders": 3, "lake.other": 3}
 
     for path, body in was.items():
         obstore.put(stream.store, path, body)
     for n in (2, 5):
-        found = quarantine.read_all(stream.store, STREAM).epochs[n].quarantine
-        assert quarantine.lift(stream.store, found, "retry", layout.instant(stream.tick()))
+        found = holds.read_all(stream.store, STREAM).epochs[n].quarantine
+        assert holds.lift(stream.store, found, "retry", layout.instant(stream.tick()))
     go_on(stream)
     assert stream.values() == [(10, "a"), (20, "a"), (30, "a"), (40, "a"), (50, "a")]
     assert balance(stream) == {"lake.orders": 5, "lake.other": 5}
@@ -161,7 +161,7 @@ def test_a_range_of_which_nothing_can_be_read_is_not_the_epochs_fault(stream: St
         stream.seal(*two(10 * n, "a"))
         spoil(stream, n)
     assert [stream.commit(1, 2, attempt=attempt) for attempt in (1, 3, 30)] == [1, 1, 1]
-    assert quarantine.read_epochs(stream.store, STREAM) == {}
+    assert holds.read_epochs(stream.store, STREAM) == {}
     assert cuts.newest(stream.store, STREAM) == 0
 
 
@@ -321,7 +321,7 @@ def test_a_restored_source_holds_the_stream_until_its_generation_is_raised(strea
     assert stream.lines[-1]["status"] == "quarantined"
     assert stream.values() == [(1, "b")]
     assert cuts.newest(stream.store, STREAM) == 1
-    found = quarantine.read_all(stream.store, STREAM).held_stream(0)
+    found = holds.read_all(stream.store, STREAM).held_stream(0)
     assert found is not None
     assert "`generation: 1`" in found.advice
     told = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
@@ -338,9 +338,9 @@ def test_a_stream_that_was_held_by_mistake_is_released_by_hand(stream: Stream) -
     stream.land(at(event("c", 2000, {"id": 1, "v": "b"}), 60))
     n = stream.seal(at(event("c", 1500, {"id": 2, "v": "clock ahead"}), 90))
     assert stream.commit(n) == 0
-    found = quarantine.read_all(stream.store, STREAM).held_stream(0)
+    found = holds.read_all(stream.store, STREAM).held_stream(0)
     assert found is not None
-    quarantine.lift(stream.store, found, "retry", layout.instant(stream.tick()))
+    holds.lift(stream.store, found, "retry", layout.instant(stream.tick()))
     assert stream.commit(n) == 0
     assert stream.values() == [(1, "b"), (2, "clock ahead")]
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from firn.jobs.dispatch import dispatch
-from firn.staging import cuts, epochs
+from firn.dispatch.dispatcher import dispatch
+from firn.log import cuts, epochs
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import MemoryLake
 from tests.soak import times
-from tests.unit.jobs.audited import audited
-from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
-from tests.unit.staging.turns import FOREVER, Turns
+from tests.unit.audit.audited import audited
+from tests.unit.log.interrupted_store import Died, InterruptedStore, When
+from tests.unit.log.turns import FOREVER, Turns
 
 Program = Callable[[Any], Any]
 

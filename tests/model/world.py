@@ -15,21 +15,21 @@ from typing import Any, Final
 
 from obstore.store import MemoryStore
 
+from firn.commit import warm_job
+from firn.config.names import TableName
+from firn.dispatch.dispatcher import Dispatched, dispatch
 from firn.errors import ConfigError, FirnError, RequestError, StorageUnavailable, TransientError, UnknownOutcome
-from firn.jobs import lingering
-from firn.jobs.counted import counted
-from firn.jobs.dispatch import Dispatched, dispatch
-from firn.jobs.renaming import RENAMES
-from firn.jobs.runs import Run
-from firn.staging import backlog, configs, cuts, epochs, kept, layout, pause, quarantine
-from firn.staging.counting import print_dead
-from firn.staging.ingest import accept, accepted_before, stream_config
-from firn.staging.queue import Message as Arrived
-from firn.staging.queue import take
-from firn.staging.replay import Choice, replay
-from firn.staging.state import Gate as Ingress
-from firn.staging.store import Store, paths
-from firn.streams.names import TableName
+from firn.ingest.accept import accept, accepted_before, stream_config
+from firn.ingest.dead_letter_metrics import print_dead
+from firn.ingest.queue import Message as Arrived
+from firn.ingest.queue import take
+from firn.ingest.replay import Choice, replay
+from firn.log import backlog, cuts, epochs, holds, layout, named_cuts, pause, published_configs
+from firn.log.backlog_gate import Gate as Ingress
+from firn.log.store import Store, paths
+from firn.maintenance.cut_coverage import counted
+from firn.runs.job_runs import Run
+from firn.tables.renames import RENAMES
 from tests.faults.calls import Gate, WatchedStore
 from tests.model.memory_lake import Call, Catalog, LostRace, MemoryLake
 from tests.model.source import NAMES, TABLES, Event, Postgres
@@ -125,7 +125,7 @@ class World:
         self.emr = Emr(self.gate, lambda: self.now)
         self.parcels: list[Parcel] = []
         self.lines: list[dict[str, Any]] = []
-        configs.publish(self.disk, config)
+        published_configs.publish(self.disk, config)
         self.catalog.around = self._around
         self.catalog.clock = self.clock
         self.replaying = False  # somebody replays what is dead, over and over
@@ -136,7 +136,7 @@ class World:
 
     def publish(self, config: str) -> None:
         """Another configuration."""
-        configs.publish(self.disk, config)
+        published_configs.publish(self.disk, config)
 
     def _around(self, call: Call, effect: Callable[[], Any]) -> Any:
         return self.gate.call("catalog", f"{call.kind} {call.table}", effect)
@@ -152,7 +152,7 @@ class World:
         parcel.tries += 1
         store = self.store()
         try:
-            config = configs.CurrentConfig(store)()
+            config = published_configs.CurrentConfig(store)()
             now = (clock or self.clock)()
             if Ingress(store).shut(STREAM, now) is not None:
                 self._busy(store, parcel)
@@ -181,7 +181,7 @@ class World:
         store = self.store()
         again: Iterable[int] = range(len(parcels))
         try:
-            config = configs.CurrentConfig(store)()
+            config = published_configs.CurrentConfig(store)()
             arrived = [Arrived(parcel.name, parcel.body) for parcel in parcels]
             now = (clock or self.clock)()
             if Ingress(store).shut(STREAM, now) is not None:
@@ -204,7 +204,7 @@ class World:
         self.dispatched.append(None)
         store = self.store()
         try:
-            config = configs.CurrentConfig(store)()
+            config = published_configs.CurrentConfig(store)()
             settings = stream_config(config, STREAM)
             done = dispatch(
                 store, STREAM, self.emr, now=(clock or self.clock)(), config=config.sha, policy=settings.commit,
@@ -219,7 +219,7 @@ class World:
     def _tell(self, store: Store, now: datetime) -> None:
         """What dispatch does at its end, well or not."""
         try:
-            settings = stream_config(configs.CurrentConfig(store)(), STREAM)
+            settings = stream_config(published_configs.CurrentConfig(store)(), STREAM)
         except FirnError:
             return
         backlog.tell(store, settings, now)
@@ -228,10 +228,10 @@ class World:
         """spark_emr/commit.py: one run, from its start to its end. It lingers until a round finds nothing."""
         store = self.store()
         passing = count(0.0, 60.0)
-        code = lingering.run(
-            store, MemoryLake(store, self.catalog), configs.CurrentConfig(store), pause.Watch(store), STREAM, run.first,
-            run.last, log=self.lines.append, attempt=run.attempt,
-            clock=lingering.Clock(clock or self.clock, lambda: next(passing), lambda _: None),
+        code = warm_job.run(
+            store, MemoryLake(store, self.catalog), published_configs.CurrentConfig(store), pause.Watch(store), STREAM,
+            run.first, run.last, log=self.lines.append, attempt=run.attempt,
+            clock=warm_job.Clock(clock or self.clock, lambda: next(passing), lambda _: None),
         )  # fmt: skip
         self.emr.told(run, "FAILED" if code else "SUCCESS")
 
@@ -254,7 +254,7 @@ class World:
         try:
             cut = cuts.read(store, STREAM, 1)
             assert cut is not None
-            kept.record(store, "month-end", cut, self.now)
+            named_cuts.record(store, "month-end", cut, self.now)
         except FirnError:
             return
         self.keeping = False
@@ -278,7 +278,8 @@ class World:
         """`firn dead replay`: all letters that can be taken now."""
         store = self.store()
         try:
-            for _ in replay(store, configs.CurrentConfig(store)(), STREAM, Choice(), clock=clock or self.clock,
+            config = published_configs.CurrentConfig(store)()
+            for _ in replay(store, config, STREAM, Choice(), clock=clock or self.clock,
                             random=self.random):  # fmt: skip
                 pass
         except FirnError:
@@ -288,14 +289,12 @@ class World:
         """`firn resume`: everything that is held, with what it lacks."""
         store = self.store()
         try:
-            known = quarantine.read_all(store, STREAM)
+            known = holds.read_all(store, STREAM)
             held = [case.quarantine for case in known.tables.values() if case.lift is None]
             held += [case.quarantine for case in known.epochs.values() if case.lift is None]
             held += [case.quarantine for case in known.stream if case.lift is None]
             for one in held:
-                quarantine.lift(
-                    store, one, "replay" if one.reason == "rolled_back" else "retry", layout.instant(self.now)
-                )
+                holds.lift(store, one, "replay" if one.reason == "rolled_back" else "retry", layout.instant(self.now))
         except FirnError:
             return
 
@@ -327,7 +326,7 @@ class World:
 
     def quiet(self) -> bool:
         """Everything is acknowledged, sealed, committed, and nothing is held."""
-        known = quarantine.read_all(self.disk, STREAM)
+        known = holds.read_all(self.disk, STREAM)
         sealed = epochs.numbers(self.disk, STREAM)
         return (
             all(parcel.acknowledged for parcel in self.parcels)
@@ -342,7 +341,7 @@ class World:
 
     def _dead(self) -> bool:
         """Letters that a replay would take now, or has claimed and not staged."""
-        config = configs.CurrentConfig(self.disk)()
+        config = published_configs.CurrentConfig(self.disk)()
         found = replay(self.disk, config, STREAM, Choice(), clock=self.clock, dry_run=True)
         claims = [path for path in paths(self.disk, layout.replays_prefix(STREAM)) if layout.replay_of(path)]
         done = {path for path in paths(self.disk, layout.replays_prefix(STREAM)) if path.endswith(".done")}
@@ -350,7 +349,7 @@ class World:
 
     def troubles(self) -> list[str]:
         """What an operator can see of what is not well: an answer, an alarm, a line of `firn status`."""
-        known = quarantine.read_all(self.disk, STREAM)
+        known = holds.read_all(self.disk, STREAM)
         latest = self.dispatched[-1] if self.dispatched else None
         found = ["a sender was not told 202"] * any(not parcel.acknowledged for parcel in self.parcels)
         found += ["dispatch failed"] * (bool(self.dispatched) and latest is None)
@@ -376,7 +375,7 @@ class World:
 
     def held(self) -> tuple[str, ...]:
         """What is quarantined now."""
-        return quarantine.read_all(self.disk, STREAM).names(0)
+        return holds.read_all(self.disk, STREAM).names(0)
 
     def _left_behind(self) -> bool:
         cut = cuts.read(self.disk, STREAM, cuts.newest(self.disk, STREAM))
@@ -415,7 +414,7 @@ class World:
 
     def story(self) -> str:
         """What is known, for whoever reads a failure."""
-        known = quarantine.read_all(self.disk, STREAM)
+        known = holds.read_all(self.disk, STREAM)
         return "\n".join(
             [
                 f"acknowledged {[parcel.acknowledged for parcel in self.parcels]}",

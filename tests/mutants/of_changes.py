@@ -4,21 +4,22 @@ from typing import Final
 
 from tests.mutants.copy import Mutant
 
+_CORE: Final = "layers/core/python/firn"
 _CHANGES: Final = "layers/core/python/firn/changes"
 _POSITIONS: Final = f"{_CHANGES}/positions.py"
-_INCREMENTAL: Final = f"{_CHANGES}/incremental.py"
+_INCREMENTAL: Final = f"{_CORE}/changes/merge/incremental.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
 _ORDER_TESTS: Final = "tests/unit/changes/test_source_orders.py"
 _ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
 _POISON_TESTS: Final = "tests/unit/changes/test_poison.py"
-_DECIDE: Final = f"{_CHANGES}/decide.py"
-_FOLD: Final = f"{_CHANGES}/fold.py"
+_DECIDE: Final = f"{_CORE}/changes/merge/decide.py"
+_FOLD: Final = f"{_CORE}/changes/merge/fold.py"
 _RANDOM: Final = (
     "tests/property/test_random_histories.py"
     "::test_the_specification_what_a_table_remembers_and_the_small_way_say_the_same"
 )
 _BACKWARDS: Final = "tests/property/test_incremental.py::test_one_change_at_a_time_backwards"
-_TOLD: Final = f"{_CHANGES}/told.py"
+_TOLD: Final = f"{_CORE}/changes/merge/decoded_rows.py"
 _IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
 _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
 
@@ -46,7 +47,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "changes are ordered by ts_ms",
-        f"{_CHANGES}/sources.py",
+        f"{_CORE}/changes/envelopes/sources.py",
         '''"""The sequence as it is."""
         return [s.sequence or None for s in sources]''',
         '''"""The time."""
@@ -134,24 +135,24 @@ MUTANTS: Final = (
     ),
     Mutant(
         "all equal rows of a COPY are one",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         "found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))",
         "found.append(0)",
-        ("tests/unit/changes/test_placing.py::test_the_equal_rows_of_one_copy_are_as_many_changes",),
+        ("tests/unit/changes/test_ordering.py::test_the_equal_rows_of_one_copy_are_as_many_changes",),
     ),
     Mutant(
         "an event that is brought twice is two",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         "found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))",
         "found.append(alike.setdefault(-index - 1, len(alike)))",
-        ("tests/unit/changes/test_placing.py::test_an_event_that_one_request_brings_twice_is_one_change",),
+        ("tests/unit/changes/test_ordering.py::test_an_event_that_one_request_brings_twice_is_one_change",),
     ),
     Mutant(
         "an append table's identity without the stream",
         _TOLD,
         _IDENTITY,
         'f"{row[ORD].hex().upper()}:{which}:{row[TABLE]}"',
-        (_WHO, "tests/unit/changes/test_told.py::test_equal_changes_of_two_streams_are_two"),
+        (_WHO, "tests/unit/changes/test_decoded_rows.py::test_equal_changes_of_two_streams_are_two"),
     ),
     Mutant(
         "an append table's identity without the source table",
@@ -183,28 +184,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an older append table is not asked for the identities of its time",
-        "layers/core/python/firn/jobs/progress.py",
+        "layers/core/python/firn/tables/table_state.py",
         "return tuple(sorted(set(fed)))",
         "return tuple(sorted(set(fed)))[:0]",
         ("tests/model/test_appending.py::test_an_older_table_takes_nothing_twice_and_no_two_changes_for_one",),
     ),
     Mutant(
         "a flattened message is staged as a change",
-        f"{_CHANGES}/flat.py",
+        f"{_CORE}/changes/envelopes/flat.py",
         'if required_op(value, "__op", hint) == "m":',
         'if required_op(value, "__op", hint) == "":',
-        ("tests/unit/changes/test_envelopes_rejected.py::test_a_flattened_message_is_ignored_as_elsewhere[flat]",),
+        ("tests/unit/changes/test_parser_rejected.py::test_a_flattened_message_is_ignored_as_elsewhere[flat]",),
     ),
     Mutant(
         "a flattened row without a connector has that of the rows beside it",
-        f"{_CHANGES}/flat.py",
+        f"{_CORE}/changes/envelopes/flat.py",
         'others=_told_otherwise(rows, connector) if "" in named else (),',
         "others=(),",
-        ("tests/unit/changes/test_envelopes_rejected.py::test_an_event_is_what_it_is_whatever_comes_beside_it",),
+        ("tests/unit/changes/test_parser_rejected.py::test_an_event_is_what_it_is_whatever_comes_beside_it",),
     ),
     Mutant(
         "metadata of flattened rows is a value where the table has a column of its name by then",
-        f"{_CHANGES}/codec.py",
+        f"{_CORE}/changes/decode/codec.py",
         "_without_metadata(column) if flat and column.source is None else column",
         "column",
         (
@@ -213,7 +214,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the old name of a renamed column counts where a row has both",
-        f"{_CHANGES}/codec.py",
+        f"{_CORE}/changes/decode/codec.py",
         "return column.earlier if column.silent else (column.name, *column.earlier)",
         "return column.earlier if column.silent else (*column.earlier, column.name)",
         ("tests/property/test_renames.py::test_a_change_says_the_same_under_whichever_name[False]",),
@@ -311,14 +312,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a delete that `order_by` can't place is left out without a word",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         "    if not there and not lacking:",
         "    if not there:",
         (f"{_ORDER_TESTS}::test_a_delete_without_the_order_by_field_and_a_truncate_are_refused_by_name",),
     ),
     Mutant(
         "the events of a MongoDB transaction are ordered by their content",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         "            if inside is not None and where is not None:",
         "            if inside is not None and where is not None and not mongodb:",
         (f"{_ORDER_TESTS}::test_the_events_of_a_mongodb_transaction_are_ordered_by_when_they_were_made_or_numbered",),
@@ -332,7 +333,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a MongoDB server's wall clock counts as the cluster time",
-        f"{_CHANGES}/sources.py",
+        f"{_CORE}/changes/envelopes/sources.py",
         "return time % 1000 != 0 or (said and source.wallTime == time)",
         "return time % 1000 != 0 and source.wallTime is None",
         (f"{_ORDER_TESTS}::test_with_a_wall_clock_mongodb_is_ordered_by_when_the_connector_made_the_event[version0]",),
@@ -346,49 +347,49 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a keyless image joins without holding the key",
-        f"{_CHANGES}/rows.py",
+        f"{_CORE}/changes/decode/row_decoder.py",
         """            self._require_key(change["after"])""",
         """            pass""",
-        ("tests/unit/changes/test_told.py::test_a_keyless_image_joins_if_it_holds_the_key_and_is_dead_if_not",),
+        ("tests/unit/changes/test_decoded_rows.py::test_a_keyless_image_joins_if_it_holds_the_key_and_is_dead_if_not",),
     ),
     Mutant(
         "a column that becomes text has other text at once than by a rewrite",
-        f"{_CHANGES}/codec.py",
+        f"{_CORE}/changes/decode/codec.py",
         "step if through is None else _then(step, finish)",
         "step",
         ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
     ),
     Mutant(
         "a float that becomes a double is promoted",
-        f"{_CHANGES}/texts.py",
+        f"{_CORE}/changes/decode/texts.py",
         "(lambda value: float(_digits_of_single(value))) if old == FLOAT else float",
         "float",
         ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
     ),
     Mutant(
         "the row before is no part of the content",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         'content = f"{before}\\0{after}',
         'content = f"{after}',
-        ("tests/unit/changes/test_placing.py::test_changes_of_equal_rows_after_and_others_before_are_two",),
+        ("tests/unit/changes/test_ordering.py::test_changes_of_equal_rows_after_and_others_before_are_two",),
     ),
     Mutant(
         "part of a key before counts as a changed key",
-        f"{_CHANGES}/rows.py",
+        f"{_CORE}/changes/decode/row_decoder.py",
         'if old != key and self._has_key(change["before"]):',
         "if old != key:",
-        ("tests/unit/changes/test_told.py::test_a_changed_key_is_one_that_the_row_before_names_whole",),
+        ("tests/unit/changes/test_decoded_rows.py::test_a_changed_key_is_one_that_the_row_before_names_whole",),
     ),
     Mutant(
         "want of memory is an event's fault",
-        f"{_CHANGES}/poison.py",
+        f"{_CORE}/changes/decode/poison.py",
         "if isinstance(error, MemoryError | OSError | FirnError):",
         "if isinstance(error, OSError | FirnError):",
         (f"{_POISON_TESTS}::test_want_of_memory_and_storage_are_no_events_fault",),
     ),
     Mutant(
         "all events of a batch that fails are poison",
-        f"{_CHANGES}/poison.py",
+        f"{_CORE}/changes/decode/poison.py",
         """            step(event)
         except Exception as error:""",
         """            step(event)
@@ -398,37 +399,37 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an op that is none is taken for a change",
-        f"{_CHANGES}/placing.py",
+        f"{_CORE}/changes/merge/ordering.py",
         "if not OPS.issuperset(ops):",
         "if False and not OPS.issuperset(ops):",
         (f"{_POISON_TESTS}::test_an_op_that_is_none_and_a_time_beyond_all_have_no_place",),
     ),
     Mutant(
         "only what is known to fail is a dead letter in decoding",
-        f"{_CHANGES}/rows.py",
+        f"{_CORE}/changes/decode/row_decoder.py",
         "        except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)",
         "        except EventError as error:",
         (f"{_POISON_TESTS}::test_what_fails_in_decoding_is_one_rejected_row",),
     ),
     Mutant(
         "an event is blamed for columns that none can be read by",
-        f"{_CHANGES}/rows.py",
+        f"{_CORE}/changes/decode/row_decoder.py",
         "                self._check()",
         "                pass",
         (f"{_POISON_TESTS}::test_columns_that_no_event_can_be_read_by_are_no_events_fault",),
     ),
     Mutant(
         "half of a changed key goes on without what can't be written",
-        f"{_CHANGES}/rows.py",
+        f"{_CORE}/changes/decode/row_decoder.py",
         "                each[place] = [self._rejected(changes[place], why.code, str(why))]",
         "                each[place] = [*each[place][:-1], self._rejected(changes[place], why.code, str(why))]",
         (f"{_POISON_TESTS}::test_both_rows_of_a_changed_key_go_together",),
     ),
     Mutant(
         "each NaN is another key",
-        f"{_CHANGES}/fold.py",
+        f"{_CORE}/changes/merge/fold.py",
         "value if value == value else NAN",
         "value",
-        ("tests/unit/changes/test_told.py::test_nan_is_one_key_in_any_process",),
+        ("tests/unit/changes/test_decoded_rows.py::test_nan_is_one_key_in_any_process",),
     ),
 )  # fmt: skip

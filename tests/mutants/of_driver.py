@@ -4,8 +4,8 @@ from typing import Final
 
 from tests.mutants.copy import Mutant
 
+_SPARK: Final = "spark_emr/firn_spark"
 _DRIVER: Final = "spark_emr/firn_spark/driver"
-_CARE: Final = "spark_emr/firn_spark/care"
 _TESTS: Final = "tests/integration/spark"
 _OLDER: Final = (
     f"{_TESTS}/test_appending.py"
@@ -16,21 +16,21 @@ _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 MUTANTS: Final = (
     Mutant(
         "a rewrite brings back what was deleted meanwhile",
-        f"{_CARE}/between.py",
+        f"{_SPARK}/maintenance/concurrent_commits.py",
         "if not paths_in(objects, file.location()).keys().isdisjoint(paths):",
         "if paths_in(objects, file.location()).keys() > set(paths):",
         (f"{_COMPACTION_TESTS}::test_a_row_that_is_deleted_while_its_file_is_written_anew_stays_deleted",),
     ),
     Mutant(
         "a rewrite takes away deletes of files that stay",
-        f"{_CARE}/sweeping.py",
+        f"{_SPARK}/maintenance/log_retention.py",
         "if live.isdisjoint(named[one]):",
         "if not live.issuperset(named[one]):",
         (f"{_COMPACTION_TESTS}::test_deletes_of_files_that_stay_stay_and_name_only_those",),
     ),
     Mutant(
         "what a rewrite wrote is removed where its outcome is not known",
-        f"{_CARE}/compaction.py",
+        f"{_SPARK}/maintenance/compaction.py",
         """        except LostRace:
             for file in added:
 """,
@@ -41,28 +41,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the driver finds rows that are deleted",
-        f"{_DRIVER}/lookup.py",
+        f"{_SPARK}/driver/row_lookup.py",
         "places = [place for place in _places(wanted, held) if first + place not in gone]",
         "places = list(_places(wanted, held))",
         (f"{_TESTS}/test_driver_path.py::test_random_changes_in_any_order_come_out_the_same[0]",),
     ),
     Mutant(
         "the driver finds rows that are deleted, by columns",
-        f"{_DRIVER}/lookup.py",
+        f"{_SPARK}/driver/row_lookup.py",
         "places, rows = places.filter(left), rows.filter(left)",
         "places, rows = places, rows",
         (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
     ),
     Mutant(
         "by columns a change counts that is older than its row",
-        f"{_DRIVER}/lookup.py",
+        f"{_SPARK}/driver/row_lookup.py",
         "bytes(told.max) < low",
         "True",
         (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
     ),
     Mutant(
         "by columns a change counts that is older than a delete",
-        f"{_DRIVER}/plain.py",
+        f"{_SPARK}/driver/columnar_merge.py",
         "said.creates or said.newest > seen.low or",
         "said.creates or",
         (f"{_TESTS}/test_must_hold.py::test_a_first_epoch_of_only_deletes_is_remembered",),
@@ -86,21 +86,21 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the driver forgets a truncate with its epoch",
-        f"{_DRIVER}/before.py",
+        f"{_SPARK}/driver/key_lookup.py",
         "self.newest_truncate = memory.said.truncated",
         'self.newest_truncate = b""',
         (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
     ),
     Mutant(
         "the driver appends again what the table has",
-        f"{_DRIVER}/append.py",
+        f"{_SPARK}/driver/append_commit.py",
         "return mine.without({one for (one,) in there.keys([identity])})",
         "return mine.rows",
         (f"{_TESTS}/test_lake_contract.py::test_contract[an_append_table_takes_each_event_once-driver]",),
     ),
     Mutant(
         "the driver does not look for the first identities of an older table",
-        f"{_DRIVER}/append.py",
+        f"{_SPARK}/driver/append_commit.py",
         "first=table is not None and stream in table.state.first_identity",
         "first=False",
         (f"{_OLDER}[driver]",),
@@ -117,7 +117,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what is folded again is folded with the source tables of its range alone",
-        "layers/core/python/firn/jobs/targets.py",
+        "layers/core/python/firn/tables/routing.py",
         "return replace(target, sources=sources, names={**target.names, **bare})",
         "return target",
         (
@@ -127,7 +127,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the log's events of a source table that they name without schema are another table's",
-        "layers/core/python/firn/jobs/targets.py",
+        "layers/core/python/firn/tables/routing.py",
         "names={**target.names, **bare}",
         "names=target.names",
         (
@@ -137,7 +137,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an epoch that is held is read again out of the log",
-        "layers/core/python/firn/staging/quarantine.py",
+        "layers/core/python/firn/log/holds.py",
         "return n in self.epochs or any(",
         "return any(",
         (f"{_TESTS}/test_specification.py::test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either[driver]",),

@@ -29,7 +29,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "PyIceberg commits again on a version that nobody looked at",
-        f"{_LAKE}/writing/landing.py",
+        f"{_LAKE}/writing/commit.py",
         "    transaction._snapshot_producers.clear()  # with them PyIceberg would try again on a newer version\n",
         "",
         (f"{_TESTS}/test_writes.py::test_the_same_write_by_two_at_once_is_done_once",),
@@ -43,7 +43,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "an upsert writes rows anew that are deleted by position",
-        f"{_LAKE}/writing/upserting.py",
+        f"{_LAKE}/writing/upsert.py",
         "rows = _without(read_file(version.source, task.file, version.schema, gone), out)",
         "rows = _without(read_file(version.source, task.file, version.schema), out)",
         (f"{_TESTS}/test_sync.py::test_rows_deleted_by_position_do_not_come_back",),
@@ -64,14 +64,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "DuckDB is told that rows are filtered, and they are not",
-        f"{_LAKE}/sql/scanning.py",
+        f"{_LAKE}/sql/table_scan.py",
         "left = batch if keep is None else batch.filter(keep)",
         "left = batch",
         (f"{_PUSHDOWN}::test_each_use_of_a_table_reads_what_it_needs",),
     ),
     Mutant(
         "a deployment that does not say who may read lets everybody",
-        "layers/core/python/firn/security/readers.py",
+        "layers/core/python/firn/auth/readers.py",
         "if not open_to_all:",
         "if False:",
         ("tests/unit/functions/test_query.py::test_nobody_reads_where_it_is_not_said_who",),
@@ -106,14 +106,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a fresh read takes a row that a move brought for the one before",
-        f"{_LAKE}/fresh/folded.py",
+        f"{_LAKE}/fresh/merge_pending.py",
         "if one not in linked and old and new and",
         "if old and new and",
         (f"{_FRESH}::test_any_history_cut_anywhere_gives_the_rows_of_the_specification[4-60-5-t]",),
     ),
     Mutant(
         "a fresh read forgets deletes that were committed before their changes came",
-        f"{_LAKE}/fresh/remembered.py",
+        f"{_LAKE}/fresh/stamped_cache.py",
         'if op in "dc" and (keys is None or total(position) > low)',
         'if op in "c" and (keys is None or total(position) > low)',
         (f"{_FRESH}::test_any_history_cut_anywhere_gives_the_rows_of_the_specification[4-60-5-t]",),

@@ -34,7 +34,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the look-up's bounds leave out rows whose key is null",
-        f"{_SPARK}/merge/lookup.py",
+        f"{_SPARK}/merge/affected_rows.py",
         "return part | column.isNull() if span.nulls else part",
         "return part",
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
@@ -52,7 +52,7 @@ MUTANTS: Final = (
         "the job reads what is staged instead of what the epoch lists",
         f"{_SPARK}/lake.py",
         "raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)",
-        "from firn.staging import layout, store\n"
+        "from firn.log import layout, store\n"
         "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
         "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
         "        raw = raw_in_place(self._spark, self._staging, known, every, by)",
@@ -194,7 +194,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a late truncate leaves in Spark what a move took from before it",
-        f"{_SPARK}/merge/moves.py",
+        f"{_SPARK}/merge/key_changes.py",
         "return linked_keys([*new, *truncates], known, mixed)",
         "return linked_keys(new, known, mixed)",
         (f"{_TESTS}/test_commit.py::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late",),
@@ -257,14 +257,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a floor is raised among the versions of rows",
-        f"{_SPARK}/care/forgetting.py",
+        f"{_SPARK}/maintenance/delete_memory_expiry.py",
         'if facts.state.properties.get(BY_NUMBER) == "true":',
         'if facts.state.properties.get(BY_NUMBER) == "never":',
         (f"{_TESTS}/test_orders.py::test_a_new_row_is_never_too_old_by_a_counter_of_another[spark]",),
     ),
     Mutant(
         "a change that comes again is taken for one of the raised generation",
-        f"{_SPARK}/staged/kept.py",
+        f"{_SPARK}/staged/kept_generations.py",
         "replace(order, kept=kept), whole=whole) if kept else raw",
         "replace(order, kept={}), whole=whole) if kept else raw",
         (

@@ -5,9 +5,9 @@ import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from firn.changes.decide import decide, look
-from firn.changes.fold import LOADED, Key, Row, RowChange
-from firn.changes.incremental import is_fact
+from firn.changes.merge.decide import decide, look
+from firn.changes.merge.fold import LOADED, Key, Row, RowChange
+from firn.changes.merge.incremental import is_fact
 
 COLUMNS = ("v", "w")
 _RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
@@ -87,7 +87,7 @@ def _change(op: str, key: int | None, place: int, table: str, gaps: frozenset[st
 
 @dataclass
 class Small:
-    """A table in memory and what it remembers, brought forward by the small way of a commit (firn.changes.decide)."""
+    """A table in memory and what it remembers, brought forward by the small way of a commit (merge/decide.py)."""
 
     table: dict[Key, Row]
     sources: frozenset[str | None]

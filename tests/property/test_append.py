@@ -11,15 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from obstore.store import MemoryStore
 
-from firn.changes import told
-from firn.changes.append import Identity, identified
-from firn.changes.codec import DecodeSettings
-from firn.changes.placing import Order
-from firn.changes.rows import Decoding
-from firn.changes.types import STRING, Column
-from firn.jobs.staged import raw_changes
-from firn.staging import configs, ingest, layout
-from firn.staging.store import get
+from firn.changes.decode.codec import DecodeSettings
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import STRING, Column
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.append import Identity, identified
+from firn.changes.merge.ordering import Order
+from firn.commit.staged_changes import raw_changes
+from firn.ingest import accept
+from firn.log import layout, published_configs
+from firn.log.store import get
 from tests.appending import CONFIG, STREAMS, Happened, Sent, Source, requests, source, ticking
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -31,15 +32,15 @@ Requests = Sequence[tuple[str, Sequence[Sent]]]
 def identities(sent: Requests) -> list[list[str]]:
     """Who each change of each request is, by ingest and the decoder of append tables."""
     store = MemoryStore()
-    config = configs.publish(store, CONFIG)
+    config = published_configs.publish(store, CONFIG)
     found = []
     for stream, some in sent:
         body = b"\n".join(msgspec.json.encode(one.event) for one in some)
-        batch = ingest.accept(store, config, stream, body, now=NOW).batch_id
+        batch = accept.accept(store, config, stream, body, now=NOW).batch_id
         staged = get(store, layout.staged_path(batch))
         assert staged is not None
-        rows, _ = told.decoded(raw_changes(staged, 1, batch, 0, Order()), DECODING, mirror=False)
-        found.append([told.identity(row, stream) for row in rows])
+        rows, _ = decoded_rows.decoded(raw_changes(staged, 1, batch, 0, Order()), DECODING, mirror=False)
+        found.append([decoded_rows.identity(row, stream) for row in rows])
     return found
 
 

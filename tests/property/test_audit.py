@@ -8,12 +8,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.staging import cuts, epochs, layout, quarantine
-from firn.staging.ingest import accept
-from firn.staging.replay import Choice, replay
+from firn.ingest.accept import accept
+from firn.ingest.replay import Choice, replay
+from firn.log import cuts, epochs, holds, layout
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
 from tests.model.memory_lake import Call
-from tests.unit.jobs.audited import Ground, audited, row_audited
+from tests.unit.audit.audited import Ground, audited, row_audited
 
 TABLES = ("orders", "orders", "other", "events", "typed", "no_key", "nowhere")
 
@@ -72,7 +72,7 @@ class World:
             assert epochs.seal(store, STREAM, found, now=self.stream.now, config=sha, nonce=str(self.chance.random()))
 
     def commit(self) -> None:
-        known = quarantine.read_epochs(self.stream.store, STREAM)
+        known = holds.read_epochs(self.stream.store, STREAM)
         done = cuts.newest(self.stream.store, STREAM)
         open_ = [n for n in epochs.numbers(self.stream.store, STREAM, done) if n not in known]
         if open_:
@@ -102,25 +102,25 @@ class World:
             self.ground.catalog.around = lambda call, effect: effect()
 
     def release(self) -> None:
-        for case in quarantine.read_all(self.stream.store, STREAM).held().values():
+        for case in holds.read_all(self.stream.store, STREAM).held().values():
             how: Any = self.chance.choice(("retry", "skip"))
-            quarantine.lift(self.stream.store, case, how, layout.instant(self.stream.tick()))
+            holds.lift(self.stream.store, case, how, layout.instant(self.stream.tick()))
 
     def hold_epoch(self) -> None:
         """An epoch that kills its jobs: the first that is open, now or soon let go again."""
-        known = quarantine.read_epochs(self.stream.store, STREAM)
+        known = holds.read_epochs(self.stream.store, STREAM)
         for case in known.values():
             if case.lift is None:
-                quarantine.lift(self.stream.store, case.quarantine, "retry", layout.instant(self.stream.tick()))
+                holds.lift(self.stream.store, case.quarantine, "retry", layout.instant(self.stream.tick()))
                 return
         done = cuts.newest(self.stream.store, STREAM)
         open_ = [n for n in epochs.numbers(self.stream.store, STREAM, done) if n not in known]
         if open_:
             n = open_[0]
             now = layout.instant(self.stream.tick())
-            quarantine.hold(
+            holds.hold(
                 self.stream.store,
-                quarantine.Quarantine(1, STREAM, n, now, "killed", "it kills", "mend", epoch=n, last=n),
+                holds.Quarantine(1, STREAM, n, now, "killed", "it kills", "mend", epoch=n, last=n),
             )
 
     def configure(self) -> None:

@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from firn.jobs.audit_changes import TableLog
-from firn.jobs.audit_rows import Logged
-from firn.staging import cuts, epochs, layout
+from firn.audit.expected_changes import TableLog
+from firn.audit.row_check import Logged
+from firn.log import cuts, epochs, layout
 from tests.model.lake_contract import STREAM
 from tests.property.test_audit import STEPS, World
-from tests.unit.jobs.audited import row_audited
+from tests.unit.audit.audited import row_audited
 
 WAYS = ("lose", "double", "set back", "invent", "alter")
 Rows = list[tuple[Any, Any]]

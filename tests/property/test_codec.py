@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.codec import Decoded, DecodeSettings, RowCodec
-from firn.changes.types import Column, Type, decimal, list_of, parse
+from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
+from firn.changes.decode.types import Column, Type, decimal, list_of, parse
 from firn.errors import EventError
 
 SCALARS = st.sampled_from(

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.codec import DecodeSettings, declared_column
-from firn.changes.envelopes import parse as parse_events
-from firn.changes.placing import Order
-from firn.changes.rows import READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
-from firn.changes.types import Column, Encoding, Type, decimal, parse, storable
-from firn.jobs.facts import TableFacts, collected
-from firn.jobs.planning import plan_columns
-from firn.staging.batch import BatchMeta, write_batch
+from firn.changes.decode.codec import DecodeSettings, declared_column
+from firn.changes.decode.row_decoder import READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.types import Column, Encoding, Type, decimal, parse, storable
+from firn.changes.envelopes.parser import parse as parse_events
+from firn.changes.merge.ordering import Order
+from firn.log.batches import BatchMeta, write_batch
+from firn.tables.batch_facts import TableFacts, collected
+from firn.tables.planning import plan_columns
 from firn_spark.staged import columnar
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.packed import CHANGES

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.jobs import debt
-from firn.jobs.debt import DataFile, DeleteFile, Group
-from firn.streams.care import Compaction
+from firn.config.maintenance import Compaction
+from firn.maintenance import compaction_planner
+from firn.maintenance.compaction_planner import DataFile, DeleteFile, Group
 
 TARGET = 100
 POLICY = Compaction(target_bytes=TARGET)
@@ -45,7 +45,7 @@ def rewritten(files: list[DataFile], groups: list[Group], round: int = 0) -> lis
 
 @given(tables())
 def test_no_file_is_in_two_groups_and_each_group_is_in_one_place(files: list[DataFile]) -> None:
-    groups = debt.plan(files, POLICY, SPEC, most=400)
+    groups = compaction_planner.plan(files, POLICY, SPEC, most=400)
     assert all(count == 1 for count in Counter(file.path for group in groups for file in group.files).values())
     assert all(len({(file.spec, file.partition) for file in group.files}) == 1 for group in groups)
     assert {file.path for group in groups for file in group.files} <= {file.path for file in files}
@@ -56,33 +56,33 @@ def test_no_file_is_in_two_groups_and_each_group_is_in_one_place(files: list[Dat
 @given(tables(), st.integers(40, 500))
 def test_no_group_writes_more_than_it_may_unless_it_is_one_file(files: list[DataFile], most: int) -> None:
     limit = most if most < TARGET else max(most, 150)
-    for group in debt.plan(files, POLICY, SPEC, most=most):
+    for group in compaction_planner.plan(files, POLICY, SPEC, most=most):
         assert len(group.files) == 1 or sum(file.live_bytes for file in group.files) <= limit
 
 
 @given(tables(deletes=False), st.integers(200, 800))
 def test_what_was_joined_as_planned_is_worth_no_other_rewrite(files: list[DataFile], most: int) -> None:
-    after = rewritten(files, debt.plan(files, POLICY, SPEC, most=most))
-    assert debt.plan(after, POLICY, SPEC, most=most) == []
+    after = rewritten(files, compaction_planner.plan(files, POLICY, SPEC, most=most))
+    assert compaction_planner.plan(after, POLICY, SPEC, most=most) == []
 
 
 @given(tables(), st.integers(40, 800))
 def test_rewriting_what_is_planned_comes_to_an_end(files: list[DataFile], most: int) -> None:
     for round in range(_MOST_ROUNDS):
-        groups = debt.plan(files, POLICY, SPEC, most=most)
+        groups = compaction_planner.plan(files, POLICY, SPEC, most=most)
         if not groups:
             return
         after = rewritten(files, groups, round)
         fewer = len(after) < len(files)
         assert fewer or sum(file.deleted for file in after) < sum(file.deleted for file in files)
         files = after
-    assert debt.plan(files, POLICY, SPEC, most=most) == []
+    assert compaction_planner.plan(files, POLICY, SPEC, most=most) == []
 
 
 @given(tables(), st.integers(0, 2_000), st.booleans())
 def test_a_budget_is_never_exceeded_but_by_the_first_group(files: list[DataFile], budget: int, fresh: bool) -> None:
-    groups = debt.plan(files, POLICY, SPEC, most=400)
-    taken = debt.within(groups, budget, fresh=fresh)
+    groups = compaction_planner.plan(files, POLICY, SPEC, most=400)
+    taken = compaction_planner.within(groups, budget, fresh=fresh)
     assert sum(group.bytes for group in taken) <= budget or (fresh and taken == groups[:1])
     assert bool(taken) >= (fresh and bool(groups))
     assert [group for group in groups if group in taken] == taken
@@ -103,7 +103,7 @@ def delete_files(draw: st.DrawFn) -> list[DeleteFile]:
 def test_deleted_rows_are_counted_once_and_dangling_files_name_nothing(
     files: list[DataFile], deletes: list[DeleteFile]
 ) -> None:
-    found, dangling = debt.spread(files, deletes)
+    found, dangling = compaction_planner.spread(files, deletes)
     assert sorted(one.path for one in found) == sorted(one.path for one in files)
     assert [replace(one, deleted=0) for one in sorted(found, key=lambda one: one.path)] == files
     assert all(0 <= one.deleted <= one.rows for one in found)

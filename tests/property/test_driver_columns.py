@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.types import Column, parse
-from firn.jobs.quarantine import IN_TIME, High, span_of
-from firn_spark.driver import lookup
+from firn.changes.decode.types import Column, parse
+from firn.quarantine.rules import IN_TIME, High, span_of
+from firn_spark.driver import row_lookup
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.span import span_of_all
 
@@ -19,7 +19,7 @@ INTS = st.one_of(st.integers(-3, 12), st.none())
 TEXTS = st.one_of(st.sampled_from(("", "a", "ab", "b", "é")), st.none())
 
 
-def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> lookup._Group:
+def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> row_lookup._Group:
     kinds = {"long": pa.int64(), "date": pa.date32(), "string": pa.string()}
     arrays = [
         pa.array([row[i] for row in rows], pa.int32() if column.type.name == "date" else kinds[column.type.name]).cast(
@@ -29,7 +29,7 @@ def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> look
     ]
     file = io.BytesIO()
     pq.write_table(pa.table(arrays, names=[column.name for column in columns]), file)
-    return lookup._Group(pq.ParquetFile(file), 0, {column.name: column.name for column in columns})
+    return row_lookup._Group(pq.ParquetFile(file), 0, {column.name: column.name for column in columns})
 
 
 @given(st.lists(INTS, max_size=30), st.sets(INTS, max_size=12), st.booleans(), st.sampled_from(("long", "date")))
@@ -39,7 +39,9 @@ def test_rows_of_one_column_are_found_sorted_or_not(
     if rising:
         held = sorted({one for one in held if one is not None})
     key = [Column("id", parse(kind))]
-    found = lookup._candidates(lookup.Wanted(key, {(one,) for one in wanted}), group_of(key, [(one,) for one in held]))
+    found = row_lookup._candidates(
+        row_lookup.Wanted(key, {(one,) for one in wanted}), group_of(key, [(one,) for one in held])
+    )
     assert found is not None
     assert sorted(found.to_pylist()) == [place for place, one in enumerate(held) if one in wanted]
 
@@ -49,7 +51,7 @@ def test_rows_of_two_columns_are_among_those_that_are_found(
     held: list[tuple[str | None, int | None]], wanted: set[tuple[str | None, int | None]]
 ) -> None:
     key = [Column("a", parse("string")), Column("b", parse("long"))]
-    found = lookup._places(lookup.Wanted(key, wanted), group_of(key, held))
+    found = row_lookup._places(row_lookup.Wanted(key, wanted), group_of(key, held))
     assert sorted(found) == [place for place, one in enumerate(held) if one in wanted]
 
 

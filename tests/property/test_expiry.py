@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.jobs.expiry import Plan, Ref, Snapshot, Snapshots, plan, told
-from firn.jobs.progress import EPOCH, epoch_of
-from firn.streams.care import Expiry
+from firn.config.maintenance import Expiry
+from firn.maintenance.expiry import Plan, Ref, Snapshot, Snapshots, plan, told
+from firn.tables.table_state import EPOCH, epoch_of
 
 STREAMS = ("a", "b", "c")
 NOW = 10_000_000

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.fold import Key, RowChange, State, fold
+from firn.changes.merge.fold import Key, RowChange, State, fold
 
 RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
 KEYS = range(1, 5)

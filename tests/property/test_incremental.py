@@ -5,8 +5,8 @@ from collections.abc import Collection, Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.fold import Key, RowChange, fold
-from firn.changes.incremental import Known, apply
+from firn.changes.merge.fold import Key, RowChange, fold
+from firn.changes.merge.incremental import Known, apply
 from tests.property.test_fold import Source, histories
 
 

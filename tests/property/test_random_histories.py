@@ -4,8 +4,8 @@ way of a commit say the same after each batch."""
 import os
 import random
 
-from firn.changes.fold import RowChange, fold
-from firn.changes.incremental import Known, apply
+from firn.changes.merge.fold import RowChange, fold
+from firn.changes.merge.incremental import Known, apply
 from tests.property.random_histories import Case, Small, case
 from tests.soak import LONG
 

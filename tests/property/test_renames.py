@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.rows import READ, Decoding, MirrorDecoder
-from firn.changes.types import Column, Encoding, parse
-from firn.jobs.planning import KeyChanged, plan_columns
-from firn.jobs.renaming import RENAMES, Renames, renames_of
-from firn.streams.config import TableRule
-from firn.streams.partitions import Partition
+from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
+from firn.changes.decode.types import Column, Encoding, parse
+from firn.config.model import TableRule
+from firn.config.partitions import Partition
+from firn.tables.planning import KeyChanged, plan_columns
+from firn.tables.renames import RENAMES, Renames, renames_of
 from tests.property.test_columnar import READ_SCHEMA, by_columns, one_by_one
 
 SETTINGS = DecodeSettings()

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.connect import columns_of
-from firn.changes.infer import seen_in
-from firn.changes.texts import retyped, text_of, text_of_double
-from firn.changes.types import INFERRED, Column, Type, parse, storable
+from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.inference import seen_in
+from firn.changes.decode.texts import retyped, text_of, text_of_double
+from firn.changes.decode.types import INFERRED, Column, Type, parse, storable
 from firn.errors import EventError
-from firn.jobs.planning import plan_columns
+from firn.tables.planning import plan_columns
 
 SETTINGS = DecodeSettings()
 Field = dict[str, Any]

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from rich.progress import Progress
 
-    from firn.jobs.audit import Audit
-    from firn.jobs.audit_rows import RowAccount
-    from firn.jobs.audit_view import Difference
-    from firn.jobs.ledger import History, Tick
-    from firn.staging.store import Store
-    from firn.streams.config import StreamConfig
-    from firn_lake.auditing.row_audit import Depth
+    from firn.audit.ledger import History, Tick
+    from firn.audit.ledger_view import Difference
+    from firn.audit.row_check import RowAccount
+    from firn.audit.verdict import Audit
+    from firn.config.model import StreamConfig
+    from firn.log.store import Store
+    from firn_lake.audit.row_audit import Depth
 
 _SHOWN = 5  # batches of one difference; --json has them all
 
@@ -48,11 +48,11 @@ def command(
 ) -> None:
     """Account for every acknowledged event, from the log and the tables alone: add up, and look for the row of each.
     Exits 1 if something differs."""
-    from firn.jobs.audit import audit
-    from firn.jobs.audit_view import Keeping
-    from firn.jobs.ledger import read
-    from firn_lake.auditing.row_audit import audit_rows
-    from firn_lake.auditing.table_histories import histories_of, loaded
+    from firn.audit.ledger import read
+    from firn.audit.ledger_view import Keeping
+    from firn.audit.verdict import audit
+    from firn_lake.audit.row_audit import audit_rows
+    from firn_lake.audit.table_histories import histories_of, loaded
 
     if (sample is not None or seed is not None) and not deep:
         raise typer.BadParameter("they go with --deep", param_hint="--sample, --seed")
@@ -92,15 +92,15 @@ def command(
 def _current(store: "Store", stream: str) -> "StreamConfig | None":
     """The stream as it is configured now; None if it is not."""
     from firn.errors import ConfigError
-    from firn.staging import configs
+    from firn.log import published_configs
 
     with suppress(ConfigError):
-        return configs.load(store, configs.current_sha(store)).streams.get(stream)
+        return published_configs.load(store, published_configs.current_sha(store)).streams.get(stream)
     return None
 
 
 def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
-    from firn_lake.auditing.row_audit import Depth
+    from firn_lake.audit.row_audit import Depth
 
     number = secrets.randbelow(2**32) if seed is None else seed
     if sample is None:
@@ -120,11 +120,11 @@ def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
 def _expect_stream(store: "Store", stream: str) -> None:
     """A stream that is neither configured nor in the log is a wrong command line."""
     from firn.errors import ConfigError
-    from firn.staging import configs, epochs, layout
+    from firn.log import epochs, layout, published_configs
 
     known: list[str] = []
     with suppress(ConfigError):  # none is published: the log alone tells
-        known = sorted(configs.load(store, configs.current_sha(store)).streams)
+        known = sorted(published_configs.load(store, published_configs.current_sha(store)).streams)
     there = layout.is_stream_name(stream) and (stream in known or bool(epochs.numbers(store, stream)))
     if not there:
         raise typer.BadParameter(f"there is no stream {stream!r}; there are: {', '.join(known) or 'none'}")
@@ -177,7 +177,7 @@ def _show(found: "Audit") -> None:
 
 def _show_rows(rows: "Sequence[RowAccount]", depth: "Depth") -> None:
     """The tables row by row."""
-    from firn.jobs.audit_rows import UNTOLD
+    from firn.audit.row_check import UNTOLD
 
     if not rows:
         return

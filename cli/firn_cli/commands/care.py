@@ -8,7 +8,7 @@ import typer
 
 from firn.deployment.stack import find_stack
 from firn.deployment.terminal import notes, print_json, print_table, size
-from firn.jobs.due import Kind
+from firn.maintenance.schedule import Kind
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 Tables = Annotated[

@@ -26,7 +26,7 @@ def keep(
     as_json: Json = False,
 ) -> None:
     """Keep a cut as NAME: a tag in each of its tables, which no expiry takes away. Safe to run again."""
-    from firn.staging.kept import find
+    from firn.log.named_cuts import find
     from firn_lake.refs.keep import keep_cut
 
     stack = find_stack(folder, running=False)
@@ -68,8 +68,8 @@ def list_cuts(
     as_json: Json = False,
 ) -> None:
     """List the newest cuts of each stream, and all that are kept by a name."""
-    from firn.staging import cuts
-    from firn.staging.kept import all_kept, streams
+    from firn.log import cuts
+    from firn.log.named_cuts import all_kept, streams
 
     store = find_stack(folder, running=False).store()
     found: dict[tuple[str, int], cuts.Cut] = {}

@@ -37,7 +37,7 @@ def list_letters(
     as_json: Json = False,
 ) -> None:
     """List dead letters, by object, table and reason; those that wait, unless --all says otherwise."""
-    from firn.staging.replay import Choice
+    from firn.ingest.replay import Choice
     from firn_cli.dead_letters import groups, streams
 
     store = find_stack(folder, running=False).store()
@@ -101,7 +101,7 @@ def export(
     folder: Dir = DEFAULT_DIR,
 ) -> None:
     """Write the letters that wait to FILE, to correct their `original` and replay them with `--from FILE`."""
-    from firn.staging.replay import Choice
+    from firn.ingest.replay import Choice
     from firn_cli.dead_letters import exported
 
     store = find_stack(folder, running=False).store()
@@ -135,12 +135,12 @@ def replay_letters(
     """Put letters through ingest again, each once, under the present configuration and in their old place."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from firn.staging import configs
-    from firn.staging.replay import Choice, replay
+    from firn.ingest.replay import Choice, replay
+    from firn.log import published_configs
     from firn_cli.dead_letters import imported, summary
 
     store = find_stack(folder, running=False).store()
-    config = configs.load(store, configs.current_sha(store))
+    config = published_configs.load(store, published_configs.current_sha(store))
     texts = imported(store, stream, corrected) if corrected else None
     only = frozenset(texts) if texts is not None else None
     choice = Choice(batch=batch, object=name, reason=reason, table=table, since=_time(since), only=only)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from firn.config.model import TargetConfig
 from firn.errors import FirnError
-from firn.streams.config import TargetConfig
 from firn_cli.options import StackName, stack_or_target
 
 if TYPE_CHECKING:

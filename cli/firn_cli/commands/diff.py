@@ -10,7 +10,7 @@ from firn.deployment.terminal import cell, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
-    from firn_lake.changes.between import Changes
+    from firn_lake.changes.row_changes import Changes
 
 _STYLES: Final = {"insert": "green", "update": "yellow", "delete": "red"}
 

@@ -144,7 +144,7 @@ def packages() -> Check:
 
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
-    from firn.streams.config import parse
+    from firn.config.model import parse
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")
@@ -174,7 +174,7 @@ def stack(folder: Path) -> Check:
 
 def pause(folder: Path) -> Check | None:
     """Is the stack paused? None if it is not, or none runs."""
-    from firn.staging.pause import since
+    from firn.log.pause import since
 
     try:
         looked_at = find_stack(folder)

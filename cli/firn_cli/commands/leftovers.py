@@ -12,10 +12,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from firn.config.model import TargetConfig
 from firn.deployment.cloudformation import session_of
 from firn.deployment.terminal import notes, print_json, print_table, size
 from firn.errors import FirnError
-from firn.streams.config import TargetConfig
 from firn_cli.options import Json, StackName, stack_or_target
 
 Report = Callable[[int, str], None]

@@ -11,12 +11,13 @@ from firn.deployment import flush_run, rebuild_run
 from firn.deployment.stack import Stack, find_stack
 from firn.deployment.terminal import notes, print_json
 from firn.errors import FirnError, TransientError, UnknownOutcome
-from firn.jobs import caring, runs
-from firn.staging.epochs import SKEW
+from firn.log.epochs import SKEW
+from firn.maintenance import launcher
+from firn.runs import job_runs
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
-    from firn.staging.store import Store
+    from firn.log.store import Store
 
 Report = Callable[[str], None]
 """Called with what it waits for."""
@@ -24,7 +25,7 @@ Report = Callable[[str], None]
 _POLL_SECONDS: Final = 1.0
 # A function that had looked before the pause may start a job until its time-out, and EMR lists it a moment later.
 _SETTLE_SECONDS: Final = 75.0
-_PREFIXES: Final = (runs.PREFIX, caring.PREFIX, rebuild_run.PREFIX)
+_PREFIXES: Final = (job_runs.PREFIX, launcher.PREFIX, rebuild_run.PREFIX)
 _STOPPED: Final = ("STOPPED", "CREATED")
 
 
@@ -43,7 +44,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Start no job any more; changes are still taken and staged. Jobs that run end after their epoch."""
-    from firn.staging import pause
+    from firn.log import pause
 
     stack = find_stack(folder)
     store = stack.store()
@@ -69,7 +70,7 @@ def wait_until_quiet(stack: Stack, store: "Store", *, report: Report, timeout: f
 
     Raises NotQuiet (at the time-out, or if somebody resumes), ConfigError, StorageUnavailable.
     """
-    from firn.staging import pause
+    from firn.log import pause
 
     begun = watched = time.monotonic()
     seen: datetime | None = None

@@ -10,9 +10,9 @@ from firn.errors import ConfigError
 from firn_cli.options import DEFAULT_DIR, Dir
 
 if TYPE_CHECKING:
-    from firn.staging.store import Store
-    from firn.streams.config import Config
-    from firn.streams.reach import Reach
+    from firn.config.model import Config
+    from firn.config.reach import Reach
+    from firn.log.store import Store
 
 
 def command(
@@ -31,8 +31,8 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     `reach`: what the jobs that will work by it can reach, None for everything. Raises ConfigError (the file can't be
     read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
-    from firn.staging import configs
-    from firn.streams.config import parse
+    from firn.config.model import parse
+    from firn.log import published_configs
 
     try:
         text = file.read_text("utf-8")
@@ -46,16 +46,16 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     if old is not None and old.sha == new.sha:
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:
-        configs.publish(store, text, str(file))
+        published_configs.publish(store, text, str(file))
     lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
     return "\n".join(lines)
 
 
 def _current(store: "Store") -> "Config | None":
-    from firn.staging import configs
+    from firn.log import published_configs
 
     try:
-        return configs.load(store, configs.current_sha(store))
+        return published_configs.load(store, published_configs.current_sha(store))
     except ConfigError:
         return None  # none yet, or one that an older Firn took: the new one is what matters
 

@@ -41,21 +41,21 @@ def command(
         raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
     if fresh and (cut is not None or as_of is not None):
         raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
-    from firn_lake.fresh.rows import Fresh
+    from firn_lake.fresh.fresh_rows import Fresh
     from firn_lake.sql.query import query
 
     stack = find_stack(folder, running=False)
     wanted = None
     if cut is not None:
-        from firn.staging.kept import find
+        from firn.log.named_cuts import find
 
         wanted = find(stack.store(), cut, stream)
         for table, reason in sorted(wanted.quarantined.items()):
             typer.echo(f"cut {wanted.n} leaves {table} behind, it is older than the others: {reason}", err=True)
     on_read = None
     if stack.warehouse.startswith("s3://") and stack.staging:  # elsewhere nothing is tiered
-        from firn.staging.configs import CurrentConfig
-        from firn_lake.reading.recording import recorder
+        from firn.log.published_configs import CurrentConfig
+        from firn_lake.reading.read_recorder import recorder
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))

@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
+from firn.config.names import TableName
 from firn.deployment.rebuild_run import Rebuilt, Wanted, Work, prepare, rebuild
 from firn.deployment.stack import find_stack
 from firn.deployment.terminal import notes, print_json
-from firn.streams.names import TableName
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 

@@ -130,7 +130,7 @@ def _table(folder: Path, name: str) -> "LakeTable":
 
 
 def _age(text: str) -> timedelta:
-    from firn.streams.quantities import days
+    from firn.config.quantities import days
 
     try:
         return timedelta(seconds=days(text))

@@ -12,8 +12,8 @@ from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
-    from firn.staging.quarantine import How
-    from firn.staging.store import Store
+    from firn.log.holds import How
+    from firn.log.store import Store
 
 
 class NotResumed(FirnError):
@@ -59,9 +59,9 @@ def resume(store: "Store", stream: str, table: str | None, epoch: int | None, ho
     Raises NotResumed if there is nothing to lift or a rolled-back table is not told how, StorageUnavailable,
     UnknownOutcome.
     """
-    from firn.staging import layout, quarantine
+    from firn.log import holds, layout
 
-    known = quarantine.read_all(store, stream)
+    known = holds.read_all(store, stream)
     # Whatever generation the stream has by now: its quarantine can be lifted as long as nobody has.
     held = known.all_held(0)
     name = table or (f"epoch {epoch}" if epoch is not None else "stream")
@@ -71,7 +71,7 @@ def resume(store: "Store", stream: str, table: str | None, epoch: int | None, ho
         raise NotResumed(f"{name} of stream {stream} is not quarantined; {there} is (firn status says why)")
     if found.reason == "rolled_back" and how == "retry":
         raise NotResumed(f"{found.message}: say --replay or --skip; {found.advice}")
-    quarantine.lift(store, found, how, layout.instant(now))
+    holds.lift(store, found, how, layout.instant(now))
     if found.table is None:
         return f"resumed {name}: " + ("its batches are sealed again" if epoch else "its epochs are committed")
     if how == "skip":
@@ -81,7 +81,7 @@ def resume(store: "Store", stream: str, table: str | None, epoch: int | None, ho
 
 def _end_pause(stack: Stack, *, as_json: bool) -> None:
     """End a pause, and commit what waits. Raises NotDispatched."""
-    from firn.staging import pause
+    from firn.log import pause
 
     store = stack.store()
     since = pause.since(store)

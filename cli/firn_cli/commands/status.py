@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
     its order and keys."""
-    from firn.staging import pause
+    from firn.log import pause
     from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
 
     stack = find_stack(folder, running=False)

@@ -10,7 +10,7 @@ from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
-    from firn.streams.care import Tiering
+    from firn.config.maintenance import Tiering
     from firn_lake.tiering.lifecycle import Applied
     from firn_lake.tiering.tagging import Tiered
     from firn_lake.tiering.views import PartitionView
@@ -34,8 +34,8 @@ def command(
     """Tag the cold files of TABLE, by care: {tier: …} of firn.yaml, and apply the rules that move what is tagged."""
     if sum((dry_run, explain, warm is not None)) > 1:
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
-    from firn.staging.configs import CurrentConfig
-    from firn.streams.names import TableName
+    from firn.config.names import TableName
+    from firn.log.published_configs import CurrentConfig
     from firn_lake.tables import find_table
     from firn_lake.tiering import objects
     from firn_lake.tiering import round as tier_round
@@ -90,7 +90,7 @@ def _say(done: "Tiered", policy: "Tiering", applied: "list[Applied]") -> None:
 
 
 def _show(views: "list[PartitionView]", policy: "Tiering", now: datetime) -> None:
-    from firn.jobs.prices import PRICES
+    from firn.maintenance.storage_prices import PRICES
 
     print_table(
         [

@@ -37,7 +37,7 @@ def command(
 
 
 def _bytes(text: str) -> int:
-    from firn.streams.quantities import size
+    from firn.config.quantities import size
 
     try:
         return 0 if text.strip() == "0" else size(text)

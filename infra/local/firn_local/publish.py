@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from firn.errors import FirnError
-from firn.staging.configs import publish
-from firn.staging.store import open_store
+from firn.log.published_configs import publish
+from firn.log.store import open_store
 
 
 def main(staging: str, path: str) -> int:

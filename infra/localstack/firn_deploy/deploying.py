@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from firn.deployment.stack import Stack, find_stack
-from firn.staging import configs, layout
-from firn.staging.store import get, open_store
+from firn.log import layout, published_configs
+from firn.log.store import get, open_store
 from firn_deploy import emr, localstack, packaged, rules, sam
 from firn_deploy.daemon import Daemon
 from firn_deploy.errors import DeployError
@@ -206,7 +206,7 @@ def _publish(stack: Stack, config: Path) -> bool:
     stack.use_environment()
     store = open_store(stack.staging)
     before = get(store, layout.CONFIG_POINTER)
-    configs.publish(store, text, str(config))
+    published_configs.publish(store, text, str(config))
     return get(store, layout.CONFIG_POINTER) != before
 
 

@@ -6,28 +6,28 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from firn.changes import told
-from firn.changes.decide import decide
-from firn.changes.fold import Key, RowChange
-from firn.changes.placing import plain
-from firn.changes.rows import Decoding
-from firn.jobs.decoding import Planned, with_schemas
-from firn.jobs.outcome import Outcome
-from firn.jobs.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
-from firn.jobs.progress import by_number, fed_by
-from firn.jobs.rejects import by_table, reasons
-from firn.jobs.staged import rejected
-from firn.jobs.targets import Target, all_of
-from firn.staging.epochs import Epoch
-from firn.staging.store import Store
-from firn.streams.config import StreamConfig
-from firn_spark.driver import append
-from firn_spark.driver import mirror as small
-from firn_spark.driver import plain as by_columns
-from firn_spark.driver.before import look
-from firn_spark.driver.facts import DriverMemory
-from firn_spark.driver.staged import Part, Staged
-from firn_spark.driver.unfit import Unfit
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.decide import decide
+from firn.changes.merge.fold import Key, RowChange
+from firn.changes.merge.ordering import plain
+from firn.commit.rejects import by_table, reasons
+from firn.commit.staged_changes import rejected
+from firn.config.model import StreamConfig
+from firn.log.epochs import Epoch
+from firn.log.store import Store
+from firn.tables.outcome import Outcome
+from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
+from firn.tables.routing import Target, all_of
+from firn.tables.table_plan import Planned, with_schemas
+from firn.tables.table_state import by_number, fed_by
+from firn_spark.driver import append_commit
+from firn_spark.driver import columnar_merge as by_columns
+from firn_spark.driver import mirror_commit as small
+from firn_spark.driver.delete_memory import DriverMemory
+from firn_spark.driver.key_lookup import look
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.driver.staged_changes import Part, Staged
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.staged.columnar import typed
@@ -99,9 +99,9 @@ class DriverJob(TableJob):
             return
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
-        truncates = told.truncates(mine.rows, decoding.names)
+        truncates = decoded_rows.truncates(mine.rows, decoding.names)
         good, bad = _decoded(mine, decoding, mirror=True)
-        decoded = small.Decoded(good, [told.row_change(row, decoding) for row in good])
+        decoded = small.Decoded(good, [decoded_rows.row_change(row, decoding) for row in good])
         seen = small.survey(good, bad, decoding)
         log = self._log_in(all_of(target, table.state if table else None, self._config), decoding)
         sources = fed_by(table.state if table else None, target.fed)
@@ -127,7 +127,7 @@ class DriverJob(TableJob):
         outcome.decided(decided.told)
         placed = [one for one in truncates if plain(one.order)]
         small.remember(memory, plan, decoded, decoding, seen, placed, snapshot, self._last)
-        times = {row[told.ORD]: row[told.TS] for row in good}
+        times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in good}
         summary = outcome.summary(self._stream, self._epochs, self._last)
         small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
@@ -185,7 +185,7 @@ class DriverJob(TableJob):
             raise Unfit(f"more than {MOST_ROWS} changes to append")
         good, bad = _decoded(mine, decoding, mirror=False)
         seen = small.survey(good, bad, decoding, mirror=False)
-        new = append.new_rows(self._spark, table, good, self._stream)
+        new = append_commit.new_rows(self._spark, table, good, self._stream)
 
         outcome.way["lookup"] = "driver"
         self._bury_rows(target, mine, _why(bad), outcome)
@@ -200,7 +200,7 @@ class DriverJob(TableJob):
         outcome.ignored = outcome.events - seen.changes
         outcome.superseded = len(good) - outcome.merged
         summary = outcome.summary(self._stream, self._epochs, self._last)
-        append.apply(self._spark, table, new, plan.columns, summary, self._stream)
+        append_commit.apply(self._spark, table, new, plan.columns, summary, self._stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def _same(self, table: Table, snapshot: int | None, outcome: Outcome) -> None:
@@ -222,9 +222,11 @@ class DriverJob(TableJob):
         def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
             staged = self._back(target)
             every = with_schemas(decoding, target, staged.facts)
-            good, _ = told.decoded(staged.of(target.sources).rows, every, mirror=True)
-            mine = [row for row in good if told.key_of(row, every) in keys]
-            return [told.row_change(row, every) for row in mine], {row[told.ORD]: row[told.TS] for row in mine}
+            good, _ = decoded_rows.decoded(staged.of(target.sources).rows, every, mirror=True)
+            mine = [row for row in good if decoded_rows.key_of(row, every) in keys]
+            return [decoded_rows.row_change(row, every) for row in mine], {
+                row[decoded_rows.ORD]: row[decoded_rows.TS] for row in mine
+            }
 
         return log
 
@@ -250,17 +252,22 @@ def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
 def _decoded(mine: Part, decoding: Decoding, *, mirror: bool) -> tuple[list[list[Any]], list[list[Any]]]:
     """told.decoded, where what can't be written is rejected as by the executors."""
     schema = decoded_schema(decoding, ())  # what is beside the columns came out of Arrow
-    return told.decoded(mine.rows, decoding, mirror=mirror, fit=lambda rows: typed(rows, schema))
+    return decoded_rows.decoded(mine.rows, decoding, mirror=mirror, fit=lambda rows: typed(rows, schema))
 
 
 def _why(bad: Sequence[Sequence[Any]]) -> Why:
-    return {(row[told.BATCH], row[told.INDEX]): (row[told.CODE], row[told.MESSAGE]) for row in bad}
+    return {
+        (row[decoded_rows.BATCH], row[decoded_rows.INDEX]): (row[decoded_rows.CODE], row[decoded_rows.MESSAGE])
+        for row in bad
+    }
 
 
 def _late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
     """The changes at or below the floor of keys that the table does not have."""
-    late = (row for row in good if told.key_of(row, decoding) in keys and row[told.ORD] <= b"\1" + floor)
-    return {(row[told.BATCH], row[told.INDEX]): ("too_old", mirror.TOO_OLD) for row in late}
+    late = (
+        row for row in good if decoded_rows.key_of(row, decoding) in keys and row[decoded_rows.ORD] <= b"\1" + floor
+    )
+    return {(row[decoded_rows.BATCH], row[decoded_rows.INDEX]): ("too_old", mirror.TOO_OLD) for row in late}
 
 
 def _no_frame(_: Target) -> Any:

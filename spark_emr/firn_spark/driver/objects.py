@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from firn.staging.store import ObjectFile, open_store, put
+from firn.log.store import ObjectFile, open_store, put
 from firn_spark.tables.fence import LostRace
 
 _REQUESTS_AT_ONCE = 8

@@ -1,19 +1,19 @@
-"""A Range (firn.jobs.lake) of few changes, read into this process; Spark's own comes up only for what does not fit."""
+"""A Range (firn.commit.lake) of few changes, read into this process; Spark's own takes only what does not fit."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from firn.jobs.facts import TableFacts
-from firn.jobs.outcome import Outcome
-from firn.jobs.quarantine import High, Span
-from firn.jobs.rejects import by_table, write_refused
-from firn.jobs.staged import rejected
-from firn.jobs.targets import Target
-from firn.staging.epochs import Epoch
-from firn.staging.store import Store
-from firn.streams.names import TableName
-from firn_spark.at_once import at_once
+from firn.commit.rejects import by_table, write_refused
+from firn.commit.staged_changes import rejected
+from firn.config.names import TableName
+from firn.log.epochs import Epoch
+from firn.log.store import Store
+from firn.quarantine.rules import High, Span
+from firn.tables.batch_facts import TableFacts
+from firn.tables.outcome import Outcome
+from firn.tables.routing import Target
 from firn_spark.driver.job import DriverJob
-from firn_spark.driver.staged import Staged
+from firn_spark.driver.staged_changes import Staged
+from firn_spark.parallel import at_once
 
 MOST_EVENTS = 1_500_000
 MOST_BYTES = 128 * 1024 * 1024  # staged

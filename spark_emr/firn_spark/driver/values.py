@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firn.changes.types import Type
+from firn.changes.decode.types import Type
 from firn_spark.tables.columns import arrow_type
 
 RANGED = frozenset({"int", "long", "date", "string"})  # types whose bounds Iceberg can be asked for from here

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from firn.changes.types import Column
-from firn.jobs import blooms
+from firn.changes.decode.types import Column
+from firn.tables import bloom_filters
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.tables.evolve import Table
@@ -90,7 +90,7 @@ def _file(spark: SparkSession, table: Table, rows: pa.Table, partition: Any) -> 
 def _blooms(table: Table, rows: pa.Table) -> dict[str, Any]:
     """For pq.write_table: a Bloom filter of each column that the table has them for, sized for a file of these rows."""
     options = {"ndv": max(1, len(rows)), "fpp": _WRONG}
-    wanted = [name for name in blooms.enabled(table.state.properties) if name in rows.column_names]
+    wanted = [name for name in bloom_filters.enabled(table.state.properties) if name in rows.column_names]
     plain = [name for name in wanted if not pa.types.is_nested(kind := rows.schema.field(name).type) and
              not pa.types.is_boolean(kind)]  # fmt: skip
     return {"bloom_filter_options": dict.fromkeys(plain, options)} if plain else {}

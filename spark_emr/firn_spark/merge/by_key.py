@@ -1,5 +1,5 @@
 """What becomes of each key in a table that several source tables feed, once truncates met it: by the rules themselves
-(firn.changes.decide), a key at a time, on the executors.
+(firn.changes.merge.decide), a key at a time, on the executors.
 
 Values never come to Python: a change's values are the number of its entry, and what is decided says from which entry
 each column is taken.
@@ -16,13 +16,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from firn.changes.decide import Before, decide, in_order
-from firn.changes.fold import Key, Row, RowChange
-from firn.changes.incremental import Truncates
-from firn.changes.placing import plain, stored_held, total
+from firn.changes.merge.decide import Before, decide, in_order
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.ordering import plain, stored_held, total
 from firn.changes.positions import WIDTH
 from firn_spark.arrow import map_in_arrow
-from firn_spark.merge import moves
+from firn_spark.merge import key_changes
 from firn_spark.merge.deciding import Shape, same, source_of, there
 from firn_spark.merge.deciding import decide as decide_rows
 from firn_spark.merge.folding import same_key
@@ -45,7 +45,7 @@ def decided_by_key(
     shape: Shape,
     truncates: Truncates,
     seen: Survey,
-    log: moves.Log,
+    log: key_changes.Log,
 ) -> Iterator[DataFrame]:
     """What deciding.decide gives, by the rules themselves. Good inside the `with` only.
 
@@ -59,9 +59,9 @@ def decided_by_key(
     if seen.creates_unavailable or memory.said.creates:
         met = _grouped(entries, shape, _needing(shape, truncates, every=True), key_schema).toArrow()
         mixed = set(zip(*(met.column(name).to_pylist() for name in met.column_names), strict=True))
-        linked = moves.find(good, memory, shape, seen.creates_unavailable, truncates.new, mixed)
+        linked = key_changes.find(good, memory, shape, seen.creates_unavailable, truncates.new, mixed)
         if linked:
-            moved = moves.fold_again(spark, table, good, memory, shape, linked, log, truncates, shape.unnamed)
+            moved = key_changes.fold_again(spark, table, good, memory, shape, linked, log, truncates, shape.unnamed)
             named = f.broadcast(moved.keys.select(*(f.col(f"c{i}").alias(f"s{i}") for i in shape.key)))
             on = same("s", "k", shape.key)
             others.append(decide_rows(moved.rows, rows.join(named, on, "left_semi"), shape, None))

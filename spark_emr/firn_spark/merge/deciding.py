@@ -11,9 +11,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from firn.changes.types import Column as TableColumn
-from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
-from firn.streams.names import quoted
+from firn.changes.decode.types import Column as TableColumn
+from firn.config.names import quoted
+from firn.tables.planning import HELD, POSITION, SOURCE, TIME
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import NOTHING
 from firn_spark.tables.columns import arrow_type

@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.fields import column_of
-from firn.changes.texts import changes_form
-from firn.changes.types import Column
-from firn.jobs.planning import HELD, POSITION, SOURCE, TIME
-from firn.jobs.progress import field_before
-from firn.streams.names import quoted
+from firn.changes.decode.iceberg_fields import column_of
+from firn.changes.decode.texts import changes_form
+from firn.changes.decode.types import Column
+from firn.config.names import quoted
+from firn.tables.planning import HELD, POSITION, SOURCE, TIME
+from firn.tables.table_state import field_before
 from firn_spark.merge.memory import spark_type
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class

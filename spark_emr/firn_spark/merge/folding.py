@@ -1,4 +1,4 @@
-"""Many changes of a key to one, in Spark: the same rules as firn.changes.fold, without its obviousness."""
+"""Many changes of a key to one, in Spark: the same rules as firn.changes.merge.fold, without its obviousness."""
 
 from collections.abc import Sequence
 from functools import reduce
@@ -6,8 +6,8 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from firn.changes.fold import UNKNOWN
-from firn.changes.placing import plain
+from firn.changes.merge.fold import UNKNOWN
+from firn.changes.merge.ordering import plain
 
 NOTHING = UNKNOWN
 

@@ -16,16 +16,16 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.fold import RowChange
-from firn.changes.placing import plain
+from firn.changes.decode.texts import changes_form
+from firn.changes.decode.types import Column, Type, promotable, storable
+from firn.changes.merge.fold import RowChange
+from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
-from firn.changes.texts import changes_form
-from firn.changes.types import Column, Type, promotable, storable
-from firn.jobs.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
-from firn.jobs.progress import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
-from firn.jobs.renaming import Renames
-from firn.streams import names
-from firn.streams.names import TableName, quoted
+from firn.config import names
+from firn.config.names import TableName, quoted
+from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
+from firn.tables.renames import Renames
+from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence

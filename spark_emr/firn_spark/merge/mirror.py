@@ -7,13 +7,13 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes import told
-from firn.changes.fold import RowChange
-from firn.changes.incremental import Truncates
-from firn.changes.placing import plain
-from firn.jobs.planning import HELD_METADATA, SOURCE, ColumnPlan
-from firn.jobs.progress import HELD_IDS, are_several, of_unnamed
-from firn_spark.merge import moves
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.fold import RowChange
+from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.ordering import plain
+from firn.tables.planning import HELD_METADATA, SOURCE, ColumnPlan
+from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
+from firn_spark.merge import key_changes
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.folding import fold_changes, same_key
 from firn_spark.merge.memory import Memory, newest_of
@@ -86,7 +86,7 @@ def truncates_in(raw: DataFrame, names: Mapping[str, str]) -> list[RowChange]:
     """The truncates among raw changes (packed), each once. `names`: as Decoding has them."""
     wanted = ("op", "fault", "pos", "ord", "table")
     found = changes_in(raw, wanted).where((f.col("op") == "t") & f.col("fault").isNull()).distinct()
-    return told.truncates(found.toArrow().to_pylist(), names)
+    return decoded_rows.truncates(found.toArrow().to_pylist(), names)
 
 
 def known_truncates(memory: Memory, new: Sequence[RowChange], seen: Survey, sources: Sequence[str | None]) -> Truncates:
@@ -125,16 +125,16 @@ def folded(
     shape: Shape,
     seen: Survey,
     truncates: Truncates,
-    log: moves.Log,
+    log: key_changes.Log,
 ) -> DataFrame:
     """The good decoded changes as one row a key, what the facts know counted in (folding.fold_changes and `_whole`).
     No truncate has met a table that several source tables feed (by_key)."""
     width = len(shape.columns)
     newest = truncates.newest
-    linked = moves.find(changes, memory, shape, seen.creates_unavailable, truncates.new)
+    linked = key_changes.find(changes, memory, shape, seen.creates_unavailable, truncates.new)
     moved = None
     if linked:
-        moved = moves.fold_again(spark, table, changes, memory, shape, linked, log, truncates, shape.unnamed)
+        moved = key_changes.fold_again(spark, table, changes, memory, shape, linked, log, truncates, shape.unnamed)
         changes = changes.join(f.broadcast(moved.keys), same_key(changes, moved.keys, shape.key), "left_anti")
     # A create or a read holds real values, whatever they look like, unless it is the second half of a move.
     mine = changes.select(

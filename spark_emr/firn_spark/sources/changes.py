@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from firn.config.names import CHANGES, quoted
 from firn.errors import TerminalError
-from firn.jobs.planning import METADATA
-from firn.streams.names import CHANGES, quoted
+from firn.tables.planning import METADATA
 from firn_spark.sources.moments import AsOf, Snapshot, Timeline
 from firn_spark.sources.reading import NoSuchColumn, opened
 from firn_spark.tables.evolve import Table

@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.config.names import TableName, quoted
 from firn.errors import TerminalError
-from firn.jobs.planning import METADATA
-from firn.streams.names import TableName, quoted
+from firn.tables.planning import METADATA
 from firn_spark.sources.moments import AsOf, NotAppended, Timeline
 from firn_spark.tables.evolve import Table, Tables
 

@@ -1,4 +1,4 @@
-"""Decoding by columns: the same rows as firn.changes.rows gives one by one, for what is plain; the rest goes there.
+"""Decoding by columns: the same rows as firn.changes.decode.row_decoder gives one by one, for what is plain.
 
 Plain is a change whose images are JSON objects without placeholder, whose cells are of their column's kind, and whose
 key stays as it is. All images of a record batch are decoded in one call, and what the fold needs beside them is passed
@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from firn.changes.codec import NOT_PLAIN, RowCodec
-from firn.changes.lines import one_a_line
-from firn.changes.poison import poison
-from firn.changes.rows import META, READ, Decoder, MirrorDecoder
+from firn.changes.decode.codec import NOT_PLAIN, RowCodec
+from firn.changes.decode.json_lines import one_a_line
+from firn.changes.decode.poison import poison
+from firn.changes.decode.row_decoder import META, READ, Decoder, MirrorDecoder
 from firn_spark.staged.vectors import Column
 
 # What `META` takes from a raw change as it is. _before is an append table's; the others tell of what is not plain.

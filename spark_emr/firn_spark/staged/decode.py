@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from firn.changes.rows import META, Decoder, Decoding
+from firn.changes.decode.row_decoder import META, Decoder, Decoding
 from firn_spark.staged.columnar import Columnar
 from firn_spark.tables.columns import arrow_type
 

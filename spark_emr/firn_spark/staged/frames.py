@@ -10,10 +10,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.placing import Order
-from firn.changes.rows import AppendDecoder, Decoder, Decoding, MirrorDecoder
-from firn.jobs.quarantine import High, Span
-from firn.staging.store import open_store
+from firn.changes.decode.row_decoder import AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.merge.ordering import Order
+from firn.log.store import open_store
+from firn.quarantine.rules import High, Span
 from firn_spark.arrow import map_in_arrow
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked

@@ -49,7 +49,7 @@ class Packer:
         self._bytes = 0
 
     def add(self, epoch: int, batch: str, changes: pa.Table, facts: Iterable[Mapping[str, Any]]) -> None:
-        """Take one object: its changes with the columns CHANGES, and what firn.jobs.facts says of them."""
+        """Take one object: its changes with the columns CHANGES, and what firn.tables.batch_facts says of them."""
         self._changes.setdefault(epoch, []).append(changes)
         self._bytes += changes.nbytes
         for said in facts:

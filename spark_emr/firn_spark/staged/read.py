@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firn.changes.change import TIMES
-from firn.changes.placing import PLACED_BY, Order, placed
-from firn.jobs.facts import SAID_BY, facts_in
-from firn.staging import layout
-from firn.staging.store import Store, get
+from firn.changes.merge.ordering import PLACED_BY, Order, placed
+from firn.log import layout
+from firn.log.store import Store, get
+from firn.tables.batch_facts import SAID_BY, facts_in
 from firn_spark.staged.packed import CHANGES, STAGED
 
 _FETCHES_AT_ONCE = 8
@@ -22,7 +22,7 @@ _FETCHES_AT_ONCE = 8
 
 @dataclass(frozen=True)
 class SealedBatch:
-    """One staged batch of an epoch, and the generation that it counts under (firn.staging.generations). `place` numbers
+    """One staged batch of an epoch, and the generation that it counts under (firn.log.generations). `place` numbers
     the batches of the range in the order they were sealed."""
 
     epoch: int

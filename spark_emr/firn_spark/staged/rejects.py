@@ -1,4 +1,4 @@
-"""Staged rows of the changes that the commit job can't take, for the dead letters (firn/jobs/rejects.py)."""
+"""Staged rows of the changes that the commit job can't take, for the dead letters (firn/commit/rejects.py)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from firn.jobs.rejects import KEPT
+from firn.commit.rejects import KEPT
 from firn_spark.staged.frames import changes_in
 
 _STAGED = ("epoch", "batch", "index", "generation", "pos", *KEPT, "schema_id")

@@ -1,11 +1,11 @@
-"""What raw changes say about their source's time, told on the executors by the rule of firn.jobs.quarantine."""
+"""What raw changes say about their source's time, told on the executors by the rule of firn.quarantine.rules."""
 
 from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.jobs.quarantine import COMMIT, IN_TIME, TELLS_COMMIT, High, Span, floor, limit, span_of
+from firn.quarantine.rules import COMMIT, IN_TIME, TELLS_COMMIT, High, Span, floor, limit, span_of
 
 
 def span_of_all(batches: Iterable[pa.RecordBatch], high: High | None) -> Span:

@@ -1,6 +1,6 @@
 """Cells of one column, as msgspec decodes them from many images, to an Arrow array: at once where all are plain.
 
-What a vector takes, it takes to the very value that the column's converter (firn.changes.converters) gives; the rest it
+What a vector takes, it takes to the very value that the column's converter (decode/converters.py) gives; the rest it
 leaves to the converter, one cell after the other. `tests/property/test_columnar.py` holds both to that.
 """
 
@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET, UnsetType
 
-from firn.changes import values
-from firn.changes.codec import NOT_PLAIN, RowCodec
-from firn.changes.converters import Convert
-from firn.changes.types import Encoding, Type
+from firn.changes.decode import values
+from firn.changes.decode.codec import NOT_PLAIN, RowCodec
+from firn.changes.decode.converters import Convert
+from firn.changes.decode.types import Encoding, Type
 from firn_spark.tables.columns import arrow_type
 
 # From cells of one Python class, nulls among them, to an array; None: look at each cell.

@@ -11,9 +11,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.jobs import progress, specs
-from firn.jobs.planning import METADATA
-from firn.streams.partitions import Partition
+from firn.config.partitions import Partition
+from firn.tables import partition_policy, table_state
+from firn.tables.planning import METADATA
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables, no_column, set_all
 from firn_spark.tables.java import java_class
@@ -36,7 +36,7 @@ def rename(
     inferred = table.state.inferred
     if set(names) & set(inferred):
         moved = {names.get(name, name): kind for name, kind in inferred.items()}
-        new[progress.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
+        new[table_state.INFERRED_AS] = json.dumps(moved, ensure_ascii=False, sort_keys=True)
     both = table.java.newTransaction()
     update = both.updateSchema()
     for old, name in names.items():
@@ -75,5 +75,5 @@ def repartition(spark: SparkSession, tables: Tables, table: Table, wanted: Seque
             raise
         message = str(error.java_exception.getMessage())
         raise ValueError(f"{table.name} can't be partitioned by {', '.join(words)}: {message}") from error
-    set_all(both.updateProperties(), specs.asked(wanted))
+    set_all(both.updateProperties(), partition_policy.asked(wanted))
     return altered(spark, tables, table, both)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firn.changes.types import Type
+from firn.changes.decode.types import Type
 
 _ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),

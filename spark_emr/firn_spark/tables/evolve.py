@@ -7,16 +7,16 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.fields import type_json
-from firn.changes.types import Column
-from firn.jobs import progress, specs
-from firn.jobs.planning import POSITION, ColumnPlan
-from firn.streams.names import TableName, quoted
-from firn.streams.partitions import Partition, in_words
+from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.types import Column
+from firn.config.names import TableName, quoted
+from firn.config.partitions import Partition, in_words
+from firn.tables import partition_policy, table_state
+from firn.tables.planning import POSITION, ColumnPlan
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.java import java_class, text_of
-from firn_spark.tables.places import Place, places
+from firn_spark.tables.locations import Place, places
 
 _ICEBERG = "org.apache.iceberg"
 _PROPERTIES = {
@@ -38,7 +38,7 @@ class Table:
     """One Iceberg table as it is now. `java` is its org.apache.iceberg.Table, `state` its metadata as values; `branch`
     is the branch that is read, committed to and told of in `state`, None for main (firn_spark.rebuild)."""
 
-    def __init__(self, name: TableName, java: Any, state: progress.TableState, branch: str | None = None) -> None:
+    def __init__(self, name: TableName, java: Any, state: table_state.TableState, branch: str | None = None) -> None:
         self.name = name
         self.java = java
         self.state = state
@@ -73,7 +73,9 @@ class Table:
 
     def is_partitioned_anew(self, wanted: Sequence[Partition]) -> bool:
         """Whether `partition_by` of firn.yaml changes a table that Firn made."""
-        return self.key() is not None and specs.differs(wanted, self.state.properties, lambda: tuple(self.partitions))
+        return self.key() is not None and partition_policy.differs(
+            wanted, self.state.properties, lambda: tuple(self.partitions)
+        )
 
     def key(self) -> tuple[str, ...] | None:
         """As TableState says."""
@@ -170,7 +172,7 @@ class Tables:
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
-        return Table(name, java, progress.parse(metadata_of(self._spark, java)))
+        return Table(name, java, table_state.parse(metadata_of(self._spark, java)))
 
     def _identifier(self, name: TableName) -> Any:
         parser = java_class(self._spark, f"{_ICEBERG}.catalog.TableIdentifierParser")

@@ -19,7 +19,7 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from firn.errors import TransientError, UnknownOutcome
-from firn.jobs.progress import EPOCH, parse
+from firn.tables.table_state import EPOCH, parse
 from firn_spark.tables.evolve import Table, metadata_of
 
 _ERRORS = "org.apache.iceberg.exceptions"

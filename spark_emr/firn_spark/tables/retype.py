@@ -18,13 +18,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from firn.changes.fields import column_of
-from firn.changes.texts import Change, changes_form, retyped
-from firn.changes.types import Column, Type, storable
+from firn.changes.decode.iceberg_fields import column_of
+from firn.changes.decode.texts import Change, changes_form, retyped
+from firn.changes.decode.types import Column, Type, storable
+from firn.config.names import RETYPED, quoted
 from firn.errors import TerminalError
-from firn.jobs.planning import HELD
-from firn.jobs.progress import HELD_IDS
-from firn.streams.names import RETYPED, quoted
+from firn.tables.planning import HELD
+from firn.tables.table_state import HELD_IDS
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered
 from firn_spark.tables.columns import iceberg_type

@@ -8,7 +8,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.streams.names import OWN, quoted
+from firn.config.names import OWN, quoted
 from firn_spark.tables.evolve import Table
 
 # Beside all of a table's columns: no source's column is called so.

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.streams.names import quoted
+from firn.config.names import quoted
 from firn_spark.session import CATALOG
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace

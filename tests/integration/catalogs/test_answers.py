@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog
 import firn_lake
 from firn.errors import ConfigError, TransientError, UnknownOutcome
 from firn_lake.catalogs.catalog import open_catalog
-from firn_spark.answering import answering
+from firn_spark.catalog_failover import answering
 from tests.integration.catalogs.test_contract import SCHEMA, ids, rows
 from tests.postgresql import postgresql
 from tests.rest_catalog import RestServer

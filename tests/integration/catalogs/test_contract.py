@@ -13,7 +13,7 @@ from pyiceberg.table.update import AssertRefSnapshotId, SetPropertiesUpdate
 from pyiceberg.types import LongType
 
 import firn_lake
-from firn.jobs import progress
+from firn.tables import table_state
 from firn_lake.tables import TableNotFound, list_tables
 from tests.integration.catalogs.conftest import Ground
 
@@ -55,7 +55,7 @@ def test_a_table_is_what_another_client_made_it(ground: Ground, catalog: Catalog
         summary = loaded.metadata.snapshots[-1].summary
         assert summary is not None
         assert summary.additional_properties["firn.epoch.shop"] == "1"
-        state = progress.parse(loaded.metadata.model_dump_json())
+        state = table_state.parse(loaded.metadata.model_dump_json())
         assert state.progress("shop") == 1
 
 

@@ -18,8 +18,8 @@ import pg8000.native
 import pytest
 
 import firn_lake
+from firn.config.model import Config, parse
 from firn.errors import ConfigError, TransientError
-from firn.streams.config import Config, parse
 from firn_cli.commands.init import init
 from tests.postgresql import binaries
 

@@ -11,12 +11,13 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from firn.staging import configs, cuts, epochs, ingest
-from firn.staging.store import open_store
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.ingest import accept
+from firn.log import cuts, epochs, published_configs
+from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_spark import commit, session
-from firn_spark.answering import answering
+from firn_spark.catalog_failover import answering
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "tests" / "data" / "corpus"
@@ -51,7 +52,7 @@ class Lake:
         self.warehouse = f"file://{folder}/warehouse"
         self.catalog_uri = catalog_uri or f"sqlite:///{folder}/catalog.db"
         self.store = open_store(self.staging)
-        self.config = configs.publish(self.store, config)
+        self.config = published_configs.publish(self.store, config)
         self.now = START
         self.lines: list[dict[str, Any]] = []
         # A session of its own: the catalog `firn` is bound to a folder when it is first used.
@@ -65,13 +66,13 @@ class Lake:
             else SqlCatalog("firn", uri=self.catalog_uri, warehouse=self.warehouse)
         )
 
-    def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[ingest.Accepted]:
+    def post(self, events: list[dict[str, Any]], *, at_once: int = 1_000) -> list[accept.Accepted]:
         """Sends events through ingest, `at_once` a request."""
         answers = []
         for first in range(0, len(events), at_once):
             self.now += timedelta(seconds=1)
             body = ndjson(events[first : first + at_once])
-            answers.append(ingest.accept(self.store, self.config, self.stream, body, now=self.now))
+            answers.append(accept.accept(self.store, self.config, self.stream, body, now=self.now))
         return answers
 
     def seal(self) -> int:

@@ -11,13 +11,13 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.table.snapshots import Snapshot
 
-from firn.changes.fold import RowChange, fold
+from firn.changes.merge.fold import RowChange, fold
 from firn.changes.positions import order_key, position
-from firn.jobs import care
-from firn_lake.changes.between import Changes
+from firn.maintenance import compaction_trigger
+from firn_lake.changes.row_changes import Changes
 from firn_lake.lake import Lake as Reader
 from firn_lake.reading.versions import version_of
-from firn_spark.driver import compact
+from firn_spark.driver import small_files
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import CORPUS, Lake, values
 from tests.integration.spark.test_changes import merge
@@ -65,8 +65,8 @@ def renamed(event: dict[str, Any], half: bool) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are merged when the test says so."""
-    monkeypatch.setattr(care, "EVERY", 10**9)
-    monkeypatch.setattr(compact, "_AT_LEAST", 2)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 10**9)
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
 
 
 def committed(lake: Lake, epochs: list[list[dict[str, Any]]]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes import told
-from firn.jobs.progress import FIRST_IDENTITY
+from firn.changes.merge import decoded_rows
+from firn.tables.table_state import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
 from firn_spark import append, table_job
 from firn_spark.branch import InPlace
@@ -126,13 +126,13 @@ def test_spark_and_the_specification_in_python_give_one_identity(spark: SparkSes
         for origin in (None, "a.00:1.2")
         for table in ("app.t", 'é"`:\\ \t.u', ":")
     ]
-    by = [getattr(told, name[1:].upper()) for name in kinds]
+    by = [getattr(decoded_rows, name[1:].upper()) for name in kinds]
     python = []
     for row in rows:
-        one: list[Any] = [None] * told.WIDTH
+        one: list[Any] = [None] * decoded_rows.WIDTH
         for place, value in zip(by, row, strict=True):
             one[place] = value
-        python.append((told.identity(one, stream), told.first_identity(one)))
+        python.append((decoded_rows.identity(one, stream), decoded_rows.first_identity(one)))
     frame = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
     found = append.identified(frame, stream).withColumn("first", append.first_identity()).collect()
     # Of what shares an identity one row is left.
@@ -176,7 +176,7 @@ def test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two
     old = [event("c", 10, {"v": "x"}) | number(1), event("c", 11, {"v": "y"}), event("t", 12)]
     with monkeypatch.context() as then:
         then.setenv("FIRN_DRIVER_EVENTS", "")
-        then.setattr(told, "identity", lambda row, _: told.first_identity(row))
+        then.setattr(decoded_rows, "identity", lambda row, _: decoded_rows.first_identity(row))
         then.setattr(table_job, "NO_FIRST_IDENTITY", {})
         streams["a"].land(old)
     properties = lambda: streams["a"].catalog.load_table(("lake", "log")).metadata.properties  # noqa: E731
@@ -204,7 +204,7 @@ def test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by(
     one = lake(config("mode: append"))
     old = [event("c", 10, {"v": "x"}), event("c", 11, {"v": "y"})]
     with monkeypatch.context() as then:
-        then.setattr(told, "identity", lambda row, _: told.first_identity(row))
+        then.setattr(decoded_rows, "identity", lambda row, _: decoded_rows.first_identity(row))
         then.setattr(table_job, "NO_FIRST_IDENTITY", {})
         then.setenv("FIRN_DRIVER_EVENTS", "")
         one.land(old)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from firn.jobs.audit import Audit, audit
-from firn.jobs.audit_view import Keeping
-from firn.jobs.ledger import read
-from firn.staging import configs, layout
-from firn.staging.queue import Message, take
-from firn.staging.replay import Choice, replay
-from firn_lake.auditing.row_audit import Depth, audit_rows
-from firn_lake.auditing.table_histories import histories, loaded
+from firn.audit.ledger import read
+from firn.audit.ledger_view import Keeping
+from firn.audit.verdict import Audit, audit
+from firn.ingest.queue import Message, take
+from firn.ingest.replay import Choice, replay
+from firn.log import layout, published_configs
+from firn_lake.audit.row_audit import Depth, audit_rows
+from firn_lake.audit.table_histories import histories, loaded
 from tests.integration.spark.spark_lake import Lake, ndjson
 
 pytestmark = pytest.mark.spark
@@ -76,7 +76,7 @@ def test_all_that_was_acknowledged_is_accounted_for(lake: Callable[[str], Lake])
 
     message = Message("m", ndjson([event("u", 40, {"id": 8, "v": "q"}, {"id": 7, "v": "b"})]))
     take(made.store, made.config, made.stream, [message], now=made.now)
-    made.config = configs.publish(made.store, CONFIG.replace("columns: {n: int}", "columns: {n: string}"))
+    made.config = published_configs.publish(made.store, CONFIG.replace("columns: {n: int}", "columns: {n: string}"))
     list(replay(made.store, made.config, made.stream, Choice(), clock=lambda: made.now))
     found = audited(made)
     assert (found.differences, found.difference) == ([], 0)

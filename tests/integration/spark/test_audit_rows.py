@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.jobs.audit import Audit
-from firn.jobs.audit_changes import TableLog
-from firn.jobs.audit_rows import RowAccount
-from firn.staging import configs
-from firn.staging.replay import Choice, replay
-from firn.streams.names import TableName
-from firn_lake.auditing.row_audit import Depth
+from firn.audit.expected_changes import TableLog
+from firn.audit.row_check import RowAccount
+from firn.audit.verdict import Audit
+from firn.config.names import TableName
+from firn.ingest.replay import Choice, replay
+from firn.log import published_configs
+from firn_lake.audit.row_audit import Depth
 from firn_lake.lake import Lake as Read
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
@@ -200,7 +200,7 @@ def test_a_table_that_is_right_balances_whatever_it_went_through(spark: SparkSes
     found = audited(made)
     assert (found.balanced, rows_of(found).untold) == (True, {}), found.differences
     # A dead letter that comes back under another type, a column that is renamed, more that is pending.
-    made.config = configs.publish(made.store, config("key: [id], columns: {w: string}, renames: {val: v}"))
+    made.config = published_configs.publish(made.store, config("key: [id], columns: {w: string}, renames: {val: v}"))
     list(replay(made.store, made.config, made.stream, Choice(), clock=lambda: made.now))
     assert audited(made).balanced
     made.land([event("u", 50, {"id": 3, "val": "renamed", "n": 1, "w": "y"})])

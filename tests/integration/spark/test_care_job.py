@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.jobs.due import KINDS, due
-from firn.staging import health, layout, pause
-from firn.staging.store import get
-from firn.streams.names import TableName
-from firn_spark import care_job
+from firn.config.names import TableName
+from firn.log import layout, pause, table_health
+from firn.log.store import get
+from firn.maintenance.schedule import KINDS, due
+from firn_spark import maintenance_job
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 
@@ -33,10 +33,11 @@ TABLES = tuple(map(TableName.parse, ("lake.t", "lake.other", "lake.gone", "lake.
 
 def care(lake: Lake, run: str, *, dry_run: bool = False) -> list[dict[str, Any]]:
     """Runs the job for all tables. -> its lines, as it left them in the store."""
-    request = care_job.Request(run, KINDS, TABLES, dry_run=dry_run, all=True)
+    request = maintenance_job.Request(run, KINDS, TABLES, dry_run=dry_run, all=True)
     lines: list[dict[str, Any]] = []
     assert (
-        care_job.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=lines.append) == 0
+        maintenance_job.run(request, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, log=lines.append)
+        == 0
     )
     body = get(lake.store, layout.care_path(run))
     assert body is not None
@@ -79,7 +80,7 @@ def test_each_table_gets_what_it_may_have_and_is_not_due_again(spark: SparkSessi
     assert {("lake.t", kind) for kind in KINDS} <= done
     assert sorted((row["id"], row["n"]) for row in lake.rows("lake.t")) == before
 
-    known = health.read(lake.store, "spec")
+    known = table_health.read(lake.store, "spec")
     assert set(known) >= {"lake.t", "lake.other"}
     assert not any(name.startswith("lake.gone") for name in known)
     later = datetime.now(UTC) + timedelta(days=30)

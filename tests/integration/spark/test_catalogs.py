@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes.types import storable
-from firn.jobs.planning import MIRROR_METADATA
-from firn.streams.care import Expiry
-from firn.streams.names import TableName
-from firn.streams.partitions import Partition
+from firn.changes.decode.types import storable
+from firn.config.maintenance import Expiry
+from firn.config.names import TableName
+from firn.config.partitions import Partition
+from firn.tables.planning import MIRROR_METADATA
 from firn_spark import rebuild
-from firn_spark.care import expiry
+from firn_spark.maintenance import expiry
 from firn_spark.rebuild import Request
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename, repartition

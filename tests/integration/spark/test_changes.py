@@ -11,13 +11,13 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import LongType
 
-from firn.jobs import care
-from firn.streams.names import TableName
-from firn_lake.changes.between import Changes
+from firn.config.names import TableName
+from firn.maintenance import compaction_trigger
+from firn_lake.changes.row_changes import Changes
 from firn_lake.lake import Lake as Reader
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import version_of
-from firn_spark.driver import compact
+from firn_spark.driver import small_files
 from firn_spark.tables.evolve import Tables
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import Lake
@@ -31,8 +31,8 @@ Make = Callable[[str], Lake]
 @pytest.fixture(autouse=True)
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small files are merged when a test says so."""
-    monkeypatch.setattr(care, "EVERY", 10**9)
-    monkeypatch.setattr(compact, "_AT_LEAST", 2)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 10**9)
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
 
 
 def table_of(lake: Lake, name: str = "lake.t") -> LakeTable:
@@ -43,7 +43,7 @@ def merge(lake: Lake, name: str = "lake.t") -> bool:
     """Small files of the table into few, if there are some of a size. -> whether there were."""
     table = Tables(lake.spark).load(TableName.parse(name))
     assert table is not None
-    return compact.merge(lake.spark, table, lake.stream) is not None
+    return small_files.merge(lake.spark, table, lake.stream) is not None
 
 
 def check_all_pairs(table: LakeTable) -> None:

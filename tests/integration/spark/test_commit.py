@@ -9,11 +9,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from firn.staging import configs, cuts
-from firn.staging.dead import read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.store import paths
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import cuts, published_configs
+from firn.log.dead_letters.letters import read_dead
+from firn.log.layout import dead_prefix
+from firn.log.store import paths
 from firn_spark import append
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
@@ -353,7 +353,7 @@ def test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence(lake: Make) 
 def test_a_key_changed_in_the_configuration_stops_the_table_with_advice(lake: Make) -> None:
     one = lake(config("key: [id]"))
     one.land([event("c", 10, {"id": 1, "v": "a"})])
-    one.config = configs.publish(one.store, config("key: [v]"))
+    one.config = published_configs.publish(one.store, config("key: [v]"))
     one.post([event("c", 20, {"id": 2, "v": "a"})])
     assert one.commit(one.seal()) == 0
     assert one.line("lake.t")["status"] == "quarantined"

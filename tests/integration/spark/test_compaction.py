@@ -13,15 +13,15 @@ from py4j.protocol import Py4JJavaError
 from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
-from firn.jobs import care as turns
-from firn.jobs import debt
-from firn.staging import configs, health
-from firn.streams.care import Care, Compaction
-from firn.streams.names import TableName
-from firn_spark.care import compaction, listing, turn
-from firn_spark.care.compaction import Compacted
-from firn_spark.care.health import measure
-from firn_spark.driver.unfit import Unfit
+from firn.config.maintenance import Care, Compaction
+from firn.config.names import TableName
+from firn.log import published_configs, table_health
+from firn.maintenance import compaction_planner
+from firn.maintenance import compaction_trigger as turns
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.maintenance import compaction, inline_compaction, listing
+from firn_spark.maintenance.compaction import Compacted
+from firn_spark.maintenance.health import measure
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of
@@ -139,7 +139,7 @@ def test_files_of_an_older_schema_get_the_columns_of_now(lake: Make) -> None:
     for n in range(3):
         one.land([event("c", 10 + n, {"u": keys[n], "n": n, "old": f"o{n}"})])
     wider = "key: [u], columns: {u: uuid, n: long, at: timestamptz, amount: double}"
-    one.config = configs.publish(one.store, config(wider))
+    one.config = published_configs.publish(one.store, config(wider))
     for n in range(3, 6):
         row = {"u": keys[n], "n": 2**40 + n, "at": f"2026-11-21T10:00:0{n}Z", "amount": n + 0.5}
         one.land([event("c", 20 + n, row)])
@@ -425,7 +425,7 @@ def test_many_small_manifests_become_few(lake: Make, monkeypatch: pytest.MonkeyP
     land(one, 4)
     before = both(one)
     assert compact(one) == Compacted()
-    monkeypatch.setattr(debt, "MANY_MANIFESTS", 3)
+    monkeypatch.setattr(compaction_planner, "MANY_MANIFESTS", 3)
     assert compact(one) == Compacted(manifests=3)
     assert both(one) == before
     assert newest(one).operation is Operation.REPLACE
@@ -472,7 +472,7 @@ def test_a_turn_leaves_a_health_and_writes_anew_what_lost_many_rows(
     """The commit job's own care. Small files are the small merge's; a large one with deletes is this one's."""
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": f"row {n} " * 9}) for n in range(1_000)])
-    monkeypatch.setattr(turn, "SMALL_BYTES", 2_000)
+    monkeypatch.setattr(inline_compaction, "SMALL_BYTES", 2_000)
     monkeypatch.setattr(turns, "EVERY", 1)
     one.land([event("d", 5_000 + n, None, before={"id": n}) for n in range(150)])
     said = [line for line in one.lines if line.get("status") == "compacted"]
@@ -480,7 +480,7 @@ def test_a_turn_leaves_a_health_and_writes_anew_what_lost_many_rows(
     assert (line["table"], line["files"], line["into"], line["delete_files"]) == ("lake.t", 1, 1, 1)
     assert shape(one) == (1, 0)
     assert sorted(one.by_key("lake.t", "id")) == list(range(150, 1_000))
-    known = health.read(one.store, "spec")
+    known = table_health.read(one.store, "spec")
     assert set(known) == {"lake.t", "lake.t__deletes"}
     found = known["lake.t"]
     assert (found.files, found.rows, found.deleted, found.rewrite_bytes) == (1, 850, 0, 0)
@@ -488,26 +488,26 @@ def test_a_turn_leaves_a_health_and_writes_anew_what_lost_many_rows(
     assert found.compacted_at is not None
     monkeypatch.setattr(turns, "EVERY", 10**9)
     one.land([event("c", 9_000, {"id": 9_000, "v": "no turn"})])
-    assert health.read(one.store, "spec")["lake.t"] == found
+    assert table_health.read(one.store, "spec")["lake.t"] == found
 
 
 def test_a_turn_keeps_to_the_hours_budget(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     text = config().replace("streams:", "care: {compact: {budget: 1MB}}\nstreams:", 1)
     one = lake(text)
     one.land([event("c", 10 + n, {"id": n, "v": f"row {n} " * 9}) for n in range(1_000)])
-    spent = health.Health("lake.t", "2026-11-22T00:00:00Z", compacted_bytes=10**6)
+    spent = table_health.Health("lake.t", "2026-11-22T00:00:00Z", compacted_bytes=10**6)
     recent = datetime.now(UTC).isoformat()
-    health.write(one.store, "spec", [replace_health(spent, compacted_at=recent)])
-    monkeypatch.setattr(turn, "SMALL_BYTES", 2_000)
+    table_health.write(one.store, "spec", [replace_health(spent, compacted_at=recent)])
+    monkeypatch.setattr(inline_compaction, "SMALL_BYTES", 2_000)
     monkeypatch.setattr(turns, "EVERY", 1)
     one.land([event("d", 5_000 + n, None, before={"id": n}) for n in range(150)])
     assert not [line for line in one.lines if line.get("status") == "compacted"]
-    found = health.read(one.store, "spec")["lake.t"]
+    found = table_health.read(one.store, "spec")["lake.t"]
     assert found.rewrite_bytes > 0
     assert found.compacted_bytes == 10**6
 
 
-def replace_health(one: health.Health, **changed: Any) -> health.Health:
+def replace_health(one: table_health.Health, **changed: Any) -> table_health.Health:
     from msgspec.structs import replace as changed_of
 
     return changed_of(one, **changed)

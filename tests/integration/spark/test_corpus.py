@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging.dead import read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.store import paths
+from firn.log.dead_letters.letters import read_dead
+from firn.log.layout import dead_prefix
+from firn.log.store import paths
 from tests.integration import comparing
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 

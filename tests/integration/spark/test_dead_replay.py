@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs, ingest
-from firn.staging.dead import DeadLetter, read_dead
-from firn.staging.layout import dead_prefix
-from firn.staging.replay import Choice, Replayed, replay
-from firn.staging.store import paths
+from firn.ingest import accept
+from firn.ingest.replay import Choice, Replayed, replay
+from firn.log import published_configs
+from firn.log.dead_letters.letters import DeadLetter, read_dead
+from firn.log.layout import dead_prefix
+from firn.log.store import paths
 from tests.integration.spark.spark_lake import CORPUS, Lake, ndjson, values
 from tests.integration.spark.test_corpus import KEYLESS, KEYS, config
 
@@ -137,7 +138,7 @@ def test_after_a_replay_the_tables_equal_those_of_the_unbroken_run(spark: SparkS
     for first in range(0, len(lines), AT_ONCE):
         lake.now += timedelta(seconds=1)
         some = lines[first : first + AT_ONCE]
-        done = ingest.accept(lake.store, lake.config, "spec", "\n".join(some).encode(), now=lake.now)
+        done = accept.accept(lake.store, lake.config, "spec", "\n".join(some).encode(), now=lake.now)
         number |= {(done.batch_id, index): first + index for index in range(len(some))}
     assert lake.commit(lake.seal()) == 0, lake.lines
 
@@ -156,7 +157,7 @@ def test_after_a_replay_the_tables_equal_those_of_the_unbroken_run(spark: SparkS
     assert counted["bad_position"] == sum(way == "bad_position" for way in ways.values())
 
     # The configuration is mended: what it was to blame for comes back, the rest says why not.
-    lake.config = configs.publish(lake.store, RIGHT)
+    lake.config = published_configs.publish(lake.store, RIGHT)
     first_time = replayed(lake)
     cured = len(of_config) + sum(way == "ambiguous_table" for way in ways.values())
     again = {"bad_position", "no_key"}  # these are found at the commit: they go, and die again

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.jobs import care
-from firn.jobs.outcome import COUNTS
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.maintenance import compaction_trigger
+from firn.tables.outcome import COUNTS
 from firn_spark import lake as lakes
-from firn_spark.driver import compact, lookup
+from firn_spark.driver import row_lookup, small_files
 from firn_spark.driver.range import ALONE
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
@@ -83,8 +83,8 @@ class Ways:
             self._monkeypatch.setattr(lakes, "ALONE", 0 if name == "mixed" else ALONE)
             self._monkeypatch.setattr(lakes, "cores", lambda: 2)
             # And its small files are made into fewer all the time.
-            self._monkeypatch.setattr(care, "EVERY", 2 if name == "mixed" else 10**9)
-            self._monkeypatch.setattr(compact, "_AT_LEAST", 2)
+            self._monkeypatch.setattr(compaction_trigger, "EVERY", 2 if name == "mixed" else 10**9)
+            self._monkeypatch.setattr(small_files, "_AT_LEAST", 2)
             lake.land(events, at_once=40)
             said = [line.get("way", {}).get("lookup") for line in lake.lines if "mode" in line]
             assert all((one == "driver") == (way == ALWAYS) for one in said), lake.lines
@@ -232,7 +232,7 @@ def test_much_to_look_up_goes_to_spark(
 ) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "a"})])
-    monkeypatch.setattr(lookup, limit, 0)
+    monkeypatch.setattr(row_lookup, limit, 0)
     one.land([event(op, lsn, None if op == "t" else {"id": 1, "v": "b"}) for op, lsn in changes])
     assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == ([] if changes[0][0] == "t" else [(1, "b")])
     assert "to look" in one.line("lake.t")["way"]["driver"]
@@ -264,16 +264,16 @@ def test_a_file_that_is_gone_before_it_is_looked_into_is_looked_for_again(
     """As when expiry removes it: the next look is at the newest snapshot."""
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "a"})])
-    real, gone = lookup.plan, ["once"]
+    real, gone = row_lookup.plan, ["once"]
 
-    def plan(spark: Any, table: Any, wanted: Any) -> lookup.Files:
+    def plan(spark: Any, table: Any, wanted: Any) -> row_lookup.Files:
         found = real(spark, table, wanted)
         if gone and found.files:
             gone.pop()
-            return lookup.Files(wanted, [path + ".gone" for path in found.files])
+            return row_lookup.Files(wanted, [path + ".gone" for path in found.files])
         return found
 
-    monkeypatch.setattr(lookup, "plan", plan)
+    monkeypatch.setattr(row_lookup, "plan", plan)
     one.land([event("u", 20, {"id": 1, "v": "b"})])
     assert not gone
     assert [row["v"] for row in one.rows("lake.t")] == ["b"]

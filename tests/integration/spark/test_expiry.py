@@ -9,19 +9,19 @@ import pytest
 from pyiceberg.table import Table as Loaded
 from pyspark.sql import SparkSession
 
-from firn.jobs import expiry as rules
-from firn.jobs.expiry import told
-from firn.staging import cuts
-from firn.staging.kept import find
-from firn.staging.store import paths
-from firn.streams.care import Expiry
-from firn.streams.names import TableName
+from firn.config.maintenance import Expiry
+from firn.config.names import TableName
+from firn.log import cuts
+from firn.log.named_cuts import find
+from firn.log.store import paths
+from firn.maintenance import expiry as rules
+from firn.maintenance.expiry import told
 from firn_lake.reading.moments import NoSuchMoment, snapshot_in
 from firn_lake.refs.keep import keep_cut
 from firn_spark import append
-from firn_spark.care import expiry
-from firn_spark.care.expiry import Expired, expire, expire_all
-from firn_spark.care.forgetting import GRACE, Forgotten, forget
+from firn_spark.maintenance import expiry
+from firn_spark.maintenance.delete_memory_expiry import GRACE, Forgotten, forget
+from firn_spark.maintenance.expiry import Expired, expire, expire_all
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables

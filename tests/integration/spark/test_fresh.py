@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes.fold import fold
+from firn.changes.merge.fold import fold
 from firn.errors import ConfigError
-from firn.staging import configs
+from firn.log import published_configs
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from tests.integration.spark.spark_lake import Lake
@@ -126,7 +126,7 @@ def test_a_column_that_the_source_renamed_is_one_column_before_the_commit_too(
 ) -> None:
     lake = Lake(spark, tmp_path, config("key: [id]"))
     lake.land([event("c", 100, {"id": 1, "v": "old"}), event("c", 101, {"id": 2, "v": "kept"})])
-    lake.config = configs.publish(lake.store, config("key: [id], renames: {label: v}"))
+    lake.config = published_configs.publish(lake.store, config("key: [id], renames: {label: v}"))
     lake.post([event("u", 102, {"id": 1, "label": "new"}), event("c", 99, {"id": 3, "v": "late"})])
     found = by_id(reader(lake).table("lake.t").read(fresh=True).pylist())
     assert found == [{"id": 1, "label": "new"}, {"id": 2, "label": "kept"}, {"id": 3, "label": "late"}]

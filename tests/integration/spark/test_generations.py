@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs
+from firn.log import published_configs
 from firn_lake.lake import Lake as Reader
 from firn_spark import lake as spark_lake
 from tests.integration.spark.spark_lake import Lake
@@ -45,7 +45,7 @@ def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any
     lake.land(OLD[1:3])
     lake.post(OLD[3:])
     first = lake.seal()
-    lake.config = configs.publish(lake.store, config(stream=RAISED))
+    lake.config = published_configs.publish(lake.store, config(stream=RAISED))
     lake.post(OLD[::-1])
     lake.post(NEW)
     assert told(lake, fresh=True) == [(1, "snapshot"), (3, "moved"), (4, "snapshot")]
@@ -67,7 +67,7 @@ def test_an_append_table_has_each_event_of_every_generation_once(
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     lake = Lake(spark, tmp_path, config("mode: append"))
     lake.land(OLD)
-    lake.config = configs.publish(lake.store, config("mode: append", RAISED))
+    lake.config = published_configs.publish(lake.store, config("mode: append", RAISED))
     lake.land([*NEW, *OLD[1:]])
     lake.land(OLD)
     assert sorted(told(lake)) == sorted((one["after"]["id"], one["after"]["v"]) for one in [*OLD, *NEW])

@@ -18,15 +18,15 @@ from moto.s3.models import s3_backends
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.staging import configs
-from firn.staging.store import open_store
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import published_configs
+from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local.aws import ACCOUNT, REGION, AwsEndpoint
 from firn_local.calls import Call
 from firn_local.environment import TEMPLATE
 from firn_local.serving import json_response
-from firn_spark import care_job, rebuild
+from firn_spark import maintenance_job, rebuild
 from firn_spark.session import catalog_settings
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
@@ -47,7 +47,7 @@ class DeployedLake(Lake):
         super().__init__(spark, folder, text)
         self.staging, self.warehouse, self.catalog_uri = f"s3://{STAGING}", f"s3://{LAKE}/warehouse", "glue://"
         self.store = open_store(self.staging)
-        self.config = configs.publish(self.store, text)
+        self.config = published_configs.publish(self.store, text)
         self.spark = spark.newSession()
         for name, value in catalog_settings(self.catalog_uri, self.warehouse, os.environ).items():
             if name.startswith("spark.sql.catalog."):
@@ -64,8 +64,10 @@ class DeployedLake(Lake):
 
     def care(self, *kinds: Any) -> list[dict[str, Any]]:
         lines: list[dict[str, Any]] = []
-        request = care_job.Request("r1", kinds, (T,), all=True)
-        code = care_job.run(request, self.staging, self.warehouse, self.catalog_uri, spark=self.spark, log=lines.append)
+        request = maintenance_job.Request("r1", kinds, (T,), all=True)
+        code = maintenance_job.run(
+            request, self.staging, self.warehouse, self.catalog_uri, spark=self.spark, log=lines.append
+        )
         assert code == 0, lines
         return lines
 

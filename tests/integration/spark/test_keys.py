@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from firn.changes.placing import Order
-from firn.staging import configs, epochs, quarantine
-from firn.staging.generations import Generations
-from firn.streams.names import TableName
+from firn.changes.merge.ordering import Order
+from firn.config.names import TableName
+from firn.log import epochs, holds, published_configs
+from firn.log.generations import Generations
 from firn_cli.commands.resume import resume
 from firn_spark import rebuild
-from firn_spark.driver.staged import Held
+from firn_spark.driver.staged_changes import Held
 from firn_spark.rebuild import Request
-from firn_spark.staged.facts import facts_of
+from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import raw_changes
-from firn_spark.staged.kept import batches_of
+from firn_spark.staged.kept_generations import batches_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event, letters
 
@@ -36,7 +36,7 @@ def record(key: dict[str, Any] | None, value: dict[str, Any]) -> dict[str, Any]:
 
 
 def held(lake: Lake) -> dict[str, str]:
-    found = quarantine.read_all(lake.store, "spec").held()
+    found = holds.read_all(lake.store, "spec").held()
     return {name: f"{one.reason}: {one.message}" for name, one in found.items()}
 
 
@@ -85,7 +85,7 @@ def test_two_keys_hold_the_table_until_firn_yaml_says_which(lake: Make, split: b
     assert why.startswith("key_changed: KeyChanged: ")
     assert "set `key:`" in why
     assert ("[id] in the table and events name [r, id]" if split else "the keys [id] and [r, id]") in why
-    one.config = configs.publish(one.store, config(", key: [id, r]"))
+    one.config = published_configs.publish(one.store, config(", key: [id, r]"))
     if split:
         assert rows(one) == [{"id": 1, "r": "a", "v": "y"}], "as it was before"
         assert "the keys [id] and [r, id]" not in str(rebuilt(one, in_place=True))
@@ -121,7 +121,7 @@ def test_an_append_table_that_is_meant_to_be_one_goes_on(lake: Make) -> None:
     one.land([KEYLESS])
     one.land([KEYED])
     assert held(one)
-    one.config = configs.publish(one.store, config(", mode: append"))
+    one.config = published_configs.publish(one.store, config(", mode: append"))
     released(one)
     one.land([OTHER_KEY])
     assert sorted(row["v"] for row in rows(one)) == ["x", "y", "z"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.streams.names import FACTS, TableName
+from firn.config.names import FACTS, TableName
 from firn_spark.lake import SparkLake
 from tests.integration.spark.spark_lake import Lake
 from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream

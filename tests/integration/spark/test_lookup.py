@@ -7,12 +7,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes import types
-from firn.changes.types import Column, Type
-from firn.jobs.planning import MIRROR_METADATA
-from firn.streams.names import TableName
-from firn.streams.partitions import Partition
-from firn_spark.merge import lookup
+from firn.changes.decode import types
+from firn.changes.decode.types import Column, Type
+from firn.config.names import TableName
+from firn.config.partitions import Partition
+from firn.tables.planning import MIRROR_METADATA
+from firn_spark.merge import affected_rows
 from firn_spark.merge.deciding import Shape
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
@@ -77,9 +77,9 @@ def look(lake: Lake, table: Table, key: tuple[int, ...], changed: DataFrame, few
     columns = [Column(name, kind) for name, (kind, _, _) in COLUMNS.items()]
     shape = Shape(columns, key, (), {}, ())
     folded = changed.select(*(f.col(name).alias(f"c{i}") for i, name in enumerate(COLUMNS)))
-    keys = lookup.keys_of(folded, table, shape, few=few)
+    keys = affected_rows.keys_of(folded, table, shape, few=few)
     assert keys.count == folded.count()
-    rows = lookup.found(lake.spark, table, shape, keys).select("t_file", "t_row")
+    rows = affected_rows.found(lake.spark, table, shape, keys).select("t_file", "t_row")
     found = rows.collect()
     assert len(set(found)) == len(found)
     leaves = rows._jdf.queryExecution().executedPlan().collectLeaves()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from firn.streams.names import TableName
-from firn_spark.merge import lookup, mirror
+from firn.config.names import TableName
+from firn_spark.merge import affected_rows, mirror
 from firn_spark.merge.deciding import Shape
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
@@ -115,9 +115,9 @@ def test_the_engine_does_what_merge_does(
 ) -> None:
     lake = Lake(spark, tmp_path, config(partitions, "copy-on-write" if removed == "rewrite" else "merge-on-read"))
     if found != "local":
-        monkeypatch.setattr(lookup, "FEW", 0)
+        monkeypatch.setattr(affected_rows, "FEW", 0)
     if found == "shuffle":
-        monkeypatch.setattr(lookup, "BROADCAST", 0)
+        monkeypatch.setattr(affected_rows, "BROADCAST", 0)
     if removed == "executors":
         monkeypatch.setattr(deletes, "ON_DRIVER", 0)
         monkeypatch.setattr(deletes, "_PER_FILE", 3)

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs, cuts
-from firn.streams.names import TableName
-from firn_spark.care.forgetting import GRACE, forget
+from firn.config.names import TableName
+from firn.log import cuts, published_configs
+from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
 from firn_spark.tables import retype
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.committing import Died
@@ -322,7 +322,7 @@ def test_a_new_snapshot_under_a_new_generation_beats_all_of_the_old_one(lake: Ma
     one = lake(config())
     one.land([event("c", 900, {"id": 1, "v": "old"}), event("c", 901, {"id": 2, "v": "old"})])
     one.land([event("d", 950, None, {"id": 3, "v": None})])
-    one.config = configs.publish(one.store, config(stream="    generation: 1\n"))
+    one.config = published_configs.publish(one.store, config(stream="    generation: 1\n"))
     again = [event("r", 20, {"id": n, "v": "read again"}) for n in (1, 2, 3)]
     one.land([*again, event("u", 30, {"id": 2, "v": "streamed again"}, commit=0)])
     assert {key: row["v"] for key, row in one.by_key("lake.t", "id").items()} == {

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs, cuts, dead, epochs, ingest, layout
-from firn.staging.store import paths
+from firn.ingest import accept
+from firn.log import cuts, epochs, layout, published_configs
+from firn.log.dead_letters import letters as dead
+from firn.log.store import paths
 from tests.data.formats.old_formats import expected, rows_as_json, unpack
 from tests.integration.spark.spark_lake import Lake
 
@@ -40,7 +42,7 @@ def old_lake(spark: SparkSession) -> Iterator[Lake]:
 def test_pending_epochs_land_on_old_tables_with_the_rows_that_the_old_code_gave(old_lake: Lake) -> None:
     old = expected(1)
     lake = old_lake
-    assert lake.config.sha == configs.current_sha(lake.store) == old["config"]
+    assert lake.config.sha == published_configs.current_sha(lake.store) == old["config"]
     assert rows(lake, old) == old["rows"]["now"]
     letters = dead_letters(lake)
     sealed = epochs.read(lake.store, STREAM, 3)
@@ -53,7 +55,7 @@ def test_pending_epochs_land_on_old_tables_with_the_rows_that_the_old_code_gave(
 
     lake.now = sealed.time
     promised = old["posted"]["key-4"]
-    retry = ingest.accept(lake.store, lake.config, STREAM, promised["body"].encode(), now=lake.now, key="key-4")
+    retry = accept.accept(lake.store, lake.config, STREAM, promised["body"].encode(), now=lake.now, key="key-4")
     assert retry.batch_id == promised["batch"]
     assert lake.seal() == 4
     assert lake.commit(4) == 0, lake.lines
@@ -78,7 +80,7 @@ def test_what_an_old_table_holds_already_changes_nothing_when_it_is_delivered_ag
     assert lake.commit(3) == 0, lake.lines
     lake.now = sealed.time
     for name in ("key-3", "key-2", "none", "key-1"):  # the newest first, and without their keys
-        ingest.accept(lake.store, lake.config, STREAM, old["posted"][name]["body"].encode(), now=lake.now)
+        accept.accept(lake.store, lake.config, STREAM, old["posted"][name]["body"].encode(), now=lake.now)
     assert lake.seal() == 4
     assert lake.commit(4) == 0, lake.lines
     assert rows(lake, old) == old["rows"]["after epoch 4"]

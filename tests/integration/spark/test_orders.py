@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from firn.jobs.progress import BY_NUMBER, FLOOR
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.tables.table_state import BY_NUMBER, FLOOR
 from firn_lake.lake import Lake as Reader
-from firn_spark.care.forgetting import GRACE, forget
+from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake

@@ -9,17 +9,18 @@ from typing import Any
 
 import pytest
 
-from firn.changes.types import STRING, Column
-from firn.jobs import orphans as rules
-from firn.jobs.planning import MIRROR_METADATA
-from firn.staging.kept import find
-from firn.staging.store import Store, open_store
-from firn.streams.care import LEAST_ORPHAN_SECONDS
-from firn.streams.names import TableName
+from firn.changes.decode.types import STRING, Column
+from firn.config.maintenance import LEAST_ORPHAN_SECONDS
+from firn.config.names import TableName
+from firn.log.named_cuts import find
+from firn.log.store import Store, open_store
+from firn.maintenance import orphans as rules
+from firn.tables.locations import spelled
+from firn.tables.planning import MIRROR_METADATA
 from firn_lake.refs.keep import keep_cut
 from firn_spark import append
-from firn_spark.care import orphans
-from firn_spark.care.orphans import CannotTell, Orphans, _Used, remove
+from firn_spark.maintenance import orphans
+from firn_spark.maintenance.orphans import CannotTell, Orphans, _Used, remove
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.committing import files_of
@@ -171,7 +172,7 @@ def test_where_listing_and_metadata_speak_of_different_files_nothing_goes(
         remove(one.spark, table_of(one), open_store(f"file://{other}"), DAY, datetime.now(UTC), others=())
     assert (other / "data" / "f.parquet").exists()
     none: frozenset[str] = frozenset()
-    right = orphans._used(one.spark, table_of(one), rules.spelled(table_of(one).state.location))
+    right = orphans._used(one.spark, table_of(one), spelled(table_of(one).state.location))
     wrong = frozenset(f"s3/{path}" for path in right.rows)
     for used, said in (
         (_Used(none, none, 0), "names no file"),

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.streams.names import TableName
-from firn_spark import care_job, rebuild
+from firn.config.names import TableName
+from firn_spark import maintenance_job, rebuild
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
@@ -28,8 +28,8 @@ def test_the_table_of_another_deployment_is_left_alone_by_every_job(spark: Spark
 
     told: list[dict[str, Any]] = []
     places = (ours.staging, ours.warehouse, ours.catalog_uri)
-    request = care_job.Request("r1", ("compact", "expire", "orphans"), (T,), all=True)
-    assert care_job.run(request, *places, spark=ours.spark, log=told.append) == 0
+    request = maintenance_job.Request("r1", ("compact", "expire", "orphans"), (T,), all=True)
+    assert maintenance_job.run(request, *places, spark=ours.spark, log=told.append) == 0
     assert [(line["status"], said in line["why"]) for line in told] == [("left", True)]
     for how in ({"in_place": True}, {"check": True}, {"into": TableName("lake", "again")}):
         told.clear()
@@ -53,8 +53,8 @@ def test_a_database_that_was_not_named_is_left_alone_by_every_job(
 
     told: list[dict[str, Any]] = []
     places = (ours.staging, ours.warehouse, ours.catalog_uri)
-    request = care_job.Request("r1", ("compact", "expire", "orphans"), (T,), all=True)
-    assert care_job.run(request, *places, spark=ours.spark, log=told.append) == 0
+    request = maintenance_job.Request("r1", ("compact", "expire", "orphans"), (T,), all=True)
+    assert maintenance_job.run(request, *places, spark=ours.spark, log=told.append) == 0
     assert [(line["status"], said in line["why"]) for line in told] == [("left", True)]
     told.clear()
     assert rebuild.run(rebuild.Request("r2", T, check=True), *places, spark=ours.spark, log=told.append) == 1

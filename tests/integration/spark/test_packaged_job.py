@@ -12,8 +12,9 @@ import pyspark
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from firn.staging import configs, epochs, ingest
-from firn.staging.store import open_store
+from firn.ingest import accept
+from firn.log import epochs, published_configs
+from firn.log.store import open_store
 from infra.package import job, measurement
 from tests.integration.spark.spark_lake import START, ndjson
 
@@ -45,8 +46,8 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
     staging, warehouse = f"file://{tmp_path}/staging", f"file://{tmp_path}/warehouse"
     catalog = f"sqlite:///{tmp_path}/catalog.db"
     store = open_store(staging)
-    config = configs.publish(store, CONFIG)
-    ingest.accept(store, config, "shop", ndjson([order(n) for n in range(1, 101)]), now=START)
+    config = published_configs.publish(store, CONFIG)
+    accept.accept(store, config, "shop", ndjson([order(n) for n in range(1, 101)]), now=START)
     found = epochs.candidates(store, "shop", START, above=0)
     assert epochs.seal(store, "shop", found, now=START, config=config.sha, nonce="n") is not None
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from firn.jobs.blooms import ENABLED
-from firn.staging import configs
+from firn.log import published_configs
+from firn.tables.bloom_filters import ENABLED
 from firn_lake.lake import Lake as Read
 from firn_lake.reading.bloom import BloomFilter
 from tests.integration.snapshots import epochs_of
@@ -24,7 +24,7 @@ COLUMNS = "columns: {id: long, v: string, d: date}"
 
 def now(lake: Lake, rule: str) -> None:
     """The configuration from here on."""
-    lake.config = configs.publish(lake.store, config(rule))
+    lake.config = published_configs.publish(lake.store, config(rule))
 
 
 def row(number: int, text: str, day: int = 20_000) -> dict[str, Any]:

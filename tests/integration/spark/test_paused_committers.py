@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import published_configs
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
@@ -128,7 +128,7 @@ def test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong(
         paused.land([event("c", 10, {"id": 1, "n": 1})])
     paused.post([event("c", 20, {"id": 2, "n": 2})])
     n = paused.seal()
-    quick.config = configs.publish(quick.store, text(MODES[mode], later))
+    quick.config = published_configs.publish(quick.store, text(MODES[mode], later))
     quick.post([event("c", 30, {"id": 3, **value})])
     assert quick.seal() == n + 1
     assert sleeper("lake.t").run(lambda: paused.commit(n), lambda: quick.commit(n, n + 1)) == (0, 0), (
@@ -235,7 +235,7 @@ def test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_
     lake.now += timedelta(days=20)  # the log is read back for 15
     lake.land([told("d", 20, None, {"id": 1})])
     rule, column = ("key: [id]", "v") if what == "retype" else ("key: [id], renames: {val: v}", "val")
-    lake.config = configs.publish(lake.store, config(rule))
+    lake.config = published_configs.publish(lake.store, config(rule))
     text = what == "retype"
     lake.land([told("c", 30, {"id": 3, "v": "text" if text else "AAEC", "n": 3})])
     lake.land([told("c", 20, {"id": 2, "v": GONE if text else gone, "n": 4})])

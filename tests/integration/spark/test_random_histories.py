@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes.fold import RowChange, fold
+from firn.changes.merge.fold import RowChange, fold
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, event
 from tests.integration.spark.test_specification import PARTITIONS, change

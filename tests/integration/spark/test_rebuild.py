@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs, layout
-from firn.staging.dead import read_dead
-from firn.staging.store import get, paths
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import layout, published_configs
+from firn.log.dead_letters.letters import read_dead
+from firn.log.store import get, paths
 from firn_cli.commands.resume import resume
 from firn_spark import rebuild
 from firn_spark.branch import InPlace
@@ -171,7 +171,7 @@ def test_a_rebuild_in_place_is_one_change_and_what_was_before_stays_readable(
 def test_a_changed_key_is_rebuilt_in_place(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, config())
     lake.land([event("c", 10 + i, {"id": i, "v": "abc"[i % 3], "n": i}) for i in range(6)])
-    lake.config = configs.publish(lake.store, config("key: [v]"))
+    lake.config = published_configs.publish(lake.store, config("key: [v]"))
     lake.post([event("c", 30, {"id": 7, "v": "a", "n": 30})])
     lake.commit(lake.seal())
     assert len(lake.rows("lake.t")) == 6, "nothing is applied under another key"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.streams.names import TableName
+from firn.config.names import TableName
 from firn_spark.branch import InPlace
 from tests.integration.spark.committing import LosesSwaps
 from tests.integration.spark.spark_lake import Lake

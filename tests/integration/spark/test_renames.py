@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import configs
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import published_configs
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
 from firn_spark.table_job import TableJob
@@ -43,7 +43,7 @@ WAYS = pytest.mark.parametrize("how", ["key: [id]", BY_SPARK], ids=["driver", "s
 
 
 def under(lake: Lake, how: str) -> None:
-    lake.config = configs.publish(lake.store, config(how))
+    lake.config = published_configs.publish(lake.store, config(how))
 
 
 def rows(lake: Lake, table: str = "t") -> dict[Any, tuple[Any, Any]]:

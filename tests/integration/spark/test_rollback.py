@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from firn.jobs import expiry as rules
+from firn.maintenance import expiry as rules
 from firn_lake.lake import Lake as Read
-from firn_spark.care.expiry import expire_all
+from firn_spark.maintenance.expiry import expire_all
 from firn_spark.tables import fence
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import config, event

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.staging import ingest
+from firn.ingest import accept
 from tests.integration.spark.spark_lake import CORPUS, Lake, records, values
 from tests.integration.spark.test_corpus import COMPARED, KEYLESS, KEYS, config
 from tests.soak import long_only
@@ -32,7 +32,7 @@ def deliver(lake: Lake, events: list[dict[str, Any]], seed: int, epochs: int) ->
             lake.post(some)
         else:
             messages = [json.dumps(event, ensure_ascii=False).encode() for event in some]
-            ingest.accept_messages(lake.store, lake.config, lake.stream, messages, now=lake.now)
+            accept.accept_messages(lake.store, lake.config, lake.stream, messages, now=lake.now)
         sent += len(some)
         while sealings and sealings[0] < sent:
             sealings.pop(0)

@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.table.snapshots import Operation
 from pyspark.sql import SparkSession
 
+from firn.config.names import TableName
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.jobs import care
-from firn.staging import configs
-from firn.streams.names import TableName
-from firn_spark.driver import compact, objects
+from firn.log import published_configs
+from firn.maintenance import compaction_trigger
+from firn_spark.driver import objects, small_files
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.snapshots import epochs_of
@@ -31,8 +31,8 @@ Make = Callable[[str], Lake]
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every fourth commit, and three files are many."""
-    monkeypatch.setattr(care, "EVERY", 4)
-    monkeypatch.setattr(compact, "_AT_LEAST", 3)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 4)
+    monkeypatch.setattr(small_files, "_AT_LEAST", 3)
 
 
 def shape(lake: Lake, table: str = "lake.t") -> tuple[int, int]:
@@ -86,11 +86,11 @@ def all_rows(lake: Lake, table: str = "lake.t") -> list[str]:
 def test_files_become_few_and_nothing_else_changes(lake: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     one = lake(config())
     epochs(one, 4)
-    monkeypatch.setattr(care, "EVERY", 10**9)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 10**9)
     epochs(one, 1, first=4)
     before, facts = all_rows(one), all_rows(one, "lake.t__deletes")
     assert shape(one) == (5, 4)
-    monkeypatch.setattr(care, "EVERY", 5)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 5)
     one.land([event("u", 101, {"id": 0, "v": "u0"})])  # stale: no row changes
     said = merges(one)
     assert said["lake.t"] | {"files": 5, "into": 1, "delete_files": 4, "delete_into": 0} == said["lake.t"]
@@ -118,7 +118,7 @@ def test_large_tables_keep_their_large_files_and_get_one_file_of_deletes(
 ) -> None:
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": f"row {n} " * 20}) for n in range(2_000)])
-    monkeypatch.setattr(compact, "SMALL_BYTES", 10_000)
+    monkeypatch.setattr(small_files, "SMALL_BYTES", 10_000)
     said = []
     for n in range(5):
         one.land([event("d", 9_000 + n, None, before={"id": 100 * n}), event("u", 9_500 + n, {"id": n + 1, "v": "x"})])
@@ -151,13 +151,13 @@ def test_every_kind_of_table_is_cared_for(lake: Make, rule: str) -> None:
 def test_files_of_an_older_schema_are_read_by_the_ids_of_their_columns(
     lake: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact, "_AT_LEAST", 2)
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
     one = lake(config("key: [u], columns: {u: uuid, n: int}"))
     keys = [f"00000000-0000-0000-0000-00000000000{n}" for n in range(9)]
     for n in range(2):
         one.land([event("c", 10 + n, {"u": keys[n], "n": n, "old": f"o{n}"})])
     wider = "key: [u], columns: {u: uuid, n: long, at: timestamptz, amount: double}"
-    one.config = configs.publish(one.store, config(wider))
+    one.config = published_configs.publish(one.store, config(wider))
     for n in range(2, 6):
         row = {"u": keys[n], "n": 2**40 + n, "at": f"2026-11-21T10:00:0{n}Z", "amount": n + 0.5}
         one.land([event("c", 20 + n, row)])
@@ -178,7 +178,7 @@ def test_a_merge_that_a_commit_overtakes_changes_nothing(
     one, other = Lake(spark, tmp_path, config()), Lake(spark, tmp_path, config())
     epochs(one, 4)
     other.now = one.now
-    real = compact.fence.commit
+    real = small_files.fence.commit
     once = threading.Event()
 
     def commit(spark: Any, table: Any, update: Any, *rest: Any) -> None:
@@ -204,7 +204,7 @@ def test_a_commit_that_a_merge_overtakes_looks_again(
 ) -> None:
     """The files that a job looked up are merged before it commits: it starts over, and the rows are right."""
     one = Lake(spark, tmp_path, config())
-    monkeypatch.setattr(care, "EVERY", 10**9)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 10**9)
     epochs(one, 5)
     real = fence.commit
     merged: list[Any] = []
@@ -214,7 +214,7 @@ def test_a_commit_that_a_merge_overtakes_looks_again(
             merged.append(None)
             found = Tables(one.spark).load(table.name)
             assert found is not None
-            merged.append(compact.merge(one.spark, found, "spec"))
+            merged.append(small_files.merge(one.spark, found, "spec"))
         real(spark, table, update, *rest)
 
     monkeypatch.setattr(fence, "commit", commit)
@@ -236,7 +236,7 @@ def test_answers_lost_at_the_merge_lose_nothing(
         (loss if "Rewrite" in update.getClass().getSimpleName() else real)(spark, table, update, *rest)
 
     monkeypatch.setattr(fence, "commit", commit)
-    monkeypatch.setattr(care, "EVERY", 2)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 2)
     expected: dict[int, str] = {}
     for n in range(14):
         one.post(

@@ -9,12 +9,12 @@ from pyiceberg.types import LongType
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from firn.jobs import care
+from firn.maintenance import compaction_trigger
 from firn_lake.changes.cursor import Cursor
 from firn_lake.lake import Lake as Reader
 from firn_lake.lake_table import LakeTable
 from firn_spark import sources
-from firn_spark.driver import compact
+from firn_spark.driver import small_files
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_changes import history, merge
 from tests.integration.spark.test_commit import config, event
@@ -27,8 +27,8 @@ ADOPTED = "lake.t"
 
 @pytest.fixture(autouse=True)
 def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(care, "EVERY", 10**9)
-    monkeypatch.setattr(compact, "_AT_LEAST", 2)
+    monkeypatch.setattr(compaction_trigger, "EVERY", 10**9)
+    monkeypatch.setattr(small_files, "_AT_LEAST", 2)
 
 
 def table_of(lake: Lake) -> LakeTable:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes.fold import RowChange, fold
+from firn.changes.merge.fold import RowChange, fold
 from firn.changes.positions import order_key, position
-from firn.jobs.quarantine import unreadable_epoch
-from firn.staging import quarantine
-from firn.staging.epochs import read
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import holds
+from firn.log.epochs import read
+from firn.quarantine.rules import unreadable_epoch
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
@@ -254,6 +254,6 @@ def test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either(
     epoch = read(lake.store, "spec", broken)
     assert epoch is not None
     (tmp_path / "staging" / epoch.batches[0].path).write_bytes(b"no Parquet")
-    quarantine.hold(lake.store, unreadable_epoch("spec", broken, "it can't be read", "2026-11-21T00:00:00.000Z"))
+    holds.hold(lake.store, unreadable_epoch("spec", broken, "it can't be read", "2026-11-21T00:00:00.000Z"))
     lake.land([event("u", 115, row | {"v": GONE, "n": 15}, table="b")])
     assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {1: "long", 2: "long"}

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.changes.fold import fold
-from firn.staging import cuts
-from firn.streams.names import TableName
+from firn.changes.merge.fold import fold
+from firn.config.names import TableName
+from firn.log import cuts
 from firn_spark.tables import fence
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from firn.jobs import versions as rules
-from firn.staging import attempts
+from firn.log import attempts
+from firn.runs import versions as rules
 from firn_spark import commit, session
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event

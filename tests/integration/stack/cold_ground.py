@@ -16,9 +16,9 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from firn.staging.store import Store, open_store
-from firn.streams import config as configuration
-from firn.streams.care import Tiering
+from firn.config import model as configuration
+from firn.config.maintenance import Tiering
+from firn.log.store import Store, open_store
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tiering.round import apply_all
 from firn_local.aws import AwsEndpoint

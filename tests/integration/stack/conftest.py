@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from moto.s3.models import s3_backends
 
-from firn.staging import configs
+from firn.log import published_configs
 from firn_local.aws import ACCOUNT, AwsEndpoint
 from tests.integration.stack.cold_ground import CONFIG, Ground
 
@@ -47,7 +47,7 @@ def cold_stack(ground: Ground, tmp_path: Path) -> Path:
         "catalog_uri": f"sqlite:///{tmp_path}/catalog.db", "env": ground.endpoint.credentials,
     }  # fmt: skip
     (tmp_path / "stack.json").write_text(json.dumps(about))
-    configs.publish(ground.store, CONFIG)
+    published_configs.publish(ground.store, CONFIG)
     ground.fill(ground.table(), -100, 0)
     keys = s3_backends[ACCOUNT]["aws"].get_bucket(ground.lake).keys
     for key in [one for one in keys if "/data/" in one]:

@@ -18,7 +18,7 @@ from moto.s3.models import S3Backend
 from obstore.store import S3Store
 from pyarrow import fs
 
-from firn.staging.store import get_version, put, versions
+from firn.log.store import get_version, put, versions
 from firn_local.aws import AwsEndpoint
 
 pytestmark = pytest.mark.stack
@@ -247,7 +247,7 @@ def test_arrows_own_client_makes_and_removes_empty_objects(endpoint: AwsEndpoint
 
 
 def test_a_listing_and_a_read_give_an_object_the_same_version(endpoint: AwsEndpoint, s3: Any) -> None:
-    """What is kept of an epoch is checked by it, at no cost (firn.staging.epochs)."""
+    """What is kept of an epoch is checked by it, at no cost (firn.log.epochs)."""
     store: Any = S3Store(
         "lake",
         endpoint=endpoint.url,

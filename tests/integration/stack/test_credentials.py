@@ -20,7 +20,7 @@ pytestmark = pytest.mark.stack
 
 PROGRAM = """
 import os
-from firn.staging.store import get, open_store, put
+from firn.log.store import get, open_store, put
 store = open_store("s3://lake/x")
 put(store, "a", b"1")
 assert get(store, "a") == b"1"

@@ -21,11 +21,12 @@ import pyarrow as pa
 import pytest
 from moto.s3.models import s3_backends
 
-from firn.jobs.runs import ENDED
-from firn.staging import attempts, configs, cuts, epochs, health, ingest, layout, quarantine, reads
-from firn.staging.health import Health
-from firn.staging.quarantine import Quarantine
-from firn.staging.store import open_store
+from firn.ingest import accept
+from firn.log import attempts, cuts, epochs, holds, layout, published_configs, read_records, table_health
+from firn.log.holds import Quarantine
+from firn.log.store import open_store
+from firn.log.table_health import Health
+from firn.runs.job_runs import ENDED
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local import stack as stack_module
 from firn_local.aws import ACCOUNT
@@ -246,7 +247,7 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     held = go(run)
     assert "epoch 1" in held["quarantined"], held
     ground.end(stream, 1)
-    quarantine.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "mend it", table="a.b"))
+    holds.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "mend it", table="a.b"))
     assert ground.post(f"/v1/batches/{batch}")[0] == 200
     # All is committed, and then come nothing but heartbeats.
     assert cuts.write(store, cuts.make(stream, 2, at, {}))
@@ -255,7 +256,9 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     assert ground.post("/v1/streams/" + stream, heartbeat)[1]["accepted"] == 0
     now = datetime.now(UTC)
     found = epochs.candidates(store, stream, now, above=2)
-    assert epochs.seal(store, stream, found, now=now, config=configs.current_sha(store), nonce="n")  # and died
+    assert epochs.seal(
+        store, stream, found, now=now, config=published_configs.current_sha(store), nonce="n"
+    )  # and died
     go(run)
     assert cuts.newest(store, stream) == 3
 
@@ -266,20 +269,20 @@ def care(ground: Ground) -> None:
     assert ground.post("/v1/tables/shop.orders/health")[0] == 404
     now = layout.instant(datetime.now(UTC))
     long_ago, at = datetime.now(UTC) - timedelta(days=20), "2026-03-01T00:00:00.000Z"
-    config = configs.load(store, configs.current_sha(store))
-    ingest.accept(store, config, "keyed", json.dumps(event(1)).encode(), now=long_ago)
+    config = published_configs.load(store, published_configs.current_sha(store))
+    accept.accept(store, config, "keyed", json.dumps(event(1)).encode(), now=long_ago)
     found = epochs.candidates(store, "keyed", long_ago + timedelta(minutes=1), above=0)
     assert epochs.seal(store, "keyed", found, now=long_ago, config=config.sha, nonce="n")
     assert cuts.write(store, cuts.make("keyed", 1, at, {}))
-    quarantine.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "mend it", table="a.b", epoch=2, last=1))
+    holds.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "mend it", table="a.b", epoch=2, last=1))
     for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
         first = ground.post(f"/_firn/invoke/{function}", {})[1]
         assert (first["run"], _of_keyed(first)) == (None, {"compact": None, "expire": 2}[function]), first
-        health.write(store, "shop", [Health("shop.orders", now, orphans_at=now, **debt)])
+        table_health.write(store, "shop", [Health("shop.orders", now, orphans_at=now, **debt)])
         assert (done := ground.post(f"/_firn/invoke/{function}", {})[1])["run"], done
-        health.write(store, "shop", [], gone=["shop.orders"])
+        table_health.write(store, "shop", [], gone=["shop.orders"])
         ground.wait_for_care()
-    health.write(store, "shop", [Health("shop.orders", now)])
+    table_health.write(store, "shop", [Health("shop.orders", now)])
     assert ground.post("/v1/tables/shop.orders/health")[1]["due"] == {"orphans": "never looked for"}
 
 
@@ -297,12 +300,12 @@ def tiers(ground: Ground) -> None:
     table.append(rows)
     store = open_store(ground.about["staging"])
     now = datetime.now(UTC)
-    reads.record(store, "shop.orders", "shop/orders", ["*"], now - timedelta(hours=5))
-    health.write(store, "shop", [Health("shop.orders", layout.instant(now))])
+    read_records.record(store, "shop.orders", "shop/orders", ["*"], now - timedelta(hours=5))
+    table_health.write(store, "shop", [Health("shop.orders", layout.instant(now))])
     written(ground, now - timedelta(days=100))
     told = tiered(ground)
     assert (told["tagged"], told["cold_files"]) == (1, 1), told
-    assert health.read(store, "shop")["shop.orders"].cold_files == 1
+    assert table_health.read(store, "shop")["shop.orders"].cold_files == 1
     written(ground, now)
     table.append(rows.slice(0, 5))
     assert tiered(ground)["released"] == 1
@@ -329,7 +332,7 @@ def queries(ground: Ground) -> None:
     with urllib.request.urlopen(told["url"], timeout=60) as answer:
         assert len(answer.read()) == told["bytes"]
     text_now = CONFIG.replace("secretsmanager:firn/local/readers", "ssm:/firn/local/readers")
-    configs.publish(store, text_now.replace("{cold_after: 30d}", "{predictive: true}"))
+    published_configs.publish(store, text_now.replace("{cold_after: 30d}", "{predictive: true}"))
     wait(lambda: ground.post("/v1/tables", x_api_key=OTHER_KEY)[0] == 200)
     for _ in range(2):
         assert ground.post("/v1/query", text, x_api_key=OTHER_KEY)[0] == 200

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from firn.jobs.tiering import TAG
+from firn.maintenance.tiering import TAG
 from firn_lake.tiering.lifecycle import current_rules
 from firn_local.stack import Options, Stack
 from tests.integration.stack.cold_ground import CONFIG, Ground, any_client

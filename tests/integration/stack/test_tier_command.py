@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from firn.staging import configs, reads
-from firn.staging.store import paths
+from firn.log import published_configs, read_records
+from firn.log.store import paths
 from firn_cli.main import main
 from firn_lake.tiering.lifecycle import current_rules
 from tests.integration.stack.cold_ground import CONFIG, Ground
@@ -54,7 +54,7 @@ def test_the_command_says_what_is_wrong(cold_stack: Path, ground: Ground, capsys
     assert "tables: shop.events" in capsys.readouterr().err
     rule = {"ID": "all", "Status": "Enabled", "Filter": {"Prefix": ""}, "Expiration": {"Days": 1}}
     ground.s3.put_bucket_lifecycle_configuration(Bucket=ground.lake, LifecycleConfiguration={"Rules": [rule]})
-    configs.publish(ground.store, CONFIG.replace("cold_after: 40d, ", ""))
+    published_configs.publish(ground.store, CONFIG.replace("cold_after: 40d, ", ""))
     assert run(cold_stack, "shop.events") == 0
     told = capsys.readouterr().err
     assert "tiering is off" in told
@@ -67,11 +67,11 @@ def test_queries_are_recorded_where_the_policy_asks_for_it(
     asked = ["query", "SELECT count(*) AS n FROM shop.events", "--dir", str(cold_stack)]
     assert main(asked) == 0
     assert paths(ground.store, "reads") == []
-    configs.publish(ground.store, CONFIG.replace("cold_after: 40d", "predictive: true"))
+    published_configs.publish(ground.store, CONFIG.replace("cold_after: 40d", "predictive: true"))
     assert main(asked) == 0
     (path,) = paths(ground.store, "reads")
     assert path.startswith("reads/shop/events/")
-    found, _ = reads.settled(ground.store, "shop/events", "", datetime.now(UTC) + timedelta(hours=4))
+    found, _ = read_records.settled(ground.store, "shop/events", "", datetime.now(UTC) + timedelta(hours=4))
     assert [one.partitions for one in found] == [("*",)]
     ground.s3.delete_object(Bucket=ground.staged, Key="config/current.json")
     assert main(asked) == 0, "a read never fails for its record"

@@ -12,10 +12,10 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, NestedField, StringType
 
-from firn.jobs.tiering import TAG
-from firn.staging import reads, tiers
-from firn.streams import config as configuration
-from firn.streams.care import Tiering
+from firn.config import model as configuration
+from firn.config.maintenance import Tiering
+from firn.log import read_records, tiering_state
+from firn.maintenance.tiering import TAG
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tiering import tagging as tiering
 from firn_lake.tiering.lifecycle import current_rules
@@ -82,7 +82,7 @@ def test_a_dry_run_says_it_and_does_nothing(ground: Ground) -> None:
     done = tier(table, POLICY, ground.s3, ground.store, ground.today + LATER, dry_run=True)
     assert (done.tagged, done.dry_run) == (1, True)
     assert [ground.tags(key) for key in ground.classes("events/data")] == [{}]
-    assert tiers.read(ground.store, "shop.events", "shop/events").looked_at == ""
+    assert tiering_state.read(ground.store, "shop.events", "shop/events").looked_at == ""
 
 
 def test_rows_that_change_before_the_move_take_the_tag_away(ground: Ground) -> None:
@@ -147,7 +147,7 @@ def test_warm_brings_a_partition_back(ground: Ground) -> None:
     assert warm(table, ground.day(-30), ground.s3, ground.store).files == 0
     ground.endpoint.run_lifecycle(now)
     assert ground.cold() == {ground.day(-1)}, "the tag is gone with it"
-    assert tiers.read(ground.store, "shop.events", "shop/events").cold.keys() == {ground.day(-1)}
+    assert tiering_state.read(ground.store, "shop.events", "shop/events").cold.keys() == {ground.day(-1)}
 
 
 def test_warm_takes_tags_that_the_memory_lost(ground: Ground) -> None:
@@ -204,14 +204,14 @@ def test_recorded_reads_keep_what_is_read(ground: Ground) -> None:
     policy = Tiering(predictive=True)
     for day in range(1, 60):
         when = ground.today + timedelta(days=day)
-        reads.record(ground.store, "shop.events", "shop/events", [ground.day(-29)], when)
+        read_records.record(ground.store, "shop.events", "shop/events", [ground.day(-29)], when)
     now = ground.today + LATER
     done = tier(table, policy, ground.s3, ground.store, now)
     assert done.tagged == 1, explain(table, policy, ground.s3, ground.store, now)
     (view, busy) = explain(table, policy, ground.s3, ground.store, now)
     assert (view.partition, view.on_their_way, busy.cold) == (ground.day(-30), 1, 0)
     assert busy.reads_a_month == pytest.approx(26, rel=0.1)
-    state = tiers.read(ground.store, "shop.events", "shop/events")
+    state = tiering_state.read(ground.store, "shop.events", "shop/events")
     assert set(state.reads) == {ground.day(-29)}
     assert state.reads_after.startswith("reads/shop/events/")
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from firn.changes.change import Change
-from firn.changes.envelopes import parse
+from firn.changes.envelopes.parser import parse
 
 SOURCE = {
     "version": "3.6.0.Final", "connector": "postgresql", "name": "shop", "ts_ms": 1795216234000, "snapshot": "false",

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from msgspec import UNSET
 
-from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.declared import declared_column
-from firn.changes.types import Column, parse
+from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.source_encodings import declared_column
+from firn.changes.decode.types import Column, parse
 from firn.errors import EventError
 
 SETTINGS = DecodeSettings(out_of_range="dead_letter")
@@ -206,7 +206,7 @@ def test_nan_and_infinity_in_a_decimal_are_null_or_a_dead_letter(mode: Any, word
 
 
 def test_a_variable_scale_decimal_becomes_its_exact_text_where_the_table_says_string() -> None:
-    from firn.changes.types import Encoding
+    from firn.changes.decode.types import Encoding
 
     column = Column("x", parse("string"), source=Encoding("decimal_variable"))
     image = b'{"x": {"scale": 9, "value": "XODppWAV/sWq36MorjmBFQ=="}}'
@@ -220,7 +220,7 @@ def test_a_variable_scale_decimal_becomes_its_exact_text_where_the_table_says_st
 
 
 def timed(kind: str, precision: int | None, mode: Any, text: str, **more: Any) -> Any:
-    from firn.changes.codec import declared_column
+    from firn.changes.decode.codec import declared_column
 
     settings = replace(SETTINGS, time=mode, **more)
     column = declared_column("x", parse(kind), precision, settings)

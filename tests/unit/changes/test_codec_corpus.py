@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from firn.changes.codec import DecodeSettings, RowCodec, declared_column
-from firn.changes.connect import columns_of
-from firn.changes.fold import Key, RowChange, fold
-from firn.changes.infer import seen_in
-from firn.changes.types import Column, parse, parse_declared, storable
+from firn.changes.decode.codec import DecodeSettings, RowCodec, declared_column
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.inference import seen_in
+from firn.changes.decode.types import Column, parse, parse_declared, storable
+from firn.changes.merge.fold import Key, RowChange, fold
 
 CORPUS = Path(__file__).parents[2] / "data" / "corpus" / "spec"
 META = json.loads((CORPUS / "final" / "_tables.json").read_text())

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.connect import columns_of
-from firn.changes.types import Column, parse
+from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.types import Column, parse
 from firn.errors import EventError
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"

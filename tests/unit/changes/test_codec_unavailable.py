@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from firn.changes.codec import Decoded, DecodeSettings, RowCodec
-from firn.changes.types import Column, Encoding, Type, list_of, parse
+from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
+from firn.changes.decode.types import Column, Encoding, Type, list_of, parse
 
 TEXT = "__debezium_unavailable_value"
 BASE64 = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="

@@ -6,11 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.decide import Before, decide
-from firn.changes.fold import LOADED, Row, RowChange, fold
-from firn.changes.incremental import Truncates
-from firn.changes.placing import stored_held
-from firn.changes.placing import total as total_of
+from firn.changes.merge.decide import Before, decide
+from firn.changes.merge.fold import LOADED, Row, RowChange, fold
+from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.ordering import stored_held
+from firn.changes.merge.ordering import total as total_of
 
 
 def order(n: int) -> bytes:

@@ -1,8 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
-from firn.changes.fold import UNKNOWN, Key, Row, RowChange, State, fold
-from firn.changes.incremental import Known, apply
+from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange, State, fold
+from firn.changes.merge.incremental import Known, apply
 
 RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from firn.changes import bodies
-from firn.changes.envelopes import parse
-from firn.changes.limits import LARGE, EventLimits
+from firn.changes.envelopes import json_text
+from firn.changes.envelopes.limits import LARGE, EventLimits
+from firn.changes.envelopes.parser import parse
 from firn.errors import RequestError
 from tests.attacks.hostile_bodies import array, cloudevent, encoded, event, flat
 
@@ -22,10 +22,10 @@ def refused(body: bytes) -> str:
     return caught.value.code
 
 
-@pytest.fixture(params=[1, bodies.COUNTED], ids=["a large body", "a small body"])
+@pytest.fixture(params=[1, json_text.COUNTED], ids=["a large body", "a small body"])
 def _counted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether events are counted before they are decoded, or after."""
-    monkeypatch.setattr(bodies, "COUNTED", request.param)
+    monkeypatch.setattr(json_text, "COUNTED", request.param)
 
 
 @pytest.mark.usefixtures("_counted")

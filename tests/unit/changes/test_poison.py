@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from firn.changes.codec import RowCodec
-from firn.changes.declared import DecodeSettings
-from firn.changes.placing import PLACED_BY, Order, placed
-from firn.changes.poison import poison, poisoned
-from firn.changes.rows import READ, Decoding, MirrorDecoder
-from firn.changes.told import decoded
-from firn.changes.types import LONG, STRING, Column
+from firn.changes.decode.codec import RowCodec
+from firn.changes.decode.poison import poison, poisoned
+from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
+from firn.changes.decode.source_encodings import DecodeSettings
+from firn.changes.decode.types import LONG, STRING, Column
+from firn.changes.merge.decoded_rows import decoded
+from firn.changes.merge.ordering import PLACED_BY, Order, placed
 from firn.errors import ConfigError, EventError, StorageUnavailable, UnknownOutcome
-from firn.jobs.facts import SAID_BY, collected, facts_in
+from firn.tables.batch_facts import SAID_BY, collected, facts_in
 
 DECODING = Decoding((Column("id", LONG), Column("v", STRING)), (0,), DecodeSettings())
 
@@ -61,16 +61,16 @@ def test_an_op_that_is_none_and_a_time_beyond_all_have_no_place() -> None:
 
 
 def test_what_fails_in_the_order_key_is_one_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    from firn.changes import placing
+    from firn.changes.merge import ordering
 
-    real = placing.order_key
+    real = ordering.order_key
 
     def fails(where: bytes | None, op: str, content: bytes) -> bytes:
         if b"poison" in content:
             raise Fails
         return real(where, op, content)
 
-    monkeypatch.setattr(placing, "order_key", fails)
+    monkeypatch.setattr(ordering, "order_key", fails)
     rows = [
         raw(n, image, order=f'["{n}","1"]', connector="postgresql") for n, image in enumerate(("{}", "poison", "{}"))
     ]
@@ -87,16 +87,16 @@ def test_facts_are_those_of_the_others() -> None:
 
 
 def test_a_failure_that_is_no_single_events_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    from firn.jobs import facts
+    from firn.tables import batch_facts
 
-    real = facts.seen_in
+    real = batch_facts.seen_in
 
     def fails(images: list[bytes], *, flat: bool) -> Any:
         if len(images) > 1:
             raise Fails
         return real(images, flat=flat)
 
-    monkeypatch.setattr(facts, "seen_in", fails)
+    monkeypatch.setattr(batch_facts, "seen_in", fails)
     with pytest.raises(Fails):
         facts_in(columns([raw(0, '{"id": 1}'), raw(1, '{"id": 2}')], *SAID_BY))
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firn.changes.change import Change
-from firn.changes.envelopes import parse
+from firn.changes.envelopes.parser import parse
 from firn.changes.positions import WIDTH, field_position, order_key, position
 from firn.errors import EventError
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.envelopes import parse
-from firn.changes.placing import PLACED_BY, Order, placed
+from firn.changes.envelopes.parser import parse
+from firn.changes.merge.ordering import PLACED_BY, Order, placed
 from firn.changes.positions import by_arrival, position
 from firn.errors import EventError
 

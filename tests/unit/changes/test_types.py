@@ -1,7 +1,7 @@
 import pytest
 
-from firn.changes import types
-from firn.changes.types import decimal, list_of, parse, parse_declared, promotable, storable, widen
+from firn.changes.decode import types
+from firn.changes.decode.types import decimal, list_of, parse, parse_declared, promotable, storable, widen
 
 
 @pytest.mark.parametrize(

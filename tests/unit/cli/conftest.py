@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from firn.staging.store import Store, open_store
+from firn.log.store import Store, open_store
 
 sys.path.insert(0, str(Path(__file__).parent))
 

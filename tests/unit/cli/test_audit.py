@@ -10,11 +10,11 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.types import StringType
 
-from firn.changes.placing import Order, plain
-from firn.jobs.staged import raw_changes
-from firn.staging import configs, cuts, epochs, layout
-from firn.staging.ingest import accept
-from firn.staging.store import Store, get, open_store
+from firn.changes.merge.ordering import Order, plain
+from firn.commit.staged_changes import raw_changes
+from firn.ingest.accept import accept
+from firn.log import cuts, epochs, layout, published_configs
+from firn.log.store import Store, get, open_store
 from firn_cli.commands.batch import told
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
@@ -52,7 +52,7 @@ def batches(tmp_path: Path, store: Store, catalog: Catalog) -> list[str]:
             }
         )
     )  # fmt: skip
-    config = configs.publish(store, CONFIG)
+    config = published_configs.publish(store, CONFIG)
     now = datetime.now(UTC) - timedelta(hours=1)
     catalog.create_namespace("shop")
     table = catalog.create_table("shop.orders", pa.schema({"id": pa.int64(), "_firn_pos": pa.binary()}))

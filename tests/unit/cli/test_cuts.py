@@ -7,8 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.staging import cuts
-from firn.staging.store import Store
+from firn.log import cuts
+from firn.log.store import Store
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.tables import history

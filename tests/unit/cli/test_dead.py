@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from firn.staging import configs, layout
-from firn.staging.ingest import accept, accept_messages
-from firn.staging.reasons import ADVICE
-from firn.staging.store import Store, open_store
+from firn.ingest.accept import accept, accept_messages
+from firn.log import layout, published_configs
+from firn.log.dead_letters.reasons import ADVICE
+from firn.log.store import Store, open_store
 from firn_cli.main import main
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -42,8 +42,10 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> A
 def letters(store: Store) -> str:
     """Three of a wrong envelope, one cut off, one queue message that is no text. -> the first batch."""
     body = "\n".join([event(1), event(2), event(3), '{"op": "c", '])
-    first = accept(store, configs.publish(store, WRONG), "shop", body.encode(), now=NOW)
-    accept_messages(store, configs.publish(store, RIGHT), "shop", [b"\xff\x00"], now=NOW + timedelta(seconds=1))
+    first = accept(store, published_configs.publish(store, WRONG), "shop", body.encode(), now=NOW)
+    accept_messages(
+        store, published_configs.publish(store, RIGHT), "shop", [b"\xff\x00"], now=NOW + timedelta(seconds=1)
+    )
     return first.batch_id
 
 

@@ -12,9 +12,9 @@ from moto import mock_aws
 from moto.cloudformation.models import cloudformation_backends
 from moto.s3.models import s3_backends
 
+from firn.config.model import TargetConfig
 from firn.deployment import stack as stacks
 from firn.deployment.cloudformation import find_deployed
-from firn.streams.config import TargetConfig
 from firn_cli.commands.leftovers import Account, Leftover, NotRemoved
 from firn_cli.main import main
 

@@ -14,8 +14,8 @@ from ingress import Ingress
 from firn.deployment.flush_run import flush
 from firn.deployment.stack import Paused, Stack
 from firn.errors import TransientError
-from firn.staging import configs, pause
-from firn.staging.store import Store
+from firn.log import pause, published_configs
+from firn.log.store import Store
 from firn_cli.commands import pause as commands
 from firn_cli.commands.pause import NotQuiet, wait_until_quiet
 from firn_cli.main import main
@@ -68,7 +68,7 @@ def stack(tmp_path: Path, ingress: Ingress, monkeypatch: pytest.MonkeyPatch, sto
         "env": env,
     }
     (tmp_path / "stack.json").write_text(json.dumps(described))
-    configs.publish(store, CONFIG)
+    published_configs.publish(store, CONFIG)
     ingress.answers["/_firn/invoke/dispatch"] = NOTHING
     yield Stack(tmp_path, ingress.url, env["FIRN_STAGING"], env=env)
     runner.close()

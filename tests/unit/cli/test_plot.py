@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from firn.staging.freshness import Commit
+from firn.log.freshness import Commit
 from firn_cli.plot import freshness_svg, ticks
 
 T = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

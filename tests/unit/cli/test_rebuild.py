@@ -11,13 +11,13 @@ import pytest
 from firn.deployment import flush_run, rebuild_run
 from firn.deployment.stack import Stack
 from firn.errors import UnknownOutcome
-from firn.jobs.emr import EmrJobs
-from firn.staging import configs, epochs, layout, quarantine
-from firn.staging.batch import FORMAT
-from firn.staging.epochs import Epoch, EpochBatch
-from firn.staging.quarantine import Quarantine
-from firn.staging.settings import Settings
-from firn.staging.store import Store, put
+from firn.log import epochs, holds, layout, published_configs
+from firn.log.batches import FORMAT
+from firn.log.epochs import Epoch, EpochBatch
+from firn.log.holds import Quarantine
+from firn.log.store import Store, put
+from firn.runs.emr import EmrJobs
+from firn.settings import Settings
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
@@ -72,7 +72,7 @@ def folder(tmp_path: Path, store: Store, addresses: dict[str, str]) -> Path:
     table = catalog.create_table("shop.orders", rows.schema, properties={"firn.key": '["id"]'})
     table.append(rows, snapshot_properties={"firn.epoch.shop": "2"})
     catalog.close()
-    config = configs.publish(store, CONFIG)
+    config = published_configs.publish(store, CONFIG)
     for n in (1, 2, 3):
         batch = f"shop.{n:012x}{n:016x}"
         put(store, layout.staged_path(batch), b"staged")
@@ -132,7 +132,7 @@ def test_in_place_says_where_the_old_state_is_and_how_to_release_the_table(
     run: Run, play: Callable[..., Emr], store: Store
 ) -> None:
     held = Quarantine(FORMAT, "shop", 3, "2026-03-01T00:00:00.000Z", "key_changed", "m", "a", table="shop.orders")
-    quarantine.hold(store, held)
+    holds.hold(store, held)
     emr = play(DONE | {"tag": "before-rebuild-1", "branch": "rebuild-1", "dead": 2})
     code, out, _ = run("shop.orders", "--in-place")
     assert code == 0

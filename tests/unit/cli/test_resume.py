@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from obstore.store import MemoryStore
 
-from firn.staging import configs, quarantine
-from firn.staging.batch import FORMAT
-from firn.staging.quarantine import Quarantine
-from firn.staging.store import Store, open_store
+from firn.log import holds, published_configs
+from firn.log.batches import FORMAT
+from firn.log.holds import Quarantine
+from firn.log.store import Store, open_store
 from firn_cli.commands.resume import NotResumed, resume
 from firn_cli.main import main
 from firn_cli.stream_status import stream_statuses
@@ -34,12 +34,12 @@ def with_quarantines(store: Store) -> Store:
         Quarantine(FORMAT, "shop", 9, AT, "source_restored", "it went back", "raise it", epoch=6, last=9),
     ]
     for one in held:
-        assert quarantine.hold(store, one)
+        assert holds.hold(store, one)
     return store
 
 
 def test_status_names_what_is_held_with_reason_and_command(store: Store, tmp_path: Path) -> None:
-    configs.publish(store, CONFIG)
+    published_configs.publish(store, CONFIG)
     catalog = open_catalog(f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/warehouse", {})
     (shop,) = stream_statuses(store, catalog, NOW)
     catalog.close()
@@ -52,7 +52,7 @@ def test_each_kind_is_resumed_once(store: Store) -> None:
     assert "epochs 3 to 4 stay out" in resume(store, "shop", "shop.orders", None, "skip", NOW)
     assert "sealed again" in resume(store, "shop", None, 4, "retry", NOW)
     assert "its epochs are committed" in resume(store, "shop", None, None, "retry", NOW)
-    known = quarantine.read_all(store, "shop")
+    known = holds.read_all(store, "shop")
     assert known.all_held(0) == {}
     assert known.skipped == {"shop.orders": 4}
     with pytest.raises(NotResumed, match=r"shop\.lines of stream shop is not quarantined; nothing is"):
@@ -62,7 +62,7 @@ def test_each_kind_is_resumed_once(store: Store) -> None:
 def test_a_table_that_was_rolled_back_has_to_be_told_how(store: Store) -> None:
     with pytest.raises(NotResumed, match="say --replay or --skip"):
         resume(store, "shop", "shop.orders", None, "retry", NOW)
-    assert "shop.orders" in quarantine.read_all(store, "shop").held()
+    assert "shop.orders" in holds.read_all(store, "shop").held()
 
 
 def test_what_is_not_held_is_named_with_what_is(store: Store) -> None:
@@ -82,7 +82,7 @@ def test_the_command_resumes_and_says_so_in_json(tmp_path: Path, capsys: pytest.
     store = stack(tmp_path)
     assert main(["resume", "shop", "--epoch", "4", "--json", "--dir", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out)["epoch"] == 4
-    assert quarantine.read_all(store, "shop").held_epochs() == []
+    assert holds.read_all(store, "shop").held_epochs() == []
 
 
 @pytest.mark.parametrize(
@@ -90,6 +90,6 @@ def test_the_command_resumes_and_says_so_in_json(tmp_path: Path, capsys: pytest.
 )
 def test_what_makes_no_sense_is_refused(arguments: tuple[str, ...], tmp_path: Path) -> None:
     store = stack(tmp_path)
-    before = quarantine.read_all(store, "shop")
+    before = holds.read_all(store, "shop")
     assert main(["resume", *arguments, "--dir", str(tmp_path)]) == 2
-    assert quarantine.read_all(store, "shop") == before
+    assert holds.read_all(store, "shop") == before

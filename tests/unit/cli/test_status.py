@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.jobs.dispatch import dispatch
-from firn.staging import configs, cuts
-from firn.staging.ingest import accept
-from firn.staging.replay import Choice, replay
-from firn.staging.store import Store, open_store
+from firn.dispatch.dispatcher import dispatch
+from firn.ingest.accept import accept
+from firn.ingest.replay import Choice, replay
+from firn.log import cuts, published_configs
+from firn.log.store import Store, open_store
 from firn_cli.main import main
 from firn_cli.stream_status import commits_by_stream, stream_statuses
 from firn_lake.catalogs.catalog import open_catalog
@@ -52,7 +52,7 @@ def event(number: int, *, position: bool = True) -> str:
 
 
 def send(store: Store, *events: str, when: datetime = NOW) -> str:
-    config = configs.publish(store, CONFIG)
+    config = published_configs.publish(store, CONFIG)
     accept(store, config, "shop", "".join(events).encode(), now=when)
     return config.sha
 
@@ -91,7 +91,7 @@ def test_a_stream_without_positions_is_marked(store: Store, catalog: Catalog) ->
 
 
 def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
-    configs.publish(store, CONFIG)
+    published_configs.publish(store, CONFIG)
     catalog.create_namespace("shop")
     properties = {"firn.stream": "shop", "firn.mode": "append", "firn.key": "[]"}
     catalog.create_table("shop.log", pa.schema([("a", pa.int64())]), properties=properties)
@@ -106,10 +106,10 @@ def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: 
 
 def test_replayed_dead_letters_no_longer_wait(store: Store, catalog: Catalog) -> None:
     wrong = CONFIG.replace("  shop:\n", "  shop:\n    envelope: flat\n")
-    accept(store, configs.publish(store, wrong), "shop", (event(1) + event(2) + "[]\n").encode(), now=NOW)
+    accept(store, published_configs.publish(store, wrong), "shop", (event(1) + event(2) + "[]\n").encode(), now=NOW)
     shop = stream_statuses(store, catalog, NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting) == (3, 3)
-    right = configs.publish(store, CONFIG)
+    right = published_configs.publish(store, CONFIG)
     list(replay(store, right, "shop", Choice(), clock=lambda: NOW))
     shop = stream_statuses(store, catalog, NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting, shop.pending_events) == (3, 1, 2)

@@ -18,15 +18,15 @@ from obstore.store import MemoryStore
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
 
+from firn.config.reach import Reach
 from firn.deployment import cloudformation
 from firn.deployment import stack as stacks
 from firn.deployment.cloudformation import find_deployed
 from firn.deployment.stack import NoStack
 from firn.errors import ConfigError, TransientError
-from firn.jobs.emr import EmrJobs
-from firn.staging import configs
-from firn.staging.store import open_store, paths, put
-from firn.streams.reach import Reach
+from firn.log import published_configs
+from firn.log.store import open_store, paths, put
+from firn.runs.emr import EmrJobs
 from firn_cli.commands.doctor import Check
 from firn_cli.main import main
 from firn_cli.self_check import SelfCheck, with_stream
@@ -116,13 +116,13 @@ def test_a_job_is_started_as_the_deployed_functions_start_theirs(tmp_path: Path)
 
 
 def test_status_of_a_deployment(capsys: pytest.CaptureFixture[str], account: Path) -> None:
-    configs.publish(open_store(f"file://{account}"), FIRN)
+    published_configs.publish(open_store(f"file://{account}"), FIRN)
     assert main(["--target", "dev", "status", "--json"]) == 0
     assert [one["stream"] for one in json.loads(capsys.readouterr().out)] == ["shop"]
 
 
 def test_a_deployment_without_schedules_says_so(capsys: pytest.CaptureFixture[str], account: Path) -> None:
-    configs.publish(open_store(f"file://{account}"), FIRN)
+    published_configs.publish(open_store(f"file://{account}"), FIRN)
     client = boto3.client("cloudformation", region_name="eu-central-1")
     template = json.loads(json.dumps(client.get_template(StackName="firn-dev")["TemplateBody"]))
     template["Parameters"] = {"Paused": {"Type": "String", "Default": "false"}}
@@ -148,21 +148,21 @@ def test_a_configuration_is_published_to_a_deployment(
 
     assert "can't be read: No such file" in said(code=1)
     file.write_text(FIRN)
-    sha = configs.publish(MemoryStore(), FIRN).sha
+    sha = published_configs.publish(MemoryStore(), FIRN).sha
     assert said("--check") == f"would publish {file} as {sha[:12]}\n  shop: new\n"
     with pytest.raises(ConfigError, match="no configuration is published"):
-        configs.current_sha(store)
+        published_configs.current_sha(store)
     assert "shop: new" in said()
-    assert configs.current_sha(store) == sha
+    assert published_configs.current_sha(store) == sha
     assert said() == f"{file} is the current configuration already ({sha[:12]})\n"
     file.write_text(FIRN + "# only a comment\n")
     assert "no stream changes" in said()
     file.write_text(FIRN.replace("{shop:", "{crm:"))
     assert said().splitlines()[1:] == ["  crm: new", "  shop: gone; what is staged of it waits until it is back"]
-    kept = configs.current_sha(store)
+    kept = published_configs.current_sha(store)
     file.write_text(FIRN.replace("{to:", "{too:"))
     assert "too" in said(code=1)
-    assert configs.current_sha(store) == kept
+    assert published_configs.current_sha(store) == kept
 
 
 def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_published(
@@ -183,20 +183,20 @@ def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_publ
             assert main(["--target", "gone", "publish", str(file), *options]) == 1
             assert why in capsys.readouterr().err
     with pytest.raises(ConfigError, match="no configuration is published"):
-        configs.current_sha(open_store(f"file://{account}"))
+        published_configs.current_sha(open_store(f"file://{account}"))
     file.write_text(FIRN.replace("to: 'shop.", "to: 'dev_shop."))
     assert main(["--target", "gone", "publish", str(file)]) == 0
 
 
 def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(account: Path, tmp_path: Path) -> None:
     store = open_store(f"file://{account}")
-    before = configs.publish(store, FIRN).sha
+    before = published_configs.publish(store, FIRN).sha
     found = find_deployed("dev", tmp_path)
     stack = replace(found, warehouse=f"file://{tmp_path}/lake", reach=Reach(databases=("shop",)))
     published, posted, *_ = SelfCheck(stack, "firn_check", 1, lambda _part: None).checks()
     assert (published.ok, posted.found) == (False, "not tried")
     assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
-    assert configs.current_sha(store) == before
+    assert published_configs.current_sha(store) == before
 
 
 def _checked(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SelfCheck, Any]:
@@ -214,13 +214,13 @@ def test_what_is_published_during_a_self_check_stays_and_the_check_is_gone(
     account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = open_store(f"file://{account}")
-    configs.publish(store, FIRN)
+    published_configs.publish(store, FIRN)
     check, parts = _checked(tmp_path, monkeypatch)
-    during = configs.load(store, configs.current_sha(store)).text
-    configs.publish(store, during.replace("shop.{table}", "crm.{table}"))
+    during = published_configs.load(store, published_configs.current_sha(store)).text
+    published_configs.publish(store, during.replace("shop.{table}", "crm.{table}"))
     put(store, f"staged/{check.name}/a", b"1")
     parts.close()  # as an interruption does
-    left = configs.load(store, configs.current_sha(store))
+    left = published_configs.load(store, published_configs.current_sha(store))
     assert left.streams.keys() == {"shop"}
     assert left.streams["shop"].tables[0].to == "crm.{table}"
     assert [path for path in paths(store, "") if check.name in path] == []
@@ -240,7 +240,7 @@ def test_a_token_of_the_shell_is_not_sent_with_the_keys_of_the_targets_profile(
 @pytest.mark.parametrize("catalog", ["postgresql://nobody@127.0.0.1:1/lake", "odd://"])
 def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, account: Path, tmp_path: Path) -> None:
     store = open_store(f"file://{account}")
-    configs.publish(store, FIRN)
+    published_configs.publish(store, FIRN)
     # Its first part is refused, and what it was to remove is there all the same.
     stack = replace(find_deployed("dev", tmp_path), warehouse=f"file://{tmp_path}/lake", catalog_uri=catalog)
     stack = replace(stack, reach=Reach(databases=("shop",)))
@@ -259,7 +259,7 @@ def test_what_a_self_check_can_not_remove_does_not_keep_the_rest(catalog: str, a
 def test_a_self_check_that_is_ended_takes_away_what_it_made(
     account: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    configs.publish(open_store(f"file://{account}"), FIRN)
+    published_configs.publish(open_store(f"file://{account}"), FIRN)
     happened = []
 
     def checks(_self: SelfCheck) -> Iterator[Check]:
@@ -287,7 +287,9 @@ def test_where_the_deployment_names_no_catalog_it_is_the_published_configuration
     stack = find_deployed("gone", tmp_path)
     with pytest.raises(ConfigError, match="no configuration is published"):
         stack.catalog()
-    configs.publish(open_store(f"file://{account}"), f"catalog: {{uri: 'sqlite:///{tmp_path}/own.db'}}\n{FIRN}")
+    published_configs.publish(
+        open_store(f"file://{account}"), f"catalog: {{uri: 'sqlite:///{tmp_path}/own.db'}}\n{FIRN}"
+    )
     stack.catalog().create_namespace("here")
     assert (tmp_path / "own.db").is_file()
 
@@ -296,7 +298,7 @@ def test_a_queue_that_is_a_streams_own_gets_no_message_of_a_self_check(
     account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(EmrJobs, "active", lambda *_: {})
-    configs.publish(
+    published_configs.publish(
         open_store(f"file://{account}"),
         "streams: {shop: {auth: {by: api_key, secret: 'ssm:/firn/dev/shop'}, tables: {'*': {to: 'shop.{table}'}}}}",
     )
@@ -324,10 +326,10 @@ def test_what_a_killed_self_check_left_is_removed_by_the_next_and_one_that_runs_
     for one in (killed, runs):
         text = with_stream(text, one, f"scratch.{one}")
         put(store, f"staged/{one}/a", b"1")
-    configs.publish(store, text)
+    published_configs.publish(store, text)
     _, parts = _checked(tmp_path, monkeypatch)
     parts.close()
-    assert configs.load(store, configs.current_sha(store)).streams.keys() == {"shop", runs}
+    assert published_configs.load(store, published_configs.current_sha(store)).streams.keys() == {"shop", runs}
     assert list(paths(store, "staged")) == [f"staged/{runs}/a"]
     assert lake.list_tables("scratch") == [("scratch", "of_others")]
 

@@ -5,12 +5,12 @@ from types import ModuleType
 
 import pytest
 
-from firn.staging import wiring
-from firn.staging.configs import CurrentConfig, publish
-from firn.staging.settings import Settings
-from firn.staging.state import Gate
-from firn.staging.wiring import Staging
-from tests.unit.staging.storage_faults import FaultyStore
+from firn import function_context
+from firn.function_context import Staging
+from firn.log.backlog_gate import Gate
+from firn.log.published_configs import CurrentConfig, publish
+from firn.settings import Settings
+from tests.unit.log.storage_faults import FaultyStore
 
 FUNCTIONS = Path(__file__).parents[3] / "functions"
 CONFIG = """
@@ -56,4 +56,4 @@ def load(store: FaultyStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callab
         return module
 
     yield make
-    wiring.staging.cache_clear()
+    function_context.staging.cache_clear()

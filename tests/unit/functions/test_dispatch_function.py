@@ -6,17 +6,17 @@ from typing import Any, ClassVar
 
 import pytest
 
+from firn.dispatch import scheduled_rounds
 from firn.errors import StorageUnavailable
-from firn.jobs import rounds
-from firn.jobs.emr import EmrJobs
-from firn.jobs.runs import Run
-from firn.staging import epochs, quarantine, state
-from firn.staging.configs import current_sha
-from firn.staging.configs import load as load_config
-from firn.staging.ingest import accept
-from firn.staging.quarantine import Quarantine
-from firn.staging.settings import Settings
-from tests.unit.staging.storage_faults import FaultyStore
+from firn.ingest.accept import accept
+from firn.log import backlog_gate, epochs, holds
+from firn.log.holds import Quarantine
+from firn.log.published_configs import current_sha
+from firn.log.published_configs import load as load_config
+from firn.runs.emr import EmrJobs
+from firn.runs.job_runs import Run
+from firn.settings import Settings
+from tests.unit.log.storage_faults import FaultyStore
 
 Load = Callable[..., ModuleType]
 
@@ -46,7 +46,7 @@ def stage(store: FaultyStore, stream: str, table: str) -> None:
 @pytest.fixture
 def app(load: Load, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     app = load("dispatch", emr_application="app-1")
-    monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
+    monkeypatch.setattr(scheduled_rounds, "EmrJobs", FakeJobs)
     return app
 
 
@@ -93,7 +93,7 @@ def test_the_deployments_places_win_over_those_of_the_configuration(
     FakeJobs.settings.clear()
     for settings in ({}, {"warehouse": "file:///here", "catalog_uri": "sqlite:///c.db"}):
         app = load("dispatch", emr_application="app-1", **settings)
-        monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
+        monkeypatch.setattr(scheduled_rounds, "EmrJobs", FakeJobs)
         app.handler({}, None)
     assert [(s.warehouse, s.catalog_uri) for s in FakeJobs.settings] == [
         ("s3://acme-lake/warehouse", ""), ("file:///here", "sqlite:///c.db")
@@ -110,7 +110,7 @@ def test_what_no_job_could_commit_is_sealed_and_waits_with_the_reason(
         told = results(app.handler({"force": True}, None))["shop"]
         assert "thrift://metastore:9083 can't be reached" in told["error"]
     assert epochs.numbers(store, "shop") == [1]
-    assert quarantine.read_all(store, "shop").held() == {}
+    assert holds.read_all(store, "shop").held() == {}
 
 
 def test_without_an_application_epochs_are_sealed_only(load: Load, store: FaultyStore) -> None:
@@ -132,7 +132,7 @@ def test_what_is_quarantined_is_a_metric(
     app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     at = "2026-03-01T00:00:00.000Z"
-    quarantine.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "mend it", table="shop.orders"))
+    holds.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "mend it", table="shop.orders"))
     assert results(app.handler({}, None))["shop"]["quarantined"] == ("shop.orders",)
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_quarantined" in line]
     assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": 1, "other": 0}
@@ -145,7 +145,7 @@ def test_every_dispatch_tells_the_backlog_also_one_that_failed(
     stage(store, "other", "things")
     assert "error" in results(app.handler({}, None))["other"]
     for stream in ("shop", "other"):
-        told = state.read(store, stream)
+        told = backlog_gate.read(store, stream)
         assert told is not None
         assert (told.batches, told.events, told.over) == (1, 1, False)
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from firn.changes.limits import EventLimits
-from firn.security import signatures
-from firn.staging import cuts, epochs, layout, state
-from firn.staging.bodies import Limits
-from firn.staging.configs import publish
-from firn.staging.store import paths, put
-from firn.streams.config import BacklogLimit
+from firn.auth import signatures
+from firn.changes.envelopes.limits import EventLimits
+from firn.config.model import BacklogLimit
+from firn.ingest.bodies import Limits
+from firn.log import backlog_gate, cuts, epochs, layout
+from firn.log.published_configs import publish
+from firn.log.store import paths, put
 from tests.unit.functions.conftest import FUNCTIONS
-from tests.unit.staging.storage_faults import FaultyStore
+from tests.unit.log.storage_faults import FaultyStore
 
 Load = Callable[..., ModuleType]
 CORPUS = Path(__file__).parents[2] / "data" / "corpus"
@@ -265,7 +265,11 @@ def test_a_webhook_id_is_the_key_where_no_idempotency_key_is_sent(app: ModuleTyp
 def shut(store: FaultyStore, stream: str = "shop") -> None:
     now = datetime.now(UTC)
     limit = BacklogLimit(bytes=1_000_000)
-    put(store, layout.state_path(stream), state.encode(state.judged(stream, 9, 80, 5_000_000, now, limit, now)))
+    put(
+        store,
+        layout.state_path(stream),
+        backlog_gate.encode(backlog_gate.judged(stream, 9, 80, 5_000_000, now, limit, now)),
+    )
 
 
 def test_a_stream_with_a_full_backlog_answers_429_and_when_to_come_again(app: ModuleType, store: FaultyStore) -> None:

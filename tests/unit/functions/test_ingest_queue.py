@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from firn.staging import layout, state
-from firn.staging.batch import BatchMeta, read_meta
-from firn.staging.dead import read_dead
-from firn.staging.store import paths, put
-from firn.streams.config import BacklogLimit
-from tests.unit.staging.storage_faults import FaultyStore
+from firn.config.model import BacklogLimit
+from firn.log import backlog_gate, layout
+from firn.log.batches import BatchMeta, read_meta
+from firn.log.dead_letters.letters import read_dead
+from firn.log.store import paths, put
+from tests.unit.log.storage_faults import FaultyStore
 
 
 def message(identifier: str, body: str, stream: str | None = None) -> dict[str, Any]:
@@ -116,8 +116,8 @@ def test_while_the_backlog_is_full_a_streams_messages_come_again_and_the_others_
     app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = datetime.now(UTC)
-    full = state.judged("shop", 9, 80, 5_000_000, now, BacklogLimit(bytes=1_000_000), now)
-    put(store, layout.state_path("shop"), state.encode(full))
+    full = backlog_gate.judged("shop", 9, 80, 5_000_000, now, BacklogLimit(bytes=1_000_000), now)
+    put(store, layout.state_path("shop"), backlog_gate.encode(full))
     records = [message("1", change(1)), message("2", change(2, "things"), "other"), message("3", change(3))]
     assert failed(app.handler({"Records": records}, None)) == ["1", "3"]
     assert (len(paths(store, "staged/other")), paths(store, "staged/shop"), paths(store, "receipts/shop")) == (

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from firn.jobs import rounds
-from firn.jobs.runs import Run
-from firn.staging import epochs
+from firn.dispatch import scheduled_rounds
+from firn.log import epochs
+from firn.runs.job_runs import Run
 from tests.unit.functions.test_dispatch_function import stage
-from tests.unit.staging.storage_faults import FaultyStore
+from tests.unit.log.storage_faults import FaultyStore
 
 
 class FakeJobs:
@@ -44,7 +44,7 @@ def app(load: Callable[..., ModuleType], monkeypatch: pytest.MonkeyPatch) -> Mod
     app = load("job_events", emr_application="00app")
     FakeJobs.started.clear()
     monkeypatch.setattr(app, "EmrJobs", FakeJobs)
-    monkeypatch.setattr(rounds, "EmrJobs", FakeJobs)
+    monkeypatch.setattr(scheduled_rounds, "EmrJobs", FakeJobs)
     return app
 
 

@@ -19,16 +19,16 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from firn.errors import StorageUnavailable
-from firn.staging import cuts, kept, results
-from firn.staging.configs import CurrentConfig, publish
-from firn.staging.epochs import Epoch
-from firn.staging.layout import epoch_path
-from firn.staging.store import Store, open_store, paths
-from firn_lake import asking
+from firn.log import cuts, named_cuts, query_results
+from firn.log.epochs import Epoch
+from firn.log.layout import epoch_path
+from firn.log.published_configs import CurrentConfig, publish
+from firn.log.store import Store, open_store, paths
+from firn_lake import http_api
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.query_process import QueryProcess
-from firn_lake.reading.recording import recorder
+from firn_lake.reading.read_recorder import recorder
 from firn_lake.sql.query import Limits
 from tests.unit.functions.conftest import CONFIG
 
@@ -186,7 +186,7 @@ def test_a_cut_is_read(app: ModuleType, store: Store, catalog: Catalog) -> None:
     first = catalog.load_table("shop.orders").history()[0].snapshot_id
     cut = cuts.make("shop", 1, "2026-01-31T12:00:00.000Z", {"shop.orders": first})
     cuts.write(store, cut)
-    kept.record(store, "month-end", cut, datetime.now(UTC))
+    named_cuts.record(store, "month-end", cut, datetime.now(UTC))
     for asked in ({"cut": 1}, {"cut": "month-end", "stream": "shop"}):
         assert post(app, "SELECT count(*) AS n FROM orders", **asked)[1]["rows"] == [{"n": 3}]
     status, told = post(app, "SELECT 1 FROM orders", cut="year-end")
@@ -269,14 +269,14 @@ def test_storage_that_is_away_is_503(app: ModuleType, monkeypatch: pytest.Monkey
     monkeypatch.setattr(app, "staging", away)
     status, headers, _ = ask(app, "POST", "/v1/query", {"sql": "SELECT 1"})
     assert (status, headers["Retry-After"]) == (503, "1")
-    from_the_worker = asking.as_refusal(StorageUnavailable("s3 says no"))
+    from_the_worker = http_api.as_refusal(StorageUnavailable("s3 says no"))
     assert (from_the_worker.status, from_the_worker.retry_after) == (503, 1)
 
 
 def test_what_is_tiered_by_its_reads_has_a_record_of_them(catalog: Catalog, store: Store) -> None:
     publish(store, CONFIG.replace("key: [id]}", "key: [id], care: {tier: {predictive: true}}}"))
     for on_read, records in ((None, 0), (recorder(store, CurrentConfig(store)), 1)):
-        answer = asking.answer_query(Lake(catalog), asking.Query("SELECT id FROM orders"), Limits(), on_read)
+        answer = http_api.answer_query(Lake(catalog), http_api.Query("SELECT id FROM orders"), Limits(), on_read)
         assert b'"rows":[{"id":1},{"id":3}]' in b"".join(answer.parts)
         assert len(paths(store, "reads")) == records
 
@@ -303,7 +303,7 @@ def test_a_local_stack_takes_old_results_away(tmp_path: Path) -> None:
     local = obstore.store.LocalStore(tmp_path / "staging", mkdir=True)
     now = datetime.now(UTC)
     for later, left in ((0, 1), (23, 2), (47, 1)):
-        result = results.Result(local, "csv", now + timedelta(hours=later))
+        result = query_results.Result(local, "csv", now + timedelta(hours=later))
         result.write(b"rows")
         assert result.keep().bytes == 4
         assert len(list((tmp_path / "staging" / "results").iterdir())) == left

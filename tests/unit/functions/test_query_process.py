@@ -20,8 +20,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 
 from firn.errors import StorageUnavailable
-from firn.staging.settings import Settings
-from firn.staging.store import ObjectWriter, Store, paths
+from firn.log.store import ObjectWriter, Store, paths
+from firn.settings import Settings
 from firn_lake import query_process
 from firn_lake.query_process import NotStarted, QueryProcess
 from tests.unit.functions.test_query import ask, loaded, post

@@ -29,8 +29,8 @@ from pyiceberg.types import (
     UUIDType,
 )  # fmt: skip
 
-from firn_lake.changes import comparing
-from firn_lake.changes.between import BadColumn, Changes, NotOneLine
+from firn_lake.changes import row_diff
+from firn_lake.changes.row_changes import BadColumn, Changes, NotOneLine
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import NoSuchColumn, version_of
@@ -255,7 +255,7 @@ def test_values_of_every_type_come_back_as_they_are(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("key", [(0,), ()])
 def test_two_sides_larger_than_the_memory_go_over_disk(monkeypatch: pytest.MonkeyPatch, key: tuple[int, ...]) -> None:
-    monkeypatch.setattr(comparing, "_MEMORY", "64MB")
+    monkeypatch.setattr(row_diff, "_MEMORY", "64MB")
     rows = pa.schema([("id", pa.int64()), ("body", pa.binary())])
     text = random.Random(1).randbytes(10_000)
 
@@ -266,7 +266,7 @@ def test_two_sides_larger_than_the_memory_go_over_disk(monkeypatch: pytest.Monke
             yield pa.record_batch([pa.array(ids, pa.int64()), pa.array(body, pa.binary())], schema=rows)
 
     found = Counter(
-        kind for batch in comparing.matched(side(False), side(True), rows, key) for kind in batch.column(0).to_pylist()
+        kind for batch in row_diff.matched(side(False), side(True), rows, key) for kind in batch.column(0).to_pylist()
     )
     assert found == ({"update": 100} if key else {"delete": 100, "insert": 100})
 

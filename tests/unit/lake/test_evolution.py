@@ -15,8 +15,8 @@ from firn.errors import TransientError
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.schemas.evolution import EvolutionRefused, plan
+from firn_lake.schemas.evolution_commit import evolve
 from firn_lake.schemas.evolution_steps import NewColumn, Subject, Wishes
-from firn_lake.schemas.evolving import evolve
 from firn_lake.schemas.type_text import BadType, text_of, type_of
 
 ITEM = t.StructType(

@@ -14,8 +14,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.changes.between import Changes
 from firn_lake.changes.cursor import BadCursor, Cursor
+from firn_lake.changes.row_changes import Changes
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.lineage import hops, line

@@ -15,22 +15,23 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.changes import told
-from firn.changes.fold import Key, Row, RowChange, fold
-from firn.changes.incremental import Known, apply
-from firn.jobs.planning import HELD, LOOKED, OP, POSITION, SOURCE, TIME
-from firn.jobs.progress import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
-from firn.jobs.quarantine import unreadable_epoch
-from firn.jobs.staged import once
-from firn.staging import configs, cuts, epochs, ingest, quarantine
-from firn.staging.quarantine import Quarantine
-from firn.staging.store import Store, open_store
-from firn.streams.names import TableName
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.fold import Key, Row, RowChange, fold
+from firn.changes.merge.incremental import Known, apply
+from firn.commit.staged_changes import once
+from firn.config.names import TableName
+from firn.ingest import accept
+from firn.log import cuts, epochs, holds, published_configs
+from firn.log.holds import Quarantine
+from firn.log.store import Store, open_store
+from firn.quarantine.rules import unreadable_epoch
+from firn.tables.planning import HELD, LOOKED, OP, POSITION, SOURCE, TIME
+from firn.tables.table_state import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.fresh import pending
+from firn_lake.fresh.fresh_rows import Fresh, FreshTable
 from firn_lake.fresh.pending import Look, NotFresh
-from firn_lake.fresh.rows import Fresh, FreshTable
-from firn_lake.fresh.waiting import waiting
+from firn_lake.fresh.pending_table import waiting
 from firn_lake.lake import Lake
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.sql.query import query
@@ -54,13 +55,13 @@ class Ground:
     def __init__(self, folder: Path, text: str | None = None) -> None:
         self.store: Store = open_store(f"file://{folder}/staging")
         self.catalog: Catalog = open_catalog(f"sqlite:///{folder}/catalog.db", f"file://{folder}/warehouse", {})
-        self.config = configs.publish(self.store, text or config())
+        self.config = published_configs.publish(self.store, text or config())
         self.now = START
 
     def post(self, events: list[dict[str, Any]]) -> None:
         """Acknowledged, and no more."""
         self.now += timedelta(seconds=1)
-        answer = ingest.accept(self.store, self.config, "spec", ndjson(events), now=self.now)
+        answer = accept.accept(self.store, self.config, "spec", ndjson(events), now=self.now)
         assert answer.accepted == len(events)
 
     def seal(self) -> int:
@@ -182,9 +183,9 @@ def test_what_is_held_says_so(ground: Ground, of: str | None) -> None:
     ground.post(history(1, 20, 5))
     ground.commit(Known(), ground.seal())
     ground.post(history(2, 5, 5))
-    why: quarantine.Reason = "rolled_back" if of else "source_restored"
+    why: holds.Reason = "rolled_back" if of else "source_restored"
     case = Quarantine(1, "spec", 1, "2026-11-21T00:00:00.000Z", why, "something is wrong", "mend it", table=of)
-    assert quarantine.hold(ground.store, case)
+    assert holds.hold(ground.store, case)
     with pytest.raises(NotFresh, match=r"is held.*something is wrong; mend it"):
         ground.fresh()
 
@@ -203,8 +204,10 @@ def test_a_table_whose_mode_changes_before_it_is_made_is_read_anew(
     ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1}), event("u", 101, {"id": 1, "v": "b"})])
     lake = Lake(ground.catalog, lambda: ground.store)
     assert lake.sql("SELECT v FROM lake.t", fresh=True).pylist() == [{"v": "b"}]
-    monkeypatch.setattr(configs.CurrentConfig, "__call__", lambda _: configs.load(ground.store, appending.sha))
-    appending = configs.publish(ground.store, config("key: [id], mode: append"))
+    monkeypatch.setattr(
+        published_configs.CurrentConfig, "__call__", lambda _: published_configs.load(ground.store, appending.sha)
+    )
+    appending = published_configs.publish(ground.store, config("key: [id], mode: append"))
     found = lake.sql("SELECT v, _firn_op AS op FROM lake.t ORDER BY v", fresh=True).pylist()
     assert found == [{"v": "a", "op": "c"}, {"v": "b", "op": "u"}]
 
@@ -214,7 +217,7 @@ def test_what_was_decoded_for_a_mirror_table_is_not_given_to_another(ground: Gro
     [one] = waiting(Look(ground.store), TableName("lake", "t"), None)
     [batch] = one.pending.above(0)
     assert len(batch.decoded(one.target.sources, one.decoder).changes) == 1
-    assert batch.decoded(one.target.sources, told.decoder(one.decoding, mirror=False)).changes == []
+    assert batch.decoded(one.target.sources, decoded_rows.decoder(one.decoding, mirror=False)).changes == []
 
 
 def test_facts_are_those_of_the_batch_that_tells_them_first() -> None:
@@ -255,11 +258,13 @@ def test_sql_looks_at_the_log_once_its_tables_are_loaded(ground: Ground, monkeyp
 
 
 def test_a_held_stream_is_in_the_way_of_its_own_tables_alone(ground: Ground) -> None:
-    ground.config = configs.publish(ground.store, config() + "  second:\n    tables:\n      app.u: {to: lake.u}\n")
+    ground.config = published_configs.publish(
+        ground.store, config() + "  second:\n    tables:\n      app.u: {to: lake.u}\n"
+    )
     ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1})])
     ground.commit(ground.folded(), ground.seal())
     case = Quarantine(1, "second", 1, "2026-11-21T00:00:00.000Z", "source_restored", "something is wrong", "mend it")
-    assert quarantine.hold(ground.store, case)
+    assert holds.hold(ground.store, case)
     lake = Lake(ground.catalog, lambda: ground.store)
     assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]
     with pytest.raises(TableNotFound, match=r"lake\.nowhere"):
@@ -300,9 +305,7 @@ def test_what_is_folded_again_is_read_out_of_the_log_as_a_commit_reads_it(tmp_pa
         epoch = epochs.read(ground.store, "spec", committed)
         assert epoch is not None
         (tmp_path / "staging" / epoch.batches[0].path).write_bytes(b"no Parquet")
-        quarantine.hold(
-            ground.store, unreadable_epoch("spec", committed, "it can't be read", "2026-11-21T00:00:00.000Z")
-        )
+        holds.hold(ground.store, unreadable_epoch("spec", committed, "it can't be read", "2026-11-21T00:00:00.000Z"))
     ground.commit(known, committed)
     ground.post([late])
     assert ground.fresh() == expected
@@ -313,7 +316,7 @@ def test_changes_of_a_table_that_is_too_many_are_left_out_by_the_limit_that_thei
     ground = Ground(tmp_path, text)
     ground.post([event("c", 1, {"id": 1}, table="t"), event("c", 2, {"id": 2}, table="u")])
     ground.seal()
-    ground.config = configs.publish(ground.store, text.replace("max_tables: 1", "max_tables: 2"))
+    ground.config = published_configs.publish(ground.store, text.replace("max_tables: 1", "max_tables: 2"))
     ground.post([event("c", 3, {"id": 3}, table="u"), event("c", 4, {"id": 4}, table="v")])
     lake = Lake(ground.catalog, lambda: ground.store)
     assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]

@@ -7,11 +7,12 @@ import obstore
 import pytest
 
 from firn.errors import StorageUnavailable
-from firn.staging import ingest, layout
-from firn.staging.batch import UnreadableBatch
-from firn_lake.asking import as_refusal
-from firn_lake.fresh import pending, waiting
+from firn.ingest import accept
+from firn.log import layout
+from firn.log.batches import UnreadableBatch
+from firn_lake.fresh import pending, pending_table
 from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.http_api import as_refusal
 from firn_lake.lake import Lake
 from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import event
@@ -34,7 +35,7 @@ def ground(tmp_path: Path) -> Ground:
     for stream, table in (("spec", "t"), ("spec", "two"), ("other", "t")):
         one = event("c", 10, {"id": 1, "v": "a", "n": 1})
         one["source"] |= {"table": table}
-        ingest.accept(made.store, made.config, stream, ndjson([one]), now=START)
+        accept.accept(made.store, made.config, stream, ndjson([one]), now=START)
     return made
 
 
@@ -66,14 +67,14 @@ def test_a_stream_whose_changes_break_their_reader_is_not_fresh_and_the_others_a
 def test_a_table_whose_plan_fails_is_not_fresh_and_its_neighbour_is(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = waiting.planned
+    real = pending_table.planned
 
     def fails(target: Any, *more: Any) -> Any:
         if target.name.table == "two":
             raise Fails
         return real(target, *more)
 
-    monkeypatch.setattr(waiting, "planned", fails)
+    monkeypatch.setattr(pending_table, "planned", fails)
     assert rows(ground, "t") == [{"id": 1, "v": "a"}]
     with pytest.raises(NotFresh, match=r"what waits for lake\.two can't be shown") as told:
         rows(ground, "two")

@@ -10,16 +10,16 @@ from pyiceberg.table import Table
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from firn.errors import UnknownOutcome
-from firn.staging import cuts, kept, layout
-from firn.staging.kept import BadCutName, NoSuchCut
-from firn.staging.store import paths, put
+from firn.log import cuts, layout, named_cuts
+from firn.log.named_cuts import BadCutName, NoSuchCut
+from firn.log.store import paths, put
 from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.refs.keep import drop_cut, keep_cut
 from firn_lake.refs.names import NameTaken
 from firn_lake.sql.query import query
 from firn_lake.tables import history
-from firn_lake.writing.landing import MovedOn
-from tests.unit.staging.interrupted_store import Died, InterruptedStore, When
+from firn_lake.writing.commit import MovedOn
+from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COUNT = "SELECT (SELECT count(*) FROM shop.orders) AS orders, (SELECT count(*) FROM shop.clients) AS clients"
@@ -84,7 +84,7 @@ def test_keeping_tags_the_snapshot_of_each_table_for_ever(lake: Catalog, store: 
     keep_cut(lake, store, "before", old, NOW)
     assert tags(lake, "before") == {table: (old.tables[table], "tag", None) for table in TABLES}
     assert paths(store, layout.kept_prefix()) == ["cuts/_kept/before.json"]
-    assert kept.find(store, "before", None) == old
+    assert named_cuts.find(store, "before", None) == old
     assert query(lake, "SELECT count(*) AS n FROM shop.orders", "before").to_pylist() == [{"n": 3}]
 
 
@@ -105,11 +105,11 @@ def test_keeping_again_changes_nothing(lake: Catalog, store: MemoryStore, old: c
 
 def test_a_name_never_moves_to_another_cut(lake: Catalog, store: MemoryStore, old: cuts.Cut) -> None:
     keep_cut(lake, store, "before", old, NOW)
-    newer = kept.find(store, "2", "shop")
+    newer = named_cuts.find(store, "2", "shop")
     with pytest.raises((BadCutName, NameTaken), match="before"):
         keep_cut(lake, store, "before", newer, NOW)
     with pytest.raises(BadCutName, match="before is kept already, for cut 1 of shop, and names never move"):
-        kept.record(store, "before", newer, NOW)
+        named_cuts.record(store, "before", newer, NOW)
     assert tags(lake, "before") == {table: (old.tables[table], "tag", None) for table in TABLES}
 
 
@@ -117,7 +117,7 @@ def test_a_tag_of_somebody_else_is_not_moved_and_nothing_is_recorded(
     lake: Catalog, store: MemoryStore, old: cuts.Cut
 ) -> None:
     with pytest.raises(NameTaken, match=r"shop\.orders has a tag month-end of its own"):
-        keep_cut(lake, store, "month-end", kept.find(store, "2", None), NOW)
+        keep_cut(lake, store, "month-end", named_cuts.find(store, "2", None), NOW)
     assert tags(lake, "month-end")["shop.clients"] is None
     assert paths(store, layout.kept_prefix()) == []
     keep_cut(lake, store, "month-end", old, NOW)  # there the tag says the same already
@@ -142,7 +142,7 @@ def test_a_dropped_cut_holds_nothing_and_its_name_is_free(lake: Catalog, store: 
     assert paths(store, layout.kept_prefix()) == ["cuts/_kept/month.json"]
     with pytest.raises(NoSuchCut, match=r"no cut is kept as 'before' \(kept: month\)"):
         drop_cut(lake, store, "before")
-    newer = kept.find(store, "2", None)
+    newer = named_cuts.find(store, "2", None)
     assert keep_cut(lake, store, "before", newer, NOW).cut == newer
 
 
@@ -169,7 +169,7 @@ def test_what_died_while_it_was_dropped_is_finished_by_the_next_call(
     keep_cut(lake, store, "before", old, NOW)
     with pytest.raises(Died):
         drop_cut(lake, InterruptedStore(store, at=at, when=when), "before")
-    if kept.read(store, "before") is not None:
+    if named_cuts.read(store, "before") is not None:
         drop_cut(lake, store, "before")
     assert set(tags(lake, "before").values()) == {None}
     assert paths(store, layout.kept_prefix()) == []
@@ -194,7 +194,7 @@ def test_a_tag_that_was_not_dropped_leaves_the_name(
         patch.setattr(type(lake), "commit_table", dies)
         with pytest.raises(UnknownOutcome):
             drop_cut(lake, store, "before")
-    assert kept.read(store, "before") is not None
+    assert named_cuts.read(store, "before") is not None
     drop_cut(lake, store, "before")
     assert set(tags(lake, "before").values()) == {None}
     assert paths(store, layout.kept_prefix()) == []
@@ -241,12 +241,12 @@ def test_a_name_that_could_mean_something_else_is_refused(
 
 
 def test_a_cut_is_found_by_number_name_or_as_the_newest(store: MemoryStore, old: cuts.Cut) -> None:
-    assert kept.find(store, "1", None) == old
-    assert kept.find(store, None, None).n == 2
+    assert named_cuts.find(store, "1", None) == old
+    assert named_cuts.find(store, None, None).n == 2
     cuts.write(store, cuts.make("crm", 2, old.made_at, {"crm.leads": 5}))
     cuts.write(store, cuts.make("crm", 7, old.made_at, {"crm.leads": 6}))
-    assert kept.streams(store) == ["crm", "shop"]
-    assert kept.find(store, "2", "crm").tables == {"crm.leads": 5}
+    assert named_cuts.streams(store) == ["crm", "shop"]
+    assert named_cuts.find(store, "2", "crm").tables == {"crm.leads": 5}
     for wanted, stream, told in (
         ("2", None, "cut 2 could be of crm, shop: name one with --stream"),
         (None, None, "several streams have cuts: name one with --stream: crm, shop"),
@@ -257,21 +257,21 @@ def test_a_cut_is_found_by_number_name_or_as_the_newest(store: MemoryStore, old:
         ("lost", None, "no cut is kept as 'lost' .kept: none."),
     ):
         with pytest.raises(NoSuchCut, match=told):
-            kept.find(store, wanted, stream)
+            named_cuts.find(store, wanted, stream)
 
 
 def test_a_kept_cut_is_found_after_its_own_object_expired(store: MemoryStore, old: cuts.Cut) -> None:
-    kept.record(store, "before", old, NOW)
+    named_cuts.record(store, "before", old, NOW)
     store.delete(layout.cut_path("shop", 1))
-    assert kept.find(store, "before", "shop") == kept.find(store, "1", None) == old
+    assert named_cuts.find(store, "before", "shop") == named_cuts.find(store, "1", None) == old
     with pytest.raises(NoSuchCut, match="before is a cut of shop, not of crm"):
-        kept.find(store, "before", "crm")
+        named_cuts.find(store, "before", "crm")
 
 
 def test_kept_cuts_are_not_taken_for_cuts_of_a_stream(store: MemoryStore, old: cuts.Cut) -> None:
-    kept.record(store, "x", old, NOW)
+    named_cuts.record(store, "x", old, NOW)
     put(store, f"{layout.kept_prefix()}/{1:020d}.json", b"{}")
-    assert kept.streams(store) == ["shop"]
+    assert named_cuts.streams(store) == ["shop"]
     assert cuts.numbers(store, "shop") == [1, 2]
 
 

@@ -14,9 +14,9 @@ from pyiceberg.types import StringType
 import firn
 import firn_lake
 from firn.errors import ConfigError
-from firn.staging import cuts
-from firn.staging.store import open_store
-from firn_lake.connecting import NoLake
+from firn.log import cuts
+from firn.log.store import open_store
+from firn_lake.connection import NoLake
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.moments import NoSuchMoment

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.staging import configs, ingest
-from firn.staging.store import open_store
+from firn.ingest import accept
+from firn.log import published_configs
+from firn.log.store import open_store
 from firn_lake.catalogs.catalog import open_catalog
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -52,11 +53,11 @@ def wait(stack: Path) -> None:
     """An order that is acknowledged and not committed."""
     store = open_store(f"file://{stack}/staging")
     text = "streams: {shop: {tables: {public.orders: {to: shop.orders, key: [order_id]}}}}\n"
-    config = configs.publish(store, text)
+    config = published_configs.publish(store, text)
     source = {"connector": "postgresql", "schema": "public", "table": "orders", "sequence": '["7", "8"]', "lsn": 8}
     row = {"order_id": 9, "customer_id": 7, "status": "new", "total": None}
     event = {"op": "c", "before": None, "after": row, "source": source}
-    answer = ingest.accept(store, config, "shop", json.dumps(event).encode(), now=datetime.now(UTC))
+    answer = accept.accept(store, config, "shop", json.dumps(event).encode(), now=datetime.now(UTC))
     assert answer.accepted == 1
 
 

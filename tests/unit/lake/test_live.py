@@ -7,7 +7,7 @@ import pytest
 from pyiceberg.io.pyarrow import PyArrowFileIO
 from pyiceberg.manifest import DataFileContent, ManifestEntry, read_manifest_list
 
-from firn.jobs.tiering import LiveFile
+from firn.maintenance.tiering import LiveFile
 from firn_lake.tiering.live import deletes_of
 from tests.data.formats.old_formats import unpack
 

@@ -27,7 +27,7 @@ from pyiceberg.types import (
 )
 
 import firn_lake
-from firn.streams.partitions import Partition, misfit
+from firn.config.partitions import Partition, misfit
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.writing.partitioning import (

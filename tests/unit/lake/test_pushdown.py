@@ -24,12 +24,12 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import BooleanType, DecimalType, DoubleType, LongType, NestedField, StringType, StructType
 
 from firn_lake.catalogs.catalog import open_catalog
-from firn_lake.connecting import connect
+from firn_lake.connection import connect
 from firn_lake.reading import rows
 from firn_lake.reading.versions import version_at
 from firn_lake.sql.pushdown import columns_of, superset
 from firn_lake.sql.query import query
-from firn_lake.sql.scanning import TableScan
+from firn_lake.sql.table_scan import TableScan
 
 FILES = 100
 

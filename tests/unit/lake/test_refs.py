@@ -11,15 +11,15 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 
 from firn.errors import UnknownOutcome
-from firn.staging import cuts
+from firn.log import cuts
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.refs.branches import NotAhead
 from firn_lake.refs.keep import keep_cut
 from firn_lake.refs.names import BadRefName, NameTaken, NoSuchRef, RefRefused
-from firn_lake.writing.feeding import FedByStream, streams_of
-from firn_lake.writing.landing import MovedOn
+from firn_lake.writing.commit import MovedOn
+from firn_lake.writing.stream_ownership import FedByStream, streams_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 COLUMNS = pa.schema([("id", pa.int64())])

@@ -10,7 +10,7 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
-from firn.jobs.progress import parse
+from firn.tables.table_state import parse
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.moments import NoSuchMoment
@@ -19,8 +19,8 @@ from firn_lake.reading.versions import version_at
 from firn_lake.refs import rollback as rollback_module
 from firn_lake.refs.rollback import BACK_TO, CannotRollBack
 from firn_lake.tables import list_tables
-from firn_lake.writing.feeding import FedByStream
-from firn_lake.writing.landing import MovedOn
+from firn_lake.writing.commit import MovedOn
+from firn_lake.writing.stream_ownership import FedByStream
 from tests.soak import seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 

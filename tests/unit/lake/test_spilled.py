@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from firn_lake.auditing import spilled
-from firn_lake.auditing.spilled import Spilled
+from firn_lake.audit import spilled
+from firn_lake.audit.spilled import Spilled
 
 
 @pytest.mark.parametrize("records", [0, 100, 1_000])

@@ -18,11 +18,11 @@ from firn.errors import ConfigError
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.writing import writes
-from firn_lake.writing.feeding import FedByStream
-from firn_lake.writing.fitting import BadRows
-from firn_lake.writing.landing import CannotWrite
+from firn_lake.writing.coercion import BadRows
+from firn_lake.writing.commit import CannotWrite
 from firn_lake.writing.sources import SourceFailed
-from firn_lake.writing.upserting import Upserted
+from firn_lake.writing.stream_ownership import FedByStream
+from firn_lake.writing.upsert import Upserted
 from tests.unit.lake.row_delta import data_files, row_delta
 
 COLUMNS = pa.schema([pa.field("id", pa.int64(), nullable=False), ("name", pa.string()), ("price", pa.decimal128(9, 2))])

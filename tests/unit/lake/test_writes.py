@@ -21,10 +21,10 @@ from firn.errors import TransientError, UnknownOutcome
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import BadFilter, version_at
-from firn_lake.writing.creating import CannotCreate
-from firn_lake.writing.feeding import FedByStream
-from firn_lake.writing.fitting import BadRows, batches_of
-from firn_lake.writing.landing import CannotWrite, MovedOn
+from firn_lake.writing.coercion import BadRows, batches_of
+from firn_lake.writing.commit import CannotWrite, MovedOn
+from firn_lake.writing.stream_ownership import FedByStream
+from firn_lake.writing.table_creation import CannotCreate
 from tests.soak import seeds
 from tests.unit.lake.row_delta import data_files, row_delta
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firn.staging.metrics import dead_lines, emf
+from firn.metrics import dead_lines, emf
 from firn_local.prometheus import GAUGES, Metrics
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -87,5 +87,8 @@ def test_lines_of_somebody_else_are_passed_over_and_names_are_only_text(log: Pat
 
 
 def test_every_gauge_is_a_metric_that_the_code_writes() -> None:
-    code = "".join((ROOT / "layers/core/python/firn/jobs" / name).read_text() for name in ("rounds.py", "measuring.py"))
+    code = "".join(
+        (ROOT / "layers/core/python/firn" / name).read_text()
+        for name in ("dispatch/scheduled_rounds.py", "commit/job_metrics.py")
+    )
     assert [name for name in GAUGES if f'"{name}"' not in code] == []

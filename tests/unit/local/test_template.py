@@ -164,7 +164,7 @@ def test_lifecycle_rules_expire_what_may_go_and_nothing_that_was_acknowledged() 
 
 def test_every_setting_of_the_functions_is_declared_in_the_template() -> None:
     declared = {name for function in own().functions for name in function.environment}
-    source = (REPOSITORY / "layers/core/python/firn/staging/settings.py").read_text()
+    source = (REPOSITORY / "layers/core/python/firn/settings.py").read_text()
     assert set(re.findall(r'"(FIRN_[A-Z_]+)"', source)) <= declared
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from firn.streams.reach import databases_of
+from firn.config.reach import databases_of
 from firn_local.environment import TEMPLATE
 from firn_local.intrinsics import load
 from tests.integration.stack.granted import grants, scope_and_resources

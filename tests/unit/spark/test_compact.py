@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from firn_spark.driver.compact import _AT_LEAST, SMALL_BYTES, _File, _worth
+from firn_spark.driver.small_files import _AT_LEAST, SMALL_BYTES, _File, _worth
 
 
 def files(count: int, size: int, partition: Any = None) -> list[_File]:

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firn.changes.fields import HELD_TYPE, type_json
-from firn.changes.types import parse as kind_of
+from firn.changes.decode.iceberg_fields import HELD_TYPE, type_json
+from firn.changes.decode.types import parse as kind_of
 from firn_spark.driver import values
 
 ONE, TWO = "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-fffffffffffe"

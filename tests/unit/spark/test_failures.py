@@ -5,7 +5,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.errors import PySparkException, PythonException
 
 from firn.errors import StorageUnavailable, UnknownOutcome
-from firn.jobs.planning import KeyChanged
+from firn.tables.planning import KeyChanged
 from firn_spark.failures import failure_of
 
 

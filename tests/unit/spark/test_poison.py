@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from firn.changes.rows import READ, MirrorDecoder
+from firn.changes.decode.row_decoder import READ, MirrorDecoder
 from firn_spark.staged.columnar import Columnar
 from firn_spark.staged.decode import decoded_schema
 from firn_spark.staged.packed import CHANGES

@@ -4,8 +4,8 @@ import json
 
 import pyarrow as pa
 
-from firn.changes.envelopes import parse
-from firn.staging.batch import BatchMeta, write_batch
+from firn.changes.envelopes.parser import parse
+from firn.log.batches import BatchMeta, write_batch
 from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked
 from firn_spark.staged.read import Order, SealedBatch, rows_of
 

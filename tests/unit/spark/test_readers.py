@@ -14,22 +14,22 @@ from typing import Any
 
 import pytest
 
-from firn.changes.codec import DecodeSettings, declared_column
-from firn.changes.envelopes import parse
-from firn.changes.placing import Order
-from firn.changes.rows import Decoding
-from firn.changes.types import parse_declared
+from firn.changes.decode.codec import DecodeSettings, declared_column
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import parse_declared
+from firn.changes.envelopes.parser import parse
+from firn.changes.merge.ordering import Order
+from firn.config.model import StreamConfig
 from firn.errors import TransientError
-from firn.staging.batch import FORMAT, BatchMeta, write_batch
-from firn.staging.epochs import Epoch, EpochBatch
-from firn.staging.store import open_store, put_if_absent
-from firn.streams.config import StreamConfig
+from firn.log.batches import FORMAT, BatchMeta, write_batch
+from firn.log.epochs import Epoch, EpochBatch
+from firn.log.store import open_store, put_if_absent
 from firn_spark import lake
-from firn_spark.driver import readers as processes
+from firn_spark.driver import reader_pool as processes
+from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.range import ALONE, MOST_EVENTS
-from firn_spark.driver.readers import Readers
-from firn_spark.driver.staged import Held
-from firn_spark.driver.unfit import Unfit
+from firn_spark.driver.reader_pool import Readers
+from firn_spark.driver.staged_changes import Held
 from firn_spark.staged.read import SealedBatch, rows_of
 from tests.soak import SEED
 
@@ -172,12 +172,12 @@ def test_a_process_that_dies_leaves_the_range_to_spark_and_the_next_range_has_ne
 JOB = """
 import sys, time
 from tests.unit.spark.test_readers import pids, stage
-from firn.changes.placing import Order
-from firn.streams.config import StreamConfig
+from firn.changes.merge.ordering import Order
+from firn.config.model import StreamConfig
 from firn_spark import lake
-from firn_spark.driver import readers as processes
+from firn_spark.driver import reader_pool as processes
 from firn_spark.driver.range import ALONE, MOST_EVENTS
-from firn_spark.driver.readers import Readers
+from firn_spark.driver.reader_pool import Readers
 from pathlib import Path
 if __name__ == "__main__":
     readers = Readers(2)

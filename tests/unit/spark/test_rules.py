@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.codec import DecodeSettings, RowCodec
-from firn.changes.types import INT53, LONG, STRING, Column, Encoding, decimal, list_of
-from firn.changes.types import parse as kind
+from firn.changes.decode.codec import DecodeSettings, RowCodec
+from firn.changes.decode.types import INT53, LONG, STRING, Column, Encoding, decimal, list_of
+from firn.changes.decode.types import parse as kind
+from firn.commit.staged_changes import facts_of
+from firn.config.model import TableRule
+from firn.config.names import ICEBERGS, TableName
 from firn.errors import ConfigError, EventError
-from firn.jobs.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
-from firn.jobs.progress import parse, progress_in
-from firn.jobs.staged import facts_of
-from firn.jobs.targets import Target
-from firn.streams.config import TableRule
-from firn.streams.names import ICEBERGS, TableName
+from firn.tables.planning import KeyChanged, check_mode, lacking_key, plan_columns, plan_key
+from firn.tables.routing import Target
+from firn.tables.table_state import parse, progress_in
 from firn_spark.session import catalog_settings
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from firn.changes.positions import position
-from firn.jobs.quarantine import Span
+from firn.quarantine.rules import Span
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.span import span_of_batch, together
 

@@ -1,7 +1,8 @@
 """Firn: change streams into Apache Iceberg tables, serverless.
 
-The folders are the way of the data: `changes` (what a change is), `streams` (what the user configures), `staging` (the
-durable log), `jobs` (sealing epochs and starting Spark), `cli` (the firn command).
+The folders are subsystems, from the bottom up: `changes` (what a change is and what it does to a row), `config`
+(firn.yaml), `log` (the durable log), `ingest`, `tables` (what a table is and will be), then a folder for each use case:
+`dispatch`, `commit`, `rebuild`, `audit`, `maintenance`. docs/architecture.md has the table and its arrows.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from firn.producer import Producer as Producer
-    from firn_lake.connecting import connect as connect
+    from firn_lake.connection import connect as connect
 
 
 def __getattr__(name: str) -> Any:
@@ -20,7 +21,7 @@ def __getattr__(name: str) -> Any:
 
         return Producer
     if name == "connect":  # the lake's layer, where it is installed
-        from firn_lake.connecting import connect
+        from firn_lake.connection import connect
 
         return connect
     raise AttributeError(f"module 'firn' has no attribute {name!r}")

@@ -19,8 +19,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote, urlsplit
 
+from firn.auth import signatures
 from firn.errors import ConfigError, RequestError, TransientError
-from firn.security import signatures
 
 _log = logging.getLogger(__name__)
 # Not the module's own generator: forked senders would share its seed, and a background thread its state.

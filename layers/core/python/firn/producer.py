@@ -291,7 +291,7 @@ def _row(row: Row | None) -> dict[str, Any] | None:
 
 
 def _as_text(value: float) -> float | str:
-    # JSON has no word for these; changes/values.py reads the words that Debezium uses.
+    # JSON has no word for these; changes/decode/values.py reads the words that Debezium uses.
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

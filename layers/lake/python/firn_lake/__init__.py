@@ -8,9 +8,9 @@
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from firn_lake.changes.between import Changes as Changes
     from firn_lake.changes.cursor import Cursor as Cursor
-    from firn_lake.connecting import connect as connect
+    from firn_lake.changes.row_changes import Changes as Changes
+    from firn_lake.connection import connect as connect
     from firn_lake.federated import Lakes as Lakes
     from firn_lake.federated import together as together
     from firn_lake.lake import Lake as Lake
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from firn_lake.writing.partitioning import year as year
 
 WHERE: Final = {
-    "Changes": "changes.between",
+    "Changes": "changes.row_changes",
     "Cursor": "changes.cursor",
     "Lake": "lake",
     "LakeTable": "lake_table",
     "Lakes": "federated",
     "NewColumn": "schemas.evolution_steps",
-    "connect": "connecting",
+    "connect": "connection",
     "to_arrow": "schemas.arrow_schemas",
     "to_iceberg": "schemas.arrow_schemas",
     "to_stored": "schemas.arrow_values",

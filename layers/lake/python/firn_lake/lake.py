@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Self
 
 from pyiceberg.catalog import Catalog
 
+from firn.config.catalogs import shown
+from firn.config.partitions import Partition
 from firn.errors import ConfigError
-from firn.staging.cuts import Cut
-from firn.streams.catalogs import shown
-from firn.streams.partitions import Partition
+from firn.log.cuts import Cut
+from firn_lake.fresh.fresh_rows import Fresh
 from firn_lake.fresh.pending import NotFresh
-from firn_lake.fresh.rows import Fresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.reading.moments import AsOf, NoSuchMoment
 from firn_lake.reading.rows import BATCH_SIZE, Batches
@@ -27,18 +27,18 @@ from firn_lake.tables import (
     find_table,
     list_tables,
 )
-from firn_lake.writing.creating import create
 from firn_lake.writing.sources import Given as Asked
 from firn_lake.writing.sources import Source
 from firn_lake.writing.sync import Mode, sync
-from firn_lake.writing.upserting import Upserted
+from firn_lake.writing.table_creation import create
+from firn_lake.writing.upsert import Upserted
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyiceberg.schema import Schema
 
-    from firn.staging.store import Store
-    from firn_lake.writing.fitting import Given
+    from firn.log.store import Store
+    from firn_lake.writing.coercion import Given
 
 
 class Lake:
@@ -89,7 +89,7 @@ class Lake:
 
     def cut(self, which: int | str | None = None, stream: str | None = None) -> Cut:
         """A cut: by number, by the name it was kept as, or (None) the newest. Raises NoSuchCut, ConfigError."""
-        from firn.staging.kept import find
+        from firn.log.named_cuts import find
 
         return find(self._staging("cuts are"), None if which is None else str(which), stream)
 
@@ -146,7 +146,7 @@ class Lake:
         key: Sequence[str] = (),
         partition_by: Sequence[str | Partition] = (),
     ) -> LakeTable:
-        """Makes a table, with rows or only columns: see `firn_lake.writing.creating.create`."""
+        """Makes a table, with rows or only columns: see `firn_lake.writing.table_creation.create`."""
         return LakeTable(self, create(self.catalog, name, what, key, partition_by))
 
     def sync(

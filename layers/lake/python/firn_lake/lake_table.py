@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.exceptions import NoSuchTableError
 
-from firn.jobs.expiry import Plan
-from firn.staging.cuts import Cut
-from firn_lake.changes.between import Changes, key_of
+from firn.log.cuts import Cut
+from firn.maintenance.expiry import Plan
 from firn_lake.changes.cursor import Cursor
-from firn_lake.changes.following import follow
-from firn_lake.fresh.rows import FreshRows
+from firn_lake.changes.follow import follow
+from firn_lake.changes.row_changes import Changes, key_of
+from firn_lake.fresh.fresh_rows import FreshRows
 from firn_lake.reading.moments import AsOf
 from firn_lake.reading.pruning import Pruned, prune
 from firn_lake.reading.rows import BATCH_SIZE, Rows
@@ -19,18 +19,18 @@ from firn_lake.reading.unreadable import reading
 from firn_lake.reading.versions import Version, version_at
 from firn_lake.refs import branches
 from firn_lake.refs import names as refs
-from firn_lake.refs.expiring import expire
+from firn_lake.refs.expiry import expire
 from firn_lake.refs.names import Ref
 from firn_lake.refs.rollback import Then, roll_back
 from firn_lake.schemas.compatibility import reasons_against
 from firn_lake.schemas.ddl import described, statements
+from firn_lake.schemas.evolution_commit import Evolution, evolve
 from firn_lake.schemas.evolution_steps import NewColumn, Wishes
-from firn_lake.schemas.evolving import Evolution, evolve
 from firn_lake.tables import SnapshotSummary, TableNotFound, TableSummary, history, identifier_text, summarize
 from firn_lake.writing import writes
-from firn_lake.writing.fitting import Given, batches_of
+from firn_lake.writing.coercion import Given, batches_of
 from firn_lake.writing.partitioning import SpecChange, repartition
-from firn_lake.writing.upserting import Upserted, upsert
+from firn_lake.writing.upsert import Upserted, upsert
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.types import IcebergType
 
-    from firn.streams.partitions import Partition
+    from firn.config.partitions import Partition
     from firn_lake.lake import Lake
 
 Moment = AsOf | Cut | tuple[str, int]
@@ -142,7 +142,7 @@ class LakeTable:
         metadata: bool = False,
         batch_size: int = BATCH_SIZE,
     ) -> Iterator[Changes]:
-        """Changes as they are committed, for ever: see `firn_lake.changes.following.follow`.
+        """Changes as they are committed, for ever: see `firn_lake.changes.follow.follow`.
 
         from_  a stored cursor; a moment; None: all rows there are first, as inserts
         poll   seconds between looks at the table
@@ -238,7 +238,7 @@ class LakeTable:
         return roll_back(self.iceberg, self._at(to).id, then)
 
     def expire(self, keep: timedelta = timedelta(days=5), at_least: int = 100, *, dry_run: bool = False) -> Plan:
-        """Lets old snapshots go, by the care rules: see `firn_lake.refs.expiring.expire`."""
+        """Lets old snapshots go, by the care rules: see `firn_lake.refs.expiry.expire`."""
         return expire(self.iceberg, keep, at_least, datetime.now(UTC), dry_run=dry_run)
 
     def append(self, rows: Given, *, id: str | None = None) -> int | None:
@@ -256,7 +256,7 @@ class LakeTable:
         return writes.overwrite_partitions(self.iceberg, rows, id)
 
     def upsert(self, rows: Given, *, key: Sequence[str] | None = None, id: str | None = None) -> Upserted:
-        """Brings whole rows in by key: see `firn_lake.writing.upserting.upsert`."""
+        """Brings whole rows in by key: see `firn_lake.writing.upsert.upsert`."""
         return upsert(self.iceberg, batches_of(rows, self._iceberg.schema(), self.name), key or self.key, id)
 
     def __repr__(self) -> str:

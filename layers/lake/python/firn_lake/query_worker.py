@@ -36,7 +36,7 @@ def main(questions: int, answers: int) -> None:
     _give_way(questions)
     try:
         unpack()  # first of all: what follows needs DuckDB and PyArrow
-        from firn_lake import asking
+        from firn_lake import http_api
     except BaseException as error:  # noqa: BLE001 - nothing was asked yet: whatever it is may be told in full
         text = "".join(traceback.format_exception(error))
         send(answers, REFUSAL, msgspec.json.encode(Refusal(500, "internal", text, kind=type(error).__name__)))
@@ -45,7 +45,7 @@ def main(questions: int, answers: int) -> None:
     while (frame := receive(questions)) is not None:
         question = msgspec.json.decode(frame[1], type=Question)
         try:
-            answer = asking.answer(question)
+            answer = http_api.answer(question)
             send(answers, HEAD, msgspec.json.encode(Head(answer.format, answer.content_type)))
             for part in answer.parts:
                 for piece in in_parts(part):
@@ -54,7 +54,7 @@ def main(questions: int, answers: int) -> None:
         except BrokenPipeError:
             return
         except BaseException as error:  # noqa: BLE001 - each has its status; what none is known for is `internal`
-            send(answers, REFUSAL, msgspec.json.encode(asking.as_refusal(error)))
+            send(answers, REFUSAL, msgspec.json.encode(http_api.as_refusal(error)))
 
 
 def _give_way(questions: int) -> None:

@@ -26,8 +26,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from firn.staging import cuts, dead, epochs, ingest, layout, receipts
-from firn.staging.store import paths
+from firn.ingest import accept
+from firn.log import cuts, epochs, layout, receipts
+from firn.log.dead_letters import letters as dead
+from firn.log.store import paths
 from firn_spark import session
 from tests.integration.spark.spark_lake import Lake, ndjson
 
@@ -167,7 +169,7 @@ def post(lake: Lake, events: list[Any], key: str | None) -> dict[str, Any]:
     """One HTTP request."""
     lake.now += timedelta(seconds=1)
     body = ndjson(events)
-    done = ingest.accept(lake.store, lake.config, STREAM, body, now=lake.now, key=key, random=random)
+    done = accept.accept(lake.store, lake.config, STREAM, body, now=lake.now, key=key, random=random)
     return told(done) | {"body": body.decode()}
 
 
@@ -175,10 +177,10 @@ def take(lake: Lake, messages: list[Any]) -> dict[str, Any]:
     """One Lambda batch of SQS messages."""
     lake.now += timedelta(seconds=1)
     bodies = [message if isinstance(message, bytes) else ndjson(message) for message in messages]
-    return told(ingest.accept_messages(lake.store, lake.config, STREAM, bodies, now=lake.now, random=random))
+    return told(accept.accept_messages(lake.store, lake.config, STREAM, bodies, now=lake.now, random=random))
 
 
-def told(done: ingest.Accepted) -> dict[str, Any]:
+def told(done: accept.Accepted) -> dict[str, Any]:
     """What the sender was told."""
     return {"batch": done.batch_id, "accepted": done.accepted, "rejected": done.rejected, "ignored": done.ignored}
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from firn.config import model
+from firn.config.model import TargetConfig
+from firn.config.reach import Reach, databases_in
+from firn.config.region import NO_NETWORK
 from firn.deployment.stack import NoStack, Stack
 from firn.errors import ConfigError, FirnError, TransientError
-from firn.streams import config
-from firn.streams.config import TargetConfig
-from firn.streams.reach import Reach, databases_in
-from firn.streams.region import NO_NETWORK
 
 FILE: Final = Path("firn.yaml")
 # A deletion that failed is the one that `firn pause --stop` was forgotten before.
@@ -99,7 +99,7 @@ def invoke(function: str, body: bytes) -> Mapping[str, Any]:
 def target_of(name: str, file: Path = FILE) -> TargetConfig:
     """The target `name` of `file`. Raises NoStack, ConfigError."""
     try:
-        known = config.parse(file.read_text("utf-8"), str(file)).targets
+        known = model.parse(file.read_text("utf-8"), str(file)).targets
     except OSError as error:
         raise NoStack(f"--target {name}: {file} can't be read ({error.strerror}), which names the targets") from error
     except UnicodeDecodeError as error:

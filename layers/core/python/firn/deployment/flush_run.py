@@ -10,7 +10,7 @@ from firn.deployment.stack import Paused, Stack
 from firn.errors import FirnError
 
 if TYPE_CHECKING:
-    from firn.staging.store import Store
+    from firn.log.store import Store
 
 Report = Callable[[str, str], None]
 """Called with a stream (or queue) and what it waits for."""
@@ -152,7 +152,7 @@ def _pending(answer: Mapping[str, Any], flushed: StreamFlushed) -> _Pending | No
 
 
 def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) -> bool:
-    from firn.staging import cuts
+    from firn.log import cuts
 
     name = pending.flushed.stream
     # The run may stay for more when all is committed. Its state first: a cut that it ends with is then found.
@@ -221,7 +221,7 @@ def _emr_client() -> Any:
 
 
 def _end(store: "Store", flushed: StreamFlushed, started: float) -> None:
-    from firn.staging import cuts
+    from firn.log import cuts
 
     flushed.epoch = cuts.newest(store, flushed.stream)
     cut = cuts.read(store, flushed.stream, flushed.epoch) if flushed.epoch else None

@@ -11,11 +11,11 @@ from typing import Any, Final
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
-from firn.jobs import caring
-from firn.jobs.due import Kind
-from firn.jobs.prices import PRICES
-from firn.staging import layout
-from firn.staging.store import get
+from firn.log import layout
+from firn.log.store import get
+from firn.maintenance import launcher
+from firn.maintenance.schedule import Kind
+from firn.maintenance.storage_prices import PRICES
 
 Report = Callable[[str], None]
 """Called with the job's state."""
@@ -89,7 +89,7 @@ def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence
     for left in reversed(range(_STARTS)):
         try:
             # The same token: an answer that got lost does not make a second job.
-            return caring.start(settings, jobs, identifier, kinds, names, flags)
+            return launcher.start(settings, jobs, identifier, kinds, names, flags)
         except (TransientError, UnknownOutcome):
             if not left:
                 raise

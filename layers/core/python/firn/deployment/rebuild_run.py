@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from firn.config.names import TableName
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
-from firn.streams.names import TableName
 
 if TYPE_CHECKING:
-    from firn.jobs.emr import EmrJobs
-    from firn.jobs.rebuilding import Part
-    from firn.staging.store import Store
+    from firn.log.store import Store
+    from firn.rebuild.plan import Part
+    from firn.runs.emr import EmrJobs
 
 Report = Callable[[str, int, int, str], None]
 """Called with a stream, how many of its epochs are done, of how many, and the job's state."""
@@ -76,11 +76,11 @@ def prepare(stack: Stack, wanted: Wanted) -> Work:
 
     Raises CannotRebuild (the log does not hold it all, says what), TableNotFound, ConfigError, StorageUnavailable.
     """
-    from firn.jobs.rebuilding import plan
-    from firn.staging import configs
+    from firn.log import published_configs
+    from firn.rebuild.plan import plan
 
     store = stack.store()
-    config = configs.load(store, configs.current_sha(store))
+    config = published_configs.load(store, published_configs.current_sha(store))
     live = _find(stack, wanted)
     table = live[0] if live else TableName.parse(wanted.table)
     state = live[1] if live else None
@@ -143,7 +143,7 @@ def rebuild(stack: Stack, work: Work, *, report: Report = lambda *_: None, timeo
 
 def _find(stack: Stack, wanted: Wanted) -> "tuple[TableName, Any] | None":
     """The live table's name and TableState; None if there is none and none is needed."""
-    from firn.jobs import progress
+    from firn.tables import table_state
     from firn_lake.tables import TableNotFound, find_table
 
     try:
@@ -153,7 +153,7 @@ def _find(stack: Stack, wanted: Wanted) -> "tuple[TableName, Any] | None":
             raise
         return None
     *namespace, table = loaded.name()
-    return TableName(".".join(namespace), table), progress.parse(loaded.metadata.model_dump_json())
+    return TableName(".".join(namespace), table), table_state.parse(loaded.metadata.model_dump_json())
 
 
 def _start(jobs: "EmrJobs", work: Work) -> tuple[str, str]:
@@ -180,21 +180,21 @@ def _look(stack: Stack, work: Work, done: dict[str, int]) -> None:
     """How far the job is, from the table that it fills. It is not there yet, or no longer: then as before."""
     from pyiceberg.exceptions import NoSuchTableError
 
-    from firn.jobs import progress
+    from firn.tables import table_state
 
     table, branch = work.seen
     try:
         loaded = stack.catalog().load_table(table.identifier)
     except (NoSuchTableError, FileNotFoundError):  # a check drops its table
         return
-    state = progress.parse(loaded.metadata.model_dump_json(), branch)
+    state = table_state.parse(loaded.metadata.model_dump_json(), branch)
     for part in work.parts:
         done[part.stream] = max(done.get(part.stream, 0), state.progress(part.stream))
 
 
 def _result(store: "Store", identifier: str) -> Mapping[str, Any] | None:
-    from firn.staging import layout
-    from firn.staging.store import get
+    from firn.log import layout
+    from firn.log.store import get
 
     data = get(store, layout.rebuild_path(identifier))
     found: Mapping[str, Any] | None = None if data is None else json.loads(data)
@@ -202,7 +202,7 @@ def _result(store: "Store", identifier: str) -> Mapping[str, Any] | None:
 
 
 def _held(store: "Store", work: Work) -> list[str]:
-    from firn.staging import quarantine
+    from firn.log import holds
 
     streams = (part.stream for part in work.parts)
-    return [stream for stream in streams if str(work.table) in quarantine.read_all(store, stream).held()]
+    return [stream for stream in streams if str(work.table) in holds.read_all(store, stream).held()]

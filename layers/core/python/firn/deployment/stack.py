@@ -13,10 +13,10 @@ from firn.errors import FirnError
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
-    from firn.jobs.emr import EmrJobs
-    from firn.staging.settings import Settings
-    from firn.staging.store import Store
-    from firn.streams.reach import Reach
+    from firn.config.reach import Reach
+    from firn.log.store import Store
+    from firn.runs.emr import EmrJobs
+    from firn.settings import Settings
 
 
 class NoStack(FirnError):
@@ -46,27 +46,27 @@ class Stack:
 
     def store(self) -> "Store":
         """The staging store. Raises StorageUnavailable."""
-        from firn.staging.store import open_store
+        from firn.log.store import open_store
 
         self.use_environment()
         return open_store(self._known(self.staging, "staging store"))
 
     def catalog(self) -> "Catalog":
         """The Iceberg catalog, by PyIceberg: the stack's own, or the one that the published configuration names."""
-        from firn.staging import configs
+        from firn.log import published_configs
         from firn_lake.catalogs.catalog import open_catalog
 
         self.use_environment()
         uri = self.catalog_uri
         if not uri and self.staging:
             store = self.store()
-            uri = configs.load(store, configs.current_sha(store)).catalog.address
+            uri = published_configs.load(store, published_configs.current_sha(store)).catalog.address
         return open_catalog(self._known(uri, "catalog"), self.warehouse, {**os.environ, **self.env})
 
     def settings(self, *, starts: bool = True) -> "Settings":
         """What the stack's own functions work by. Without `starts` how jobs are started may be missing: of a deployment
         only those functions know it. Raises ConfigError, TransientError."""
-        from firn.staging.settings import Settings
+        from firn.settings import Settings
 
         self.use_environment()
         env = {**os.environ, **self.env}
@@ -78,13 +78,13 @@ class Stack:
 
     def jobs(self, *, starts: bool = True) -> "EmrJobs":
         """The jobs on EMR Serverless (boto3); without `starts`, to look at and not to start."""
-        from firn.jobs.emr import EmrJobs
+        from firn.runs.emr import EmrJobs
 
         return EmrJobs(self.settings(starts=starts))
 
     def expect_no_pause(self) -> None:
         """Before a job is started for a person. Raises Paused, StorageUnavailable."""
-        from firn.staging import pause
+        from firn.log import pause
 
         if (since := pause.since(self.store())) is not None:
             raise Paused(

@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from firn.config.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
+from firn.config.region import region_of
 from firn.errors import ConfigError
-from firn.streams.catalogs import REGION, Address, pyiceberg_properties, read_address, servers
-from firn.streams.region import region_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -23,7 +23,7 @@ CACHING = "firn_lake.reading.cold_cache.ColdCacheIO"
 def open_catalog(
     catalog_uri: str, warehouse: str, env: Mapping[str, str] | None = None, *, read_only: bool = False
 ) -> "Catalog":
-    """The Iceberg catalog at `catalog_uri` (firn.streams.catalogs tells the kinds), warehouse at `warehouse`.
+    """The Iceberg catalog at `catalog_uri` (firn.config.catalogs tells the kinds), warehouse at `warehouse`.
 
     Storage settings come from `env` (the process environment by default): AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID,
     AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION; FIRN_COLD_CACHE (a folder) and FIRN_COLD_CACHE_BYTES.

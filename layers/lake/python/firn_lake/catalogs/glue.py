@@ -9,8 +9,8 @@ from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectTimeoutError, EndpointConnectionError, HTTPClientError
 from pyiceberg.catalog.glue import GlueCatalog
 
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
 from firn.errors import TransientError, UnknownOutcome
-from firn.streams.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
 
 _TRIES: Final = 3
 """How often the AWS client asks; it waits for a third of the time each."""

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
 from pyiceberg.typedef import EMPTY_DICT, Properties
 
-from firn.staging import store as objects
-from firn.staging.store import Store
+from firn.log import store as objects
+from firn.log.store import Store
 
 
 class ObjectIO(FileIO):

@@ -8,8 +8,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from sqlalchemy import create_engine, event
 from sqlalchemy.engine import ExceptionContext
 
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS
 from firn.errors import ConfigError, TransientError, UnknownOutcome
-from firn.streams.catalogs import ANSWER, ANSWER_SECONDS
 
 _PORT: Final = 5432
 

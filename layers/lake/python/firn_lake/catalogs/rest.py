@@ -16,8 +16,8 @@ from requests.exceptions import ConnectionError as NoConnection
 from requests.exceptions import ConnectTimeout, RequestException
 from urllib3.exceptions import ConnectTimeoutError, MaxRetryError, NewConnectionError
 
+from firn.config.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
 from firn.errors import TransientError, UnknownOutcome
-from firn.streams.catalogs import ANSWER, ANSWER_SECONDS, CONNECT, CONNECT_SECONDS
 
 _READS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _NOT_READY: Final = frozenset({502, 503, 504})

@@ -11,31 +11,31 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from firn.changes import told
-from firn.changes.fold import Key, RowChange
-from firn.changes.placing import Order
-from firn.changes.redelivered import Early, Placed, early, lowest
-from firn.changes.rows import Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.row_decoder import Decoder, Decoding, MirrorDecoder
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.fold import Key, RowChange
+from firn.changes.merge.ordering import Order
+from firn.changes.redelivery import Early, Placed, early, lowest
+from firn.commit import table_limit
+from firn.commit.job_context import judged
+from firn.commit.lake import place_of
+from firn.commit.staged_changes import facts_of, raw_changes, said_by
+from firn.config.model import Config, StreamConfig
+from firn.config.names import TableName
 from firn.errors import FirnError, TerminalError
-from firn.jobs import crowd
-from firn.jobs.caring import feeding
-from firn.jobs.decoding import with_schemas
-from firn.jobs.facts import TableFacts
-from firn.jobs.lake import place_of
-from firn.jobs.quarantine import tells_commits
-from firn.jobs.staged import facts_of, raw_changes, said_by
-from firn.jobs.targets import Target, route
-from firn.jobs.work import judged
-from firn.staging import cuts, epochs, quarantine
-from firn.staging.batch import UnreadableBatch
-from firn.staging.configs import CurrentConfig
-from firn.staging.epochs import Epoch, EpochBatch
-from firn.staging.generations import Generations
-from firn.staging.quarantine import Quarantines
-from firn.staging.remembered import Remembered
-from firn.staging.store import Store, get
-from firn.streams.config import Config, StreamConfig
-from firn.streams.names import TableName
+from firn.log import cuts, epochs, holds
+from firn.log.batches import UnreadableBatch
+from firn.log.epochs import Epoch, EpochBatch
+from firn.log.generations import Generations
+from firn.log.holds import Quarantines
+from firn.log.published_configs import CurrentConfig
+from firn.log.store import Store, get
+from firn.log.store_cache import Remembered
+from firn.maintenance.launcher import feeding
+from firn.quarantine.rules import tells_commits
+from firn.tables.batch_facts import TableFacts
+from firn.tables.routing import Target, route
+from firn.tables.table_plan import with_schemas
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
 _KEPT: Final = 500_000  # changes of batches that were read, of a store
@@ -96,9 +96,9 @@ class Batch:
         decoding = decoder.decoding
         known = self._decoded.get(sources)
         if known is None or known[0] is not decoding or known[1] is not type(decoder):
-            rows, _ = told.decoded_by(decoder, self.of(sources))
+            rows, _ = decoded_rows.decoded_by(decoder, self.of(sources))
             mirror = isinstance(decoder, MirrorDecoder)
-            changes = [told.row_change(row, decoding) for row in rows] if mirror else []
+            changes = [decoded_rows.row_change(row, decoding) for row in rows] if mirror else []
             known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes))
         return known[2]
 
@@ -131,7 +131,7 @@ class Pending:
             old = [batch for _, batch in self.places.read(self.places.of(mine), whole=False)]
             every = [*old, *self.above(0)]
             facts = facts_of({}, [fact for batch in every for fact in batch.said])
-            decoder = told.decoder(with_schemas(decoding, target, facts), mirror=True)
+            decoder = decoded_rows.decoder(with_schemas(decoding, target, facts), mirror=True)
             found = [batch.decoded(target.sources, decoder).changes for batch in every]
             return [change for some in found for change in some if change.key in keys]
 
@@ -181,7 +181,7 @@ class Look:
         settings = replace(settings, commits=commits)
         # What is free first, then what is sealed: a batch that is sealed in between is in both.
         free = epochs.candidates(store, stream, datetime.now(UTC), above=committed)
-        known = quarantine.read_all(store, stream)
+        known = holds.read_all(store, stream)
         if (held := known.held_stream(settings.generation)) is not None:
             raise NotFresh(f"the stream {stream} is held, and its changes with it: {held.message}; {held.advice}")
         numbers = [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
@@ -232,7 +232,7 @@ class Look:
             log[n] = own, set(sources)
         for n, batch in batches:
             log.setdefault(n, (settings, set()))[1].update(batch.changes)
-        refused = crowd.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
+        refused = table_limit.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
         return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
 
 

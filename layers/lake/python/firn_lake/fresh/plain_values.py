@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from firn.changes.fields import HELD_TYPE
-from firn.changes.types import Type
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.types import Type
 from firn_lake.schemas.arrow_types import cast_array
 
 _NUMBERS: Final = {"timestamp": pa.int64(), "timestamptz": pa.int64(), "date": pa.int32()}

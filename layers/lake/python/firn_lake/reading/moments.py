@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
-from firn.staging.cuts import Cut
+from firn.log.cuts import Cut
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -17,7 +17,7 @@ from pyiceberg.manifest import DataFile, FileFormat, ManifestContent
 from pyiceberg.table import ManifestGroupPlanner
 
 from firn_lake.reading.manifests import KNOWN, Asked
-from firn_lake.reading.reasons import bloom_reason, bounds_reason, partition_reason
+from firn_lake.reading.prune_reasons import bloom_reason, bounds_reason, partition_reason
 from firn_lake.reading.row_groups import Groups, chosen
 from firn_lake.reading.unreadable import reading
 from firn_lake.reading.versions import Version, at_schema

@@ -14,7 +14,7 @@ from pyiceberg.table import FileScanTask
 from pyparsing import ParseException
 
 from firn.errors import TerminalError
-from firn.jobs.planning import METADATA
+from firn.tables.planning import METADATA
 from firn_lake.reading.files import Source
 from firn_lake.reading.manifests import KNOWN, Planner
 from firn_lake.reading.moments import AsOf, snapshot_at, snapshot_in
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
-    from firn.staging.cuts import Cut
+    from firn.log.cuts import Cut
 
 
 class NoSuchColumn(TerminalError):

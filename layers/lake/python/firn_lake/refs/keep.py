@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.table.refs import SnapshotRefType
 
-from firn.staging import kept
-from firn.staging.cuts import Cut
-from firn.staging.kept import Kept
-from firn.staging.store import Store
-from firn.streams.names import TableName
+from firn.config.names import TableName
+from firn.log import named_cuts
+from firn.log.cuts import Cut
+from firn.log.named_cuts import Kept
+from firn.log.store import Store
 from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.refs.names import NameTaken, manage
 
@@ -27,10 +27,10 @@ def keep_cut(catalog: "Catalog", store: Store, name: str, cut: Cut, now: datetim
     this cut's; then the tags. Raises BadCutName, NameTaken, NoSuchMoment (a snapshot has expired), MovedOn,
     StorageUnavailable, UnknownOutcome.
     """
-    kept.check_name(name)
+    named_cuts.check_name(name)
     for table, snapshot in sorted(cut.tables.items()):
         _is_tagged(_load(catalog, table, cut), name, snapshot, cut)
-    recorded = kept.record(store, name, cut, now)
+    recorded = named_cuts.record(store, name, cut, now)
     for table, snapshot in sorted(recorded.cut.tables.items()):
         _tag(catalog, table, name, snapshot, cut)
     return recorded
@@ -43,14 +43,14 @@ def drop_cut(catalog: "Catalog", store: Store, name: str) -> Kept:
     Its snapshots go with the next expiry, if nothing else needs them; a tag that was there before the cut was kept goes
     too. Raises NoSuchCut, MovedOn, StorageUnavailable, UnknownOutcome.
     """
-    found = kept.named(store, name)
+    found = named_cuts.named(store, name)
     for table, snapshot in sorted(found.cut.tables.items()):
         with suppress(NoSuchTableError):
             loaded = catalog.load_table(TableName.parse(table).identifier)
             ref = loaded.metadata.refs.get(name)
             if ref is not None and (ref.snapshot_id, ref.snapshot_ref_type) == (snapshot, SnapshotRefType.TAG):
                 manage(loaded, name, lambda managed: managed._remove_ref_snapshot(name))
-    kept.forget(store, name)
+    named_cuts.forget(store, name)
     return found
 
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final, Literal
 from pyiceberg.table.update.snapshot import ManageSnapshots
 
 from firn.errors import TerminalError
-from firn.jobs.expiry import MAIN, REBUILDING
-from firn.staging import kept
+from firn.log import named_cuts
+from firn.maintenance.expiry import MAIN, REBUILDING
 from firn_lake.tables import shown
-from firn_lake.writing.feeding import is_firns
-from firn_lake.writing.landing import MovedOn, land
+from firn_lake.writing.commit import MovedOn, land
+from firn_lake.writing.stream_ownership import is_firns
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table, Transaction
     from pyiceberg.table.metadata import TableMetadata
 
-    from firn.staging.store import Store
+    from firn.log.store import Store
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _TRIES: Final = 10
@@ -163,7 +163,7 @@ def _no_cut(table: "Table", name: str, store: "Callable[[], Store] | None") -> N
             f"{name} may hold a kept cut, which only the staging store knows, and this lake was opened by its catalog "
             "alone: connect to the stack's folder or its firn.yaml"
         )
-    found = kept.read(store(), name)
+    found = named_cuts.read(store(), name)
     if found is not None and ".".join(table.name()) in found.cut.tables:
         raise RefRefused(
             f"the tag {name} holds cut {found.cut.n} of {found.cut.stream}, which firn cut keep keeps for good: "

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final, Literal
 from pyiceberg.exceptions import ResolveError
 
 from firn.errors import TerminalError, UnknownOutcome
-from firn.jobs.expiry import MAIN
-from firn_lake.changes.differing import difference
+from firn.maintenance.expiry import MAIN
+from firn_lake.changes.file_diff import difference
 from firn_lake.reading.files import read_file
 from firn_lake.reading.lineage import changes_nothing
 from firn_lake.reading.versions import version_of
 from firn_lake.refs.branches import set_branch
 from firn_lake.refs.names import known
 from firn_lake.tables import shown
+from firn_lake.writing.commit import MovedOn, land_files, writable
 from firn_lake.writing.data_files import remove_files, write_files
-from firn_lake.writing.feeding import FedByStream, ancestry, epochs_of, is_firns
-from firn_lake.writing.landing import MovedOn, land_files, writable
+from firn_lake.writing.stream_ownership import FedByStream, ancestry, epochs_of, is_firns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

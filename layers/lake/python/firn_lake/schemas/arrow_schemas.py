@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg import types as kinds
 from pyiceberg.schema import Schema
 
-from firn.changes.types import MAX_PRECISION
+from firn.changes.decode.types import MAX_PRECISION
 from firn.errors import TerminalError
 from firn_lake.schemas.arrow_types import arrow_schema
 from firn_lake.schemas.type_text import type_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from firn.streams.names import OWN
+from firn.config.names import OWN
 from firn_lake.schemas.field_tree import FieldTree
 from firn_lake.schemas.type_text import BadType, text_of, type_of
 from firn_lake.schemas.widening import widens

@@ -21,8 +21,8 @@ from pyiceberg.transforms import (
 from pyiceberg.types import DecimalType, FixedType, IcebergType, ListType, MapType, NestedField, StructType
 from sqlglot import exp
 
+from firn.config.names import OWN
 from firn.errors import TerminalError
-from firn.streams.names import OWN
 
 Dialect = Literal["spark", "trino"]
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from firn.changes.types import parse, storable
+from firn.changes.decode.types import parse, storable
+from firn.config.names import ICEBERGS, OWN, RETYPED, is_own_column
 from firn.errors import TerminalError
-from firn.streams.names import ICEBERGS, OWN, RETYPED, is_own_column
 from firn_lake.schemas.evolution_steps import NewColumn, Step, Subject, Wishes
 from firn_lake.schemas.field_tree import FieldTree
 from firn_lake.schemas.type_text import BadType, text_of, type_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pyiceberg.schema import Schema
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, StructType
 
-from firn.streams.names import OWN, is_own_column
+from firn.config.names import OWN, is_own_column
 
 
 class FieldTree:

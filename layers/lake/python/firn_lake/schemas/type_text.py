@@ -22,7 +22,7 @@ from pyiceberg.types import (
     StructType,
 )
 
-from firn.changes import types
+from firn.changes.decode import types
 from firn.errors import TerminalError
 
 _DECIMAL: Final = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)")

@@ -19,8 +19,8 @@ from duckdb.sqltypes import DuckDBPyType
 from sqlglot import exp
 
 from firn.errors import TerminalError
-from firn_lake.sql.explaining import explained, parameters_fault
-from firn_lake.sql.scanning import TableScan
+from firn_lake.sql.query_errors import explained, parameters_fault
+from firn_lake.sql.table_scan import TableScan
 
 _SEALED: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from firn.staging.cuts import Cut
-from firn_lake.fresh.rows import Fresh, FreshTable
+from firn.log.cuts import Cut
+from firn_lake.fresh.fresh_rows import Fresh, FreshTable
 from firn_lake.reading.moments import AsOf
-from firn_lake.reading.recording import OnRead
+from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.versions import version_at
 from firn_lake.sql.duck import (
     NO_LIMITS,
@@ -23,7 +23,7 @@ from firn_lake.sql.duck import (
     run,
     running,
 )
-from firn_lake.sql.scanning import TableScan
+from firn_lake.sql.table_scan import TableScan
 from firn_lake.tables import TableNotFound, match_identifier, table_identifiers
 
 if TYPE_CHECKING:

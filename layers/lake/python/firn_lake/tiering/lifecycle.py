@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from firn.jobs.lifecycle import dangers, is_own, merged, same
+from firn.maintenance.bucket_lifecycle import dangers, is_own, merged, same
 
 
 @dataclass(frozen=True)

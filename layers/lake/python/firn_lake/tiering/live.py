@@ -16,7 +16,7 @@ from pyiceberg.transforms import DayTransform, HourTransform, IdentityTransform,
 from pyiceberg.types import DateType, StringType
 
 from firn.errors import TerminalError
-from firn.jobs.tiering import LiveDeletes, LiveFile, TimeTransform, upper_end
+from firn.maintenance.tiering import LiveDeletes, LiveFile, TimeTransform, upper_end
 from firn_lake.tiering.objects import Listed, Place, each, listing, look, place, scheme
 
 if TYPE_CHECKING:

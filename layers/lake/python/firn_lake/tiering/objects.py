@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import urlencode, urlsplit
 
+from firn.config.region import region_of
 from firn.errors import FirnError, TerminalError, TransientError
-from firn.streams.region import region_of
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from firn.config.maintenance import StorageClass, Tiering
+from firn.config.model import Config
+from firn.config.names import TableName
 from firn.errors import FirnError
-from firn.jobs.lifecycle import LIVE_STAGING, Rule, cold_rules, staging_rules
-from firn.staging import health, layout, tiers
-from firn.staging.store import Store, paths
-from firn.streams.care import StorageClass, Tiering
-from firn.streams.config import Config
-from firn.streams.names import TableName
+from firn.log import layout, table_health, tiering_state
+from firn.log.store import Store, paths
+from firn.maintenance.bucket_lifecycle import LIVE_STAGING, Rule, cold_rules, staging_rules
 from firn_lake.tables import table_identifiers
 from firn_lake.tiering.lifecycle import Applied, apply_own
 from firn_lake.tiering.objects import place, told
@@ -80,7 +80,7 @@ def tier_all(
 
 def _left_over(store: Store, name: TableName, tiered: Collection[str]) -> bool:
     """Whether files of a table without a policy are still on their way, by a rule that is there for other tables."""
-    return layout.tier_path(name.slug) in tiered and bool(tiers.read(store, str(name), name.slug).tagged)
+    return layout.tier_path(name.slug) in tiered and bool(tiering_state.read(store, str(name), name.slug).tagged)
 
 
 def apply_all(config: Config, warehouse: str, staging: str, s3: Any, *, dry_run: bool = False) -> list[Applied]:
@@ -117,9 +117,9 @@ def _remember(store: Store, config: Config, name: TableName, done: Tiered, now: 
     for stream in config.streams.values():
         if done.same or not any(rule.feeds(name) for rule in stream.tables if not rule.ignore):
             continue
-        known = health.read(store, stream.name).get(str(name))
+        known = table_health.read(store, stream.name).get(str(name))
         if known is not None:
             new = msgspec.structs.replace(
                 known, cold_files=done.cold_files, cold_bytes=done.cold_bytes, tiered_at=layout.instant(now)
             )
-            health.write(store, stream.name, [new])
+            table_health.write(store, stream.name, [new])

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.config.maintenance import Tiering
+from firn.config.names import TableName
 from firn.errors import TerminalError
-from firn.jobs.prices import may_move
-from firn.jobs.tiering import TAG, Decision, LiveFile, Reads, decide
-from firn.staging import layout, reads, tiers
-from firn.staging.store import Store
-from firn.staging.tiers import TierState
-from firn.streams.care import Tiering
-from firn.streams.names import TableName
+from firn.log import layout, read_records, tiering_state
+from firn.log.store import Store
+from firn.log.tiering_state import TierState
+from firn.maintenance.storage_prices import may_move
+from firn.maintenance.tiering import TAG, Decision, LiveFile, Reads, decide
 from firn_lake.tiering.live import Live, live
 from firn_lake.tiering.objects import each, place, set_tag, to_standard, told
 
@@ -92,7 +92,7 @@ def tier(
     same). Raises NotOnS3, TransientError, TerminalError, StorageUnavailable, UnknownOutcome.
     """
     name = name_of(table)
-    known = tiers.read(store, str(name), name.slug)
+    known = tiering_state.read(store, str(name), name.slug)
     if not force and not dry_run and _same(table, policy, known, now):
         counts = _counts(known.cold)
         return Tiered(str(name), policy.storage_class, 0, 0, 0, 0, len(known.tagged), *counts, same=True)
@@ -123,7 +123,7 @@ def tier(
     if not dry_run:
         # What is left over the next run finds, however soon it comes.
         more = {"snapshot": None} if cut else {}
-        tiers.write(
+        tiering_state.write(
             store, _with(state, tagged=tagged, cold=cold, cold_paths=_paths(found.files, tagged), **more), name.slug
         )
     return Tiered(
@@ -144,7 +144,7 @@ def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
     mine = [file for file in found.files if partition in (ALL, file.partition or ALL)]
     if not mine:
         raise NoSuchPartition(f"{name} has no live files in {partition!r}; {_valid(found.files)}")
-    known = tiers.read(store, str(name), name.slug)
+    known = tiering_state.read(store, str(name), name.slug)
     # Without a memory of what is tagged all are asked.
     unknown = not known.looked_at
     wanted = [file for file in mine if unknown or file.kind != "STANDARD" or file.path in known.tagged]
@@ -155,7 +155,7 @@ def warm(table: "Table", partition: str, s3: Any, store: Store) -> Warmed:
     left = [file for file in found.files if file.path not in gone]
     # Looked at by nobody since: the next run sees the files as they are now.
     cold, paths = _cold(left, tagged), _paths(left, tagged)
-    tiers.write(store, _with(known, tagged=tagged, cold=cold, cold_paths=paths, snapshot=None), name.slug)
+    tiering_state.write(store, _with(known, tagged=tagged, cold=cold, cold_paths=paths, snapshot=None), name.slug)
     copied = [size for size in done if size is not None]
     return Warmed(str(name), partition, len(copied), sum(copied))
 
@@ -212,7 +212,7 @@ def _sum_reads(
     """The reads that are known, with the records that came since; the most read ones where they are too many. -> them,
     the last record, and when the first of the new ones was."""
     summed = {key: Reads(weight, datetime.fromisoformat(at)) for key, (weight, at) in known.reads.items()}
-    found, after = reads.settled(store, name.slug, known.reads_after, now)
+    found, after = read_records.settled(store, name.slug, known.reads_after, now)
     for one in found:
         for partition in one.partitions:
             summed[partition] = summed.get(partition, Reads(0.0, one.at)).add(one.at)
@@ -239,7 +239,7 @@ def _cold(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> dict[str, tup
 
 
 def _paths(files: Sequence[LiveFile], tagged: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(sorted(file.path for file in files if _is_there(file, tagged)))[: tiers.MOST_PATHS]
+    return tuple(sorted(file.path for file in files if _is_there(file, tagged)))[: tiering_state.MOST_PATHS]
 
 
 def _is_there(file: LiveFile, tagged: Mapping[str, str]) -> bool:

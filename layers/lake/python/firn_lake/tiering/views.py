@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from firn.jobs.prices import SMALLEST_BYTES, economics
-from firn.jobs.tiering import Decision
-from firn.staging import tiers
-from firn.staging.store import Store
-from firn.streams.care import Tiering
+from firn.config.maintenance import Tiering
+from firn.log import tiering_state
+from firn.log.store import Store
+from firn.maintenance.storage_prices import SMALLEST_BYTES, economics
+from firn.maintenance.tiering import Decision
 from firn_lake.tiering.tagging import ALL, look, name_of, waiting
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class PartitionView:
 def explain(table: "Table", policy: Tiering, s3: Any, store: Store, now: datetime) -> list[PartitionView]:
     """What would be done, and why: a row a partition, by its name. Changes nothing. Raises as `tier`."""
     name = name_of(table)
-    known = tiers.read(store, str(name), name.slug)
+    known = tiering_state.read(store, str(name), name.slug)
     found, decisions, state = look(table, policy, s3, store, known, now)
     of: dict[str, list[Decision]] = {}
     for one in decisions:

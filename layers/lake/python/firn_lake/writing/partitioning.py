@@ -28,10 +28,10 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import IcebergType
 
+from firn.config.partitions import Partition, in_words, parse
+from firn.config.partitions import Transform as Name
 from firn.errors import TerminalError, TransientError
-from firn.jobs.planning import METADATA
-from firn.streams.partitions import Partition, in_words, parse
-from firn.streams.partitions import Transform as Name
+from firn.tables.planning import METADATA
 from firn_lake.reading.manifests import KNOWN
 from firn_lake.tables import shown
 

@@ -10,7 +10,7 @@ from pyiceberg.schema import Schema
 
 from firn.errors import TerminalError
 from firn_lake.schemas.arrow_types import arrow_schema
-from firn_lake.writing.fitting import BadRows, batches_of, of_columns
+from firn_lake.writing.coercion import BadRows, batches_of, of_columns
 
 Source = Any
 """A connection, or a cursor of one, such as a named cursor of psycopg, which keeps the rows at the server."""

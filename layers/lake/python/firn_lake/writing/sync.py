@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Literal
 
 from firn.errors import ConfigError
-from firn_lake.changes.between import key_of
+from firn_lake.changes.row_changes import key_of
 from firn_lake.tables import TableNotFound, find_table, shown
-from firn_lake.writing.creating import create
 from firn_lake.writing.data_files import write_files
 from firn_lake.writing.sources import Given, Query, Source
-from firn_lake.writing.upserting import Upserted, upsert
+from firn_lake.writing.table_creation import create
+from firn_lake.writing.upsert import Upserted, upsert
 from firn_lake.writing.writes import Change, begun, write
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from firn_lake.reading.files import read_file
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import version_at
 from firn_lake.tables import shown
+from firn_lake.writing.coercion import Given, batches_of
+from firn_lake.writing.commit import CannotWrite, MovedOn, land_files, writable
 from firn_lake.writing.data_files import remove_files, write_files
-from firn_lake.writing.feeding import ancestry, not_fed
-from firn_lake.writing.fitting import Given, batches_of
-from firn_lake.writing.landing import CannotWrite, MovedOn, land_files, writable
+from firn_lake.writing.stream_ownership import ancestry, not_fed
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression

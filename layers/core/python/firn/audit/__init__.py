@@ -1,0 +1,1 @@
+"""The audit: everything that was acknowledged is accounted for."""

@@ -1,0 +1,1 @@
+"""Row images -> typed rows: schemas, types, values. Pure."""

@@ -1,0 +1,351 @@
+"""Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from operator import attrgetter
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from firn.changes.decode.connect_schema import FLAT_METADATA
+from firn.changes.decode.converters import convert_exactly, converter, reads_text
+from firn.changes.decode.source_encodings import (
+    BinaryMode,
+    DecimalMode,
+    DecodeSettings,
+    IntervalMode,
+    OutOfRange,
+    TimeMode,
+    declared_column,
+    encoding_of,
+)
+from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
+from firn.changes.decode.types import STRING, Column, Encoding, Type
+from firn.changes.decode.unavailable import Placeholder
+from firn.changes.decode.values import Refused, mismatch
+from firn.errors import EventError
+
+__all__ = [
+    "NOT_PLAIN",
+    "BinaryMode",
+    "DecimalMode",
+    "DecodeSettings",
+    "Decoded",
+    "IntervalMode",
+    "OutOfRange",
+    "RowCodec",
+    "TimeMode",
+    "declared_column",
+    "encoding_of",
+]
+
+
+class Decoded(msgspec.Struct, frozen=True, gc=False):
+    """One row: `values` aligned with the codec's target (None: null, absent or unavailable).
+
+    `unavailable` are the indexes of columns that hold the placeholder, in rising order, and `literals` what each would
+    be if the source meant it literally (None where the column's type can't hold it). Whether it is meant literally
+    depends on the op: an insert or a snapshot read never holds unavailable values.
+    """
+
+    values: list[Any]
+    unavailable: tuple[int, ...] = ()
+    literals: tuple[Any, ...] = ()
+
+    def as_literal(self) -> list[Any]:
+        """The values, with the placeholders taken at their word: what an insert or a snapshot read says."""
+        row = list(self.values)
+        for index, literal in zip(self.unavailable, self.literals, strict=True):
+            row[index] = literal
+        return row
+
+
+# Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
+# strings, decimals in `double` mode as doubles, and the inline schema does not name them.
+_UNNAMED: Final[dict[tuple[str, str], str]] = {
+    ("string", "decimal"): "decimal_text",
+    ("string", "date"): "date_text",
+    ("string", "time"): "time_text",
+    ("string", "timestamp"): "timestamp_text",
+    ("string", "timestamptz"): "timestamp_text",
+    ("float64", "decimal"): "decimal_number",
+}
+
+
+_NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
+
+
+def _then(step: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def convert(cell: Any) -> Any:
+        value = step(cell)
+        return None if value is None else finish(value)
+
+    return convert
+
+
+def _understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
+    if kind.name == "binary" and source.kind == "string":
+        return encoding_of(kind, None, settings)
+    if named := _UNNAMED.get((source.kind, kind.name)):
+        return Encoding(named, zoned=kind.name == "timestamptz")
+    if source.kind == "array" and kind.element is not None and source.element is not None:
+        return Encoding("array", element=_understood(kind.element, source.element, settings))
+    return source
+
+
+class RowCodec:
+    """Decodes the row images of one table that share one schema.
+
+    target    the table's columns: the types to produce. A column's `source`, if set, is how an image without schema
+              writes it (see declared.declared_column); otherwise `settings` and its type tell.
+    source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
+    flat      whether images are flattened. Their `__op`, `__lsn`, … are values of declared columns alone.
+    unnamed   names that no column can have: an image with a value there is refused
+
+    traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
+                None: only `decode` can take this table's images
+    converters  of each column, from what `cells` gives (but null and UNSET) to the value; they raise one of NOT_PLAIN
+                for what only `decode` can tell
+    sources     how each column is written
+    through     the type that a column's values have first, where they become another one from there: None as a rule
+
+    Thread-safe once made.
+    """
+
+    def __init__(
+        self,
+        target: Sequence[Column],
+        source: Sequence[Column] | None,
+        settings: DecodeSettings,
+        *,
+        flat: bool = False,
+        unnamed: Collection[str] = (),
+    ) -> None:
+        self.target = tuple(target)
+        self.settings = settings
+        self.flat = flat
+        self._nulls = settings.out_of_range == "null"
+        written = {column.name: column for column in source or ()}
+        placeholder = Placeholder(settings.unavailable_value, settings.binary)
+        self.sources: list[Encoding] = []
+        self.through: list[Type | None] = []
+        known: list[bool] = []
+        for column in self.target:
+            sent = next((written[name] for name in _names_of(column) if name in written), None)
+            through = sent and column.source is None and changes_form(sent.type, column.type)
+            self.through.append(sent.type if sent and through else None)
+            known.append(sent is not None)
+            kind = self.through[-1] or column.type
+            encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
+            self.sources.append(encoding or encoding_of(kind, None, settings))
+        # What nobody has declared, as text: the JSON value tells what it would have been in a column of its own.
+        free = [column.source is None and column.type == STRING for column in self.target]
+        self._inferred = [text and not sent for text, sent in zip(free, known, strict=True)]
+        kinds = [through or column.type for through, column in zip(self.through, self.target, strict=True)]
+        pairs = list(zip(kinds, self.sources, strict=True))
+        self._unavailable = [placeholder.test(s, k) for s, k in zip(self.sources, known, strict=True)]
+        self.traces = placeholder.traces(list(zip(self.sources, known, strict=True)))
+        self._kinds = kinds
+        self._finish = [retyped(kind, column.type) for kind, column in zip(kinds, self.target, strict=True)]
+        steps = [self._step(kind, encoding, placeholder) for kind, encoding in pairs]
+        self.converters = [
+            step if through is None else _then(step, finish)
+            for step, through, finish in zip(steps, self.through, self._finish, strict=True)
+        ]
+        # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
+        # metadata of a flattened row, unless firn.yaml declares it: what columns there are depends on what came before.
+        told = [
+            (_without_metadata(column) if flat and column.source is None else column)
+            if there or not source
+            else replace(column, silent=True, earlier=())
+            for column, there in zip(self.target, known, strict=True)
+        ]
+        names, texts, self._renamed = _fields(told, [reads_text(kind, encoding) for kind, encoding in pairs])
+        odd = any(c in '"\\' or c < " " for name in names for c in name)  # msgspec's structs have no such field names
+        if odd or unnamed:
+            self.traces = None
+            self._cells = _odd_cells(names, unnamed)
+        else:
+            fast = _decoder(names, texts)
+            self._fast, self._fast_lines = fast.decode, fast.decode_lines
+            exact = _decoder(names, [True] * len(names)).decode
+            self._cells = lambda image: msgspec.structs.astuple(exact(image))
+        self._width = len(names)
+
+    def decode(self, image: bytes) -> Decoded:
+        """One row image (a JSON object, or a JSON string that holds one) -> its values.
+
+        EventError: bad_image (not a JSON object in UTF-8), type_mismatch (a value that the column can't hold exactly),
+        out_of_range (only if settings.out_of_range is dead_letter). The message names the column, never the value.
+        """
+        traces = self.traces
+        if traces is not None:
+            for trace in traces:
+                if trace in image:
+                    return self._decode_exactly(image)
+            try:
+                row = msgspec.structs.astuple(self._fast(image))
+                if self._renamed is not None:
+                    row = _chosen(row, self._renamed)
+                return Decoded(
+                    [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
+                )
+            except NOT_PLAIN:
+                pass
+        return self._decode_exactly(image)
+
+    def cells(self, lines: bytes) -> list[list[Any]]:
+        """The cells of many images, one a line: a list for each column, UNSET where an image does not name it.
+
+        Only if `traces` is not None. Raises one of NOT_PLAIN if any of the images is not plain.
+        """
+        rows = self._fast_lines(lines)
+        columns = [list(map(attrgetter(f"c{i}"), rows)) for i in range(self._width)]
+        if self._renamed is None:
+            return columns
+        return [_first([columns[place] for place in places], len(rows)) for places in self._renamed]
+
+    @staticmethod
+    def _step(kind: Type, source: Encoding, placeholder: Placeholder) -> Callable[[Any], Any]:
+        convert = converter(kind, source)
+        if reads_text(kind, source):
+
+            def of_text(raw: Any) -> Any:
+                text = bytes(raw)
+                return None if text == b"null" else convert(text)
+
+            return of_text
+        integers = placeholder.integers_of(source)
+        if integers is None:
+            return convert
+
+        def unless_placeholder(value: Any) -> Any:
+            if value == integers:
+                raise _LooksUnavailable
+            return convert(value)
+
+        return unless_placeholder
+
+    def _decode_exactly(self, image: bytes) -> Decoded:
+        """The slow way: one value after the other from its JSON text, with unavailable values and errors told apart."""
+        try:
+            if image[:1] == b'"':
+                image = msgspec.json.decode(image, type=str).encode()
+            row = self._cells(image)
+            if self._renamed is not None:
+                row = _chosen(row, self._renamed)
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
+        values: list[Any] = []
+        unavailable: list[int] = []
+        literals: list[Any] = []
+        for index, raw in enumerate(row):
+            text = b"null" if raw is UNSET else bytes(raw)
+            if text == b"null":
+                values.append(None)
+            elif text[0] in b'"[{' and self._is_unavailable(index, text):
+                values.append(None)
+                unavailable.append(index)
+                literals.append(self._literal(index, text))
+            else:
+                values.append(self._convert(index, text))
+        return Decoded(values, tuple(unavailable), tuple(literals))
+
+    def _is_unavailable(self, index: int, text: bytes) -> bool:
+        try:
+            return self._unavailable[index](msgspec.json.decode(text))
+        except (msgspec.MsgspecError, UnicodeError):  # a number beyond a double, a lone surrogate: no placeholder
+            return False
+
+    def _literal(self, index: int, text: bytes) -> Any:
+        try:
+            return self._exactly(index, text, nulls=True)
+        except Refused:
+            return None
+
+    def _exactly(self, index: int, text: bytes, *, nulls: bool) -> Any:
+        if self._inferred[index] and text[:1] in _NUMBERS:
+            found = text_of_json_number(text.decode())
+            if found is None:
+                raise mismatch("the number does not fit double")
+            return found
+        value = convert_exactly(self._kinds[index], self.sources[index], text, nulls=nulls)
+        return value if value is None or self.through[index] is None else self._finish[index](value)
+
+    def _convert(self, index: int, text: bytes) -> Any:
+        column = self.target[index]
+        try:
+            return self._exactly(index, text, nulls=self._nulls)
+        except Refused as refused:
+            raise EventError(refused.code, f"column {column.name}: {refused.reason}") from refused
+        except (msgspec.MsgspecError, UnicodeError) as error:
+            raise EventError("bad_image", f"column {column.name}: not valid JSON in UTF-8: {error}") from error
+
+
+class _LooksUnavailable(Exception):
+    """A turn to the exact way, not an error."""
+
+
+NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def _without_metadata(column: Column) -> Column:
+    """The column as a flattened row carries it."""
+    if FLAT_METADATA.isdisjoint(_names_of(column)):
+        return column
+    earlier = tuple(name for name in column.earlier if name not in FLAT_METADATA)
+    return replace(column, silent=column.silent or column.name in FLAT_METADATA, earlier=earlier)
+
+
+def _names_of(column: Column) -> tuple[str, ...]:
+    """The names under which images may carry a column: the first that is there counts."""
+    return column.earlier if column.silent else (column.name, *column.earlier)
+
+
+def _fields(target: Sequence[Column], texts: Sequence[bool]) -> tuple[list[str], list[bool], list[list[int]] | None]:
+    """The names of an image's fields that count, which of them are read as text, and the places of each column's among
+    them; None if each has the one that bears its name."""
+    if not any(column.earlier or column.silent for column in target):
+        return [column.name for column in target], list(texts), None
+    as_text: dict[str, bool] = {}
+    for column, text in zip(target, texts, strict=True):
+        as_text |= dict.fromkeys(_names_of(column), text)
+    places = {name: place for place, name in enumerate(as_text)}
+    return list(as_text), list(as_text.values()), [[places[name] for name in _names_of(column)] for column in target]
+
+
+def _chosen(row: Sequence[Any], renamed: Sequence[Sequence[int]]) -> tuple[Any, ...]:
+    """The cells of the columns out of those of the fields."""
+    return tuple(next((row[place] for place in places if row[place] is not UNSET), UNSET) for places in renamed)
+
+
+def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
+    """One column's cells in `count` images out of those of its fields, the first that is there."""
+    if not cells:
+        return [UNSET] * count
+    if len(cells) == 1:
+        return cells[0]
+    return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
+
+
+def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
+    decode = msgspec.json.Decoder(dict[str, Raw]).decode
+
+    def cells(image: bytes) -> tuple[Any, ...]:
+        row = decode(image)
+        for name in unnamed:
+            if bytes(row.get(name, b"null")) != b"null":
+                raise EventError(
+                    "bad_image", f"the row has a member {name!r}, and no column of the table can be called so"
+                )
+        return tuple(row.get(name, UNSET) for name in names)
+
+    return cells
+
+
+def _decoder(names: Sequence[str], texts: Sequence[bool]) -> msgspec.json.Decoder[Any]:
+    """A decoder to a struct with one field a column, in order: Raw where `texts` says so, any JSON value elsewhere."""
+    fields = [(f"c{i}", Raw if text else Any, UNSET) for i, text in enumerate(texts)]
+    row = msgspec.defstruct("Row", fields, rename={f"c{i}": name for i, name in enumerate(names)}, gc=False)
+    return msgspec.json.Decoder(row)

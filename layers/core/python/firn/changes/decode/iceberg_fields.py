@@ -1,0 +1,47 @@
+"""Columns as the fields of Iceberg's schemas in JSON (Iceberg spec, appendix C), and back. Pure."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from firn.changes.decode.types import Column, Type, decimal, list_of
+from firn.changes.decode.types import parse as parse_type
+
+HELD_TYPE: Final = Type("held")
+"""Field id of a column -> order of the change that its value comes from. Only Firn's own column has this type."""
+
+# Those that Firn writes, but for decimals and lists. Not `time`: it is stored as text.
+_SIMPLE: Final = frozenset(
+    {
+        "boolean", "int", "long", "float", "double", "date", "timestamp", "timestamptz", "string", "uuid", "binary"
+    }
+)  # fmt: skip
+
+
+def type_json(kind: Type, element_id: int) -> Any:
+    """The same as Iceberg's schemas in JSON spell it. Ids of elements count from `element_id`."""
+    if kind.element is not None:
+        element = {"element-id": element_id, "element": type_json(kind.element, element_id + 1)}
+        return {"type": "list", "element-required": False} | element
+    if kind == HELD_TYPE:
+        key, value = {"key-id": element_id, "key": "int"}, {"value-id": element_id + 1, "value": "binary"}
+        return {"type": "map", "value-required": False} | key | value
+    return str(kind)
+
+
+def column_of(field: Mapping[str, Any]) -> Column | None:
+    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (struct, map, fixed, …).
+
+    Such columns of an adopted table are left alone: null in new rows, kept in updated ones.
+    """
+    kind = _type_of(field["type"])
+    return None if kind is None else Column(field["name"], kind, required=bool(field["required"]))
+
+
+def _type_of(text: Any) -> Type | None:
+    if isinstance(text, Mapping):
+        element = _type_of(text["element"]) if text.get("type") == "list" else None
+        return None if element is None else list_of(element)
+    if text.startswith("decimal"):
+        precision, scale = text.removeprefix("decimal(").removesuffix(")").split(",")
+        return decimal(int(precision), int(scale))
+    return parse_type(text) if text in _SIMPLE else None

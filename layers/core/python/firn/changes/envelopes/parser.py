@@ -1,0 +1,262 @@
+"""A request's body -> changes as columns. The one entry: `parse`.
+
+The fast path decodes the whole body at once into the structs of one shape, found by looking at the first events, and
+turns them into columns. What does not fit (markers, broken events, other shapes) is read again, one event at a time, by
+the same rules; so is the whole body, if the decode of it fails. Both paths give the same answer.
+
+To add an envelope: a module with `value_type`, `connector_of`, `columns` and `read`, and a line in FORMATS.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import compress, islice
+from operator import itemgetter
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from firn.changes.change import Change, Ignored, Parsed, Rejected
+from firn.changes.envelopes import cloudevents, debezium, flat
+from firn.changes.envelopes.columnar_events import MARKERS, Columns, images
+from firn.changes.envelopes.event_reader import Value, absent, key_payload, unwrap
+from firn.changes.envelopes.json_text import elements, first_elements, readable, readable_together
+from firn.changes.envelopes.limits import LARGE, LIMITS, EventLimits
+from firn.changes.envelopes.sources import SOURCES
+from firn.errors import EventError, RequestError
+
+__all__ = ["ENVELOPES", "Content", "Parsed", "Rejected", "parse"]
+
+Content = Literal["json", "ndjson", "auto"]
+T = TypeVar("T")
+_Lists = tuple[list[Any], ...]  # Parsed's columns, in its order
+_NULL = Raw(b"null")
+_LOOKS = 8  # events to look at for one that is a change
+
+
+class Format(Struct, frozen=True):
+    """One envelope format."""
+
+    value_type: Callable[[str], Any]  # connector -> what the fast path decodes a value into
+    connector_of: Callable[[Value], str]
+    columns: Callable[[Sequence[Any], Sequence[str | None], str], Columns]  # values, destinations, connector
+    read: Callable[[Value], Change | Ignored]
+    strict: bool = True  # False: numbers may come as text
+    flat: bool = False
+    counted: bool = False  # whether an event takes much memory when it is decoded, however small it was
+    # The same as value_type, quicker, for events that all have a known op and this connector; tried first.
+    exact_type: Callable[[str], Any] | None = None
+
+
+FORMATS = {
+    "debezium": Format(
+        debezium.value_type,
+        debezium.connector_of,
+        debezium.columns,
+        debezium.read,
+        exact_type=debezium.exact_type,
+    ),
+    "flat": Format(flat.value_type, flat.connector_of, flat.columns, flat.read, flat=True, counted=True),
+    "cloudevents": Format(
+        cloudevents.value_type,
+        cloudevents.connector_of,
+        cloudevents.columns,
+        cloudevents.read,
+        strict=False,
+        counted=True,
+    ),
+}
+ENVELOPES = (*FORMATS, "auto")
+
+
+class Record(Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=True):
+    """A record as Kafka has it. `value` is required, and other members make it something else."""
+
+    value: T
+    key: Raw = Raw(b"null")
+    headers: Raw = Raw(b"null")
+    destination: str | None = None
+
+
+class Wrapped(Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=True):
+    """A value with its inline Connect schema."""
+
+    schema: Raw
+    payload: T
+
+
+class Shape(Struct, frozen=True):
+    """What the events of a request look like."""
+
+    format: str
+    connector: str
+    record: bool
+    wrapped: bool
+
+
+def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLimits = LIMITS) -> Parsed:
+    """Read a request's body: a JSON object, an array of them, or NDJSON, each event in any wrapping.
+
+    `envelope`: debezium, flat, cloudevents, or auto (by the event). `content`: "ndjson" if the body can't be one array.
+    Raises RequestError 400 (empty, not_utf8, bad_json) if nothing of it can be read, 413 over `limits`; an event that
+    can't be taken is in `rejected`, with one of these codes: bad_json, not_an_object, too_deep, missing_op, unknown_op,
+    missing_table, missing_image, bad_event.
+    """
+    if envelope not in ENVELOPES:
+        raise ValueError(f"{envelope!r} is no envelope: {', '.join(ENVELOPES)}")
+    body, array = readable(body, lines=content == "ndjson")
+    shape = _shape(body, envelope, array=array)
+    parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
+    if parsed is None:
+        parsed = _one_by_one(body, envelope, limits, array=array)
+    if len(body) > LARGE:
+        limits.check_columns((parsed.before, parsed.after), parsed.schema)
+    if len(body) > limits.size:
+        limits.check_size(parsed.table, parsed.order, parsed.key, parsed.before, parsed.after, parsed.schema)
+        if parsed.rejected:
+            limits.check_rejected(sum(len(one.original) for one in parsed.rejected), parsed.rejected[0].message[:200])
+    return parsed
+
+
+def _format(value: Value, envelope: str) -> str:
+    if envelope != "auto":
+        return envelope
+    if not MARKERS.isdisjoint(value.fields):
+        return "flat"
+    return "cloudevents" if "specversion" in value.fields else "debezium"
+
+
+def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
+    """The shape of the first event that is a change; None if there is none among the first few."""
+    for element in islice(first_elements(body, array=array), _LOOKS):
+        try:
+            value = unwrap(element)
+            if isinstance(value, Value):
+                name = _format(value, envelope)
+                return Shape(name, FORMATS[name].connector_of(value), value.record, value.wrapped)
+        except EventError:
+            continue
+    return None
+
+
+@cache  # bounded: a shape's connector is one of SOURCES or ""
+def _decoder(shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> Callable[[bytes], list[Any]]:
+    form = FORMATS[shape.format]
+    kind = value_type(shape.connector)
+    if shape.wrapped:
+        kind = Wrapped[kind] | None  # type: ignore[valid-type]
+    if shape.record:
+        kind = Record[kind]  # type: ignore[valid-type]
+    if array:
+        return msgspec.json.Decoder(list[kind], strict=form.strict).decode  # type: ignore[valid-type]
+    return msgspec.json.Decoder(kind, strict=form.strict).decode_lines
+
+
+def _decoded(body: bytes, shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> list[Any] | None:
+    try:
+        return _decoder(shape, value_type, array=array)(body)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, array: bool) -> Parsed | None:
+    """All events by one decode; None if they are not of one shape."""
+    form = FORMATS[shape.format]
+    if not readable_together(body, limits, array=array, exact=form.counted):
+        return None
+    known = shape if shape.connector in SOURCES else msgspec.structs.replace(shape, connector="")
+    values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
+    if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
+        return None
+    count = len(values)
+    limits.check_events(count)
+    keys: list[bytes | None] = [None] * count
+    destinations: list[str | None] = [None] * count
+    schemas: list[bytes | None] = [None] * count
+    if shape.record:
+        keys, destinations = _keys([r.key for r in values]), [r.destination for r in values]
+        values = [r.value for r in values]
+    if shape.wrapped:
+        schemas, objects = images([w.schema if w else _NULL for w in values])
+        if not objects:
+            return None
+        schemas = _shared(schemas)
+        values = [w.payload if w else None for w in values]
+    rest = _Rest(envelope)
+    places: Sequence[int] = range(count)
+    if not all(values):
+        there = [value is not None for value in values]
+        rest.ignored.update(absent(destinations[i]) for i, it_is in enumerate(there) if not it_is)
+        places, values, destinations, keys, schemas = (
+            list(compress(column, there)) for column in (places, values, destinations, keys, schemas)
+        )
+    try:
+        columns = form.columns(values, destinations, shape.connector)
+    except (msgspec.DecodeError, RecursionError):  # flat.py decodes its rows here
+        return None
+    regular: _Lists = (
+        *(list(places), columns.op, columns.table, columns.ts, columns.connector, columns.order, columns.tx_order),
+        *(columns.emitted, [form.flat] * len(places), keys, columns.before, columns.after),
+        schemas if columns.schema is None else _shared(columns.schema),
+    )
+    if columns.irregular:
+        limits.check_events(len(columns.irregular), alone=True)
+        originals = elements(body, limits, array=array, alone=False)
+        keep = [True] * len(places)
+        for i in columns.irregular:
+            keep[i] = False
+            rest.read(places[i], bytes(originals[places[i]]))
+        regular = tuple(list(compress(column, keep)) for column in regular)
+    return rest.parsed(regular)
+
+
+def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
+    rest = _Rest(envelope)
+    for i, element in enumerate(elements(body, limits, array=array)):
+        rest.read(i, bytes(element))
+    codes = {rejected.code for rejected in rest.rejected}
+    if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
+        raise RequestError(400, "bad_json", f"the body is no JSON: {rest.rejected[0].message}")
+    return rest.parsed(tuple([] for _ in range(len(Change.__struct_fields__) + 1)))
+
+
+class _Rest:
+    """Events read on their own, and what became of them."""
+
+    def __init__(self, envelope: str) -> None:
+        self.envelope = envelope
+        self.ignored: Counter[str] = Counter()
+        self.rejected: list[Rejected] = []
+        self.changes: list[tuple[int, Change]] = []
+
+    def read(self, index: int, element: bytes) -> None:
+        try:
+            value = unwrap(element)
+            result = FORMATS[_format(value, self.envelope)].read(value) if isinstance(value, Value) else value
+        except EventError as error:
+            self.rejected.append(Rejected(index, error.code, str(error), element))
+            return
+        if isinstance(result, Change):
+            self.changes.append((index, result))
+        else:
+            self.ignored[result.reason] += 1
+
+    def parsed(self, regular: _Lists) -> Parsed:
+        """These changes among the regular ones, in the request's order."""
+        if self.changes:
+            rows = [*zip(*regular, strict=True), *((i, *msgspec.structs.astuple(c)) for i, c in self.changes)]
+            rows.sort(key=itemgetter(0))
+            regular = tuple(map(list, zip(*rows, strict=True)))
+        return Parsed(*regular, dict(self.ignored), self.rejected)  # type: ignore[call-arg,arg-type]
+
+
+def _keys(raws: Sequence[Raw]) -> list[bytes | None]:
+    # Only a key that speaks of a schema may be wrapped in one.
+    return [key_payload(key) if b'"schema"' in key or key == b"null" else key for key in map(bytes, raws)]
+
+
+def _shared(schemas: list[bytes | None]) -> list[bytes | None]:
+    """Equal schemas as one object: a schema is many times larger than its event."""
+    seen: dict[bytes | None, bytes | None] = {}
+    return [seen.setdefault(schema, schema) for schema in schemas]

@@ -1,0 +1,189 @@
+"""What becomes of each key: the rules of changes.incremental, one key at a time, and what a commit counts. Pure.
+
+Orders are those of changes (`_ord`), columns go by name.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange
+from firn.changes.merge.incremental import Truncates, after, linked_keys, rank, refolded, since
+from firn.changes.merge.ordering import plain
+
+
+@dataclass(frozen=True)
+class Before:
+    """What is known before the changes.
+
+    rows       those of all keys that may change
+    facts      deletes and creates of the memory that matter
+    truncates  those that matter, the new ones too
+    linked     keys that are folded again, out of `there`: rows that are or were there, and `late`: what else is known,
+               unless the rows have it in them
+    """
+
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    facts: Sequence[RowChange] = ()
+    truncates: Truncates = field(default_factory=Truncates)
+    linked: Collection[Key] = ()
+    there: Sequence[tuple[Key, Row]] = ()
+    late: Sequence[RowChange] = ()
+
+
+@dataclass
+class Decided:
+    """writes: rows to write; removes: keys whose row goes (also where another is written); told: how many keys a change
+    decided; too_old: keys that would get a row at or below the floor."""
+
+    writes: dict[Key, Row] = field(default_factory=dict)
+    removes: list[Key] = field(default_factory=list)
+    told: int = 0
+    too_old: set[Key] = field(default_factory=set)
+
+
+class Ground(Protocol):
+    """A table and what it remembers, as they are looked up."""
+
+    newest_truncate: bytes  # order of the newest truncate that is remembered, b"" if there is none
+    creates: bool  # whether creates with unavailable values are remembered
+    holds: bool  # whether rows may hold values
+
+    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+        """The rows of these keys; None: all. `wide`: with their values."""
+
+    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+        """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all."""
+
+    def truncates(self) -> Sequence[RowChange]:
+        """All truncates that are remembered."""
+
+    def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
+        """The rows of these keys that deletes removed."""
+
+    def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
+        """All changes of these keys that the staged log holds, truncates left out."""
+
+
+def look(
+    ground: Ground, changes: Sequence[RowChange], truncates: Sequence[RowChange], sources: Iterable[str | None]
+) -> Before:
+    """What must be known to decide on `changes` (truncates left out) and `truncates`, with as few look-ups as may be.
+    `sources`: the source tables that feed the table, theirs included."""
+    touched = {change.key for change in changes}
+    low = min((change.order for change in changes), default=b"")
+    creates = ground.creates or any(change.op == "c" and change.unavailable for change in changes)
+    facts = ground.facts(None if creates else touched, low)
+    placed = [change for change in (*changes, *truncates) if plain(change.order)]
+    earlier: Sequence[RowChange] = ()
+    if ground.newest_truncate > min((change.order for change in placed), default=b""):
+        earlier = ground.truncates()
+    known = Truncates(earlier, truncates, len({*sources, *(t.source for t in (*earlier, *truncates))} - {None}) > 1)
+    linked = linked_keys(placed, facts) if creates else set[Key]()
+    gaps = any(change.unavailable for change in changes)
+    wide = ground.holds or gaps or bool(linked) or (known.several and bool(known.newest))
+    rows = dict(ground.rows(None if truncates else touched | linked, wide=wide))
+    if known.several and known.newest:
+        mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
+        for change in changes:
+            mine[change.key].append(change)
+        mixed = {key for key in {*mine, *rows} if known.meet(rows.get(key), mine.get(key, ()))}
+        seen = linked | touched
+        linked = linked_keys(placed, facts, linked | mixed)
+        if linked - seen and not truncates:
+            rows |= ground.rows(linked - seen, wide=True)
+    if linked and not earlier and ground.newest_truncate:
+        known = Truncates(ground.truncates(), truncates, known.several)
+
+    there = [(key, rows[key]) for key in linked if key in rows]
+    late: Sequence[RowChange] = ()
+    new = [*(change for change in changes if change.key in linked), *truncates]
+    deletes = [change for change in facts if change.op == "d" and change.key in linked]
+    if linked and not in_order(new, [row for _, row in there], [*deletes, *known.earlier]):
+        late = [*ground.log(linked), *known.earlier]
+        there += ground.removed(linked)
+    return Before(rows, facts, known, linked, there, late)
+
+
+def in_order(new: Sequence[RowChange], live: Sequence[Row], facts: Sequence[RowChange]) -> bool:
+    """Whether all that the table knows of the keys is older than what is new, and no half of a move came before.
+    `facts`: the deletes of the keys, and the truncates."""
+    first = min((change.order for change in new), default=UNKNOWN)
+    creates = {change.position for change in new if change.op == "c"}
+    before = [*(row.order for row in live), *(change.order for change in facts)]
+    return all(order < first for order in before) and not any(one.position in creates for one in facts)
+
+
+def decide(before: Before, changes: Sequence[RowChange], floor: bytes) -> Decided:
+    """`changes`: the range's good ones, truncates left out; `floor`: as in memory.Remembered."""
+    result = Decided()
+    deletes: defaultdict[Key, set[bytes]] = defaultdict(set)
+    mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
+    truncates = before.truncates
+    touched = dict.fromkeys(change.key for change in changes if change.key not in before.linked)
+    for change in before.facts:
+        if change.key in touched and change.op == "d":
+            deletes[change.key].add(change.order)
+    for change in changes:
+        if change.key in touched:
+            mine[change.key].append(change)
+            if change.op == "d":
+                deletes[change.key].add(change.order)
+    for key in touched:
+        row, emptied = before.rows.get(key), truncates.gone(before.rows.get(key), mine[key])
+        told = any(change.order > emptied for change in mine[key])
+        gone = max([*deletes[key], emptied]) or None
+        writes = [change for change in mine[key] if change.values is not None and change.order > emptied]
+        new = _after(key, row, writes, gone) if told or emptied else row
+        order = None if new is None else plain(new.order)
+        if row is None and order is not None and floor and order <= floor:
+            result.too_old.add(key)
+            continue
+        _note(result, key, row, new, told=told)
+    if truncates.new:
+        for key, row in before.rows.items():
+            if key not in touched and key not in before.linked:
+                _note(result, key, row, since(row, truncates.gone(row, ()) or None), told=False)
+    if before.linked:
+        _refold(result, before, changes)
+    return result
+
+
+def _after(key: Key, row: Row | None, writes: Sequence[RowChange], gone: bytes | None) -> Row | None:
+    """incremental.after, which takes ten times as long; most keys have nothing that is unavailable or held."""
+    if (row is not None and row.held) or any(write.unavailable for write in writes):
+        return after(key, row, writes, gone)
+    there = since(row, gone)
+    new = [write for write in writes if gone is None or write.order > gone]
+    newest = max(new, key=_order, default=None)
+    if newest is None or (there is not None and rank(there) >= _order(newest)[:2]):
+        return there
+    return Row(dict(newest.values or {}), newest.order, source=newest.source)
+
+
+def _order(change: RowChange) -> tuple[bytes, str, str]:
+    return change.order, change.source or "", change.op
+
+
+def _refold(result: Decided, before: Before, changes: Sequence[RowChange]) -> None:
+    said = [change for change in changes if change.key in before.linked]
+    said += [change for change in before.facts if change.op == "d" and change.key in before.linked]
+    rows = refolded(before.there, [*said, *before.late, *before.truncates.new])
+    for key in before.linked:
+        row, new = before.rows.get(key), rows.get(key)
+        if new is not None:
+            result.writes[key] = new
+        if row is not None:
+            result.removes.append(key)
+        result.told += row is not None or new is not None
+
+
+def _note(result: Decided, key: Key, row: Row | None, new: Row | None, *, told: bool) -> None:
+    write = new is not None and (row is None or (rank(new), new.held) != (rank(row), row.held))
+    remove = row is not None and (write or new is None)
+    if write and new is not None:
+        result.writes[key] = new
+    if remove:
+        result.removes.append(key)
+    result.told += told and (write or remove)

@@ -1,0 +1,119 @@
+"""Decoded rows (changes.rows) one at a time: good ones and rejected ones, as changes of the specification, and who each
+is in an append table. Pure."""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.merge import fold
+from firn.changes.merge.fold import Key, RowChange
+
+WIDTH: Final = len(META)  # the values of the columns follow
+(
+    EPOCH, BATCH, INDEX, OP, TS, POS, ORD, UNAVAILABLE, CODE, MESSAGE, BEFORE, TX_ORDER, OCCURRENCE, ORIGIN, TABLE,
+) = range(WIDTH)  # fmt: skip
+
+
+def decoded(
+    changes: Iterable[Mapping[str, Any]],
+    decoding: Decoding,
+    *,
+    mirror: bool,
+    fit: Callable[[list[list[Any]]], object] = len,
+) -> tuple[list[list[Any]], list[list[Any]]]:
+    """(good, rejected) decoded rows of raw changes (rows.READ), in their order. `fit`: as for Decoder.fitting."""
+    return decoded_by(decoder(decoding, mirror=mirror), changes, fit)
+
+
+def decoder(decoding: Decoding, *, mirror: bool) -> Decoder:
+    """What decodes changes of one table. To make one takes as long as to decode some dozens of changes."""
+    return (MirrorDecoder if mirror else AppendDecoder)(decoding)
+
+
+def decoded_by(
+    decoder: Decoder, changes: Iterable[Mapping[str, Any]], fit: Callable[[list[list[Any]]], object] = len
+) -> tuple[list[list[Any]], list[list[Any]]]:
+    """As `decoded`, by a decoder that is there."""
+    good: list[list[Any]] = []
+    rejected: list[list[Any]] = []
+    rows, _ = decoder.fitting([{name: change[name] for name in READ} for change in changes], fit)
+    for row in rows:
+        (good if row[CODE] is None else rejected).append(row)
+    return good, rejected
+
+
+def key_of(row: Sequence[Any], decoding: Decoding) -> Key:
+    """The key of a decoded row."""
+    return fold.key_of(row[WIDTH + i] for i in decoding.key)
+
+
+def values_of(row: Sequence[Any], decoding: Decoding) -> dict[str, Any]:
+    """The columns of a decoded row by name."""
+    return dict(zip((column.name for column in decoding.columns), row[WIDTH:], strict=True))
+
+
+def row_change(row: Sequence[Any], decoding: Decoding) -> RowChange:
+    """A decoded row of a mirror table as the specification knows it; its order is `_ord`."""
+    op = row[OP]
+    gaps = (i for i in row[UNAVAILABLE] or () if op in "cu" and i not in decoding.key)
+    unavailable = frozenset(decoding.columns[i].name for i in gaps)
+    values = None if op == "d" else values_of(row, decoding)
+    return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE])
+
+
+def truncates(changes: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[RowChange]:
+    """The truncates among raw changes, each once. `names`: as Decoding has them."""
+    there = (one for one in changes if one["op"] == "t" and one["fault"] is None)
+    named = ((one, names.get(one["table"], one["table"])) for one in there)
+    found = (RowChange("t", (), one["pos"], one["ord"], None, source=source) for one, source in named)
+    return list({one.identity: one for one in found}.values())
+
+
+def identity(row: Sequence[Any], stream: str) -> str:
+    """Who a change of an append table is, as `_firn_id` has it: a 128-bit hash of what changes.append tells changes
+    apart by. The order holds position, op and content. Spark's expression of it is firn_spark.append.identified."""
+    if row[POS] is None:
+        return _hashed(_arrived(row))
+    which = f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
+    # The table's name comes last: it may hold any character, and nothing before it a colon.
+    return _hashed(f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}")
+
+
+def first_identity(row: Sequence[Any]) -> str:
+    """What `identity` was at first, without stream, source table and, by a number, content: the rows of tables from
+    then have it (TableState.first_identity)."""
+    if row[POS] is None:
+        return _hashed(_arrived(row))
+    in_order = f"o{row[ORD].hex().upper()}:{row[OCCURRENCE]}"
+    place = in_order if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
+    return _hashed(f"{row[POS].hex().upper()}:{row[OP]}:{place}")
+
+
+class Appendable:
+    """The changes of a stream for an append table, each once. `rows`: by identity; `names`: all that the table may know
+    them by."""
+
+    def __init__(self, rows: Iterable[Sequence[Any]], stream: str, *, first: bool) -> None:
+        """`rows`: decoded, any of them several times; `first`: the table may hold them by their first identity."""
+        self.rows: dict[str, Sequence[Any]] = {}
+        for row in rows:
+            self.rows.setdefault(identity(row, stream), row)
+        self._first = {one: first_identity(row) for one, row in self.rows.items()} if first else {}
+
+    @property
+    def names(self) -> set[str]:
+        """What to look for in the table."""
+        return {*self.rows, *self._first.values()}
+
+    def without(self, there: Collection[str]) -> dict[str, Sequence[Any]]:
+        """The rows that are new to a table that holds these of the names."""
+        return {one: row for one, row in self.rows.items() if one not in there and self._first.get(one) not in there}
+
+
+def _arrived(row: Sequence[Any]) -> str:
+    return f"b:{row[BATCH]}:{row[INDEX]}" if row[ORIGIN] is None else f"b:{row[ORIGIN]}"
+
+
+def _hashed(told: str) -> str:
+    return hashlib.md5(told.encode(), usedforsecurity=False).hexdigest()

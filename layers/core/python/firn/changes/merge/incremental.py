@@ -1,0 +1,266 @@
+"""The same as `fold`, from what a table can remember: its rows, and the facts beside it. Pure, and the model of the
+commit engine: what Spark does with DataFrames is written here for one key at a time.
+
+A table can't keep every change it has seen. It keeps:
+
+* each row with the order of the change that made it, and for a column that this change left unavailable the order of
+  the change that the column's value comes from (`held`);
+* facts: every delete and truncate, and every create with unavailable values (it may be the second half of a move);
+* of a row that a delete removed, the row itself: it may have been moved away.
+
+With these, columns are merged one by one: of two values the one of the higher order stands, and none from before a
+delete. What rows and facts can't tell is folded again from the staged log, key by key:
+
+* the row that an old key had just before it was moved, once newer changes of that key are in;
+* in a table that several source tables feed, whose row a late truncate met, or a truncate that a late change turns out
+  to come before: the row that is there may have taken the place of another source table's.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange, fold, moves
+
+Log = Callable[[Collection[Key]], Iterable[RowChange]]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a table and its facts hold. `facts`: RowChanges of op d, t and c; `removed`: rows that a delete took;
+    `sources`: the source tables whose changes are in it."""
+
+    rows: Mapping[Key, Row] = field(default_factory=dict)
+    facts: tuple[RowChange, ...] = ()
+    removed: tuple[tuple[Key, Row], ...] = ()
+    sources: frozenset[str | None] = frozenset()
+
+
+def is_fact(change: RowChange) -> bool:
+    """Whether the table remembers this change beside its rows. What has no position can't be late."""
+    return change.position is not None and (change.op in "dt" or (change.op == "c" and bool(change.unavailable)))
+
+
+def apply(known: Known, changes: Iterable[RowChange], log: Log) -> Known:
+    """What is known once `changes` are in too. `log(keys)`: all changes of these keys that the staged log holds, these
+    ones included, truncates left out.
+    """
+    new = list({change.identity: change for change in changes}.values())
+    facts = tuple({change.identity: change for change in (*known.facts, *filter(is_fact, new))}.values())
+    sources = known.sources | {change.source for change in new}
+    truncates = Truncates(
+        [change for change in known.facts if change.op == "t"],
+        [change for change in new if change.op == "t"],
+        several=len(sources - {None}) > 1,
+    )
+    deletes: defaultdict[Key, list[bytes]] = defaultdict(list)
+    for change in (*facts, *new):
+        if change.op == "d":
+            deletes[change.key].append(change.order)
+
+    removed = list(known.removed)
+    for key in {c.key for c in new if c.op == "d"}:
+        row = known.rows.get(key)
+        if row is not None and row.order < max(deletes[key]):
+            removed.append((key, row))
+
+    mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
+    for change in new:
+        if change.op != "t":
+            mine[change.key].append(change)
+    touched = set(mine) | (set(known.rows) if truncates.new else set())
+    rows = dict(known.rows)
+    mixed = set()
+    for key in touched:
+        row = rows.get(key)
+        if truncates.meet(row, mine[key]):
+            mixed.add(key)
+            continue
+        gone = max([*deletes[key], truncates.gone(row, mine[key])]) or None
+        _put(rows, key, after(key, row, [one for one in mine[key] if one.op != "d"], gone))
+
+    linked = linked_keys(new, facts, mixed)
+    if linked:
+        there = [(key, row) for key in linked if (row := known.rows.get(key))]
+        there += [(key, row) for key, row in removed if key in linked]
+        # A remembered create may tell no values: then only the log has them.
+        told = [c for c in (*facts, *new) if c.op == "t" or (c.key in linked and (c.op == "d" or c.values is not None))]
+        again = refolded(there, [*log(linked), *told])
+        for key in linked:
+            _put(rows, key, again.get(key))
+    return Known(rows, facts, tuple(removed), sources)
+
+
+@dataclass(frozen=True)
+class Truncates:
+    """The truncates that are known when some changes of a table are new.
+
+    earlier  those that are in the table already, as far as they are newer than the oldest of the new changes
+    new      those among the new changes
+    several  whether several source tables feed the table: then a truncate removes the rows of one of them
+    """
+
+    earlier: Collection[RowChange] = ()
+    new: Collection[RowChange] = ()
+    several: bool = False
+
+    @cached_property
+    def newest(self) -> bytes:
+        """The order of the newest; b"" if there is none."""
+        return max((one.order for one in (*self.earlier, *self.new)), default=b"")
+
+    def gone(self, row: Row | None, changes: Collection[RowChange]) -> bytes:
+        """The order up to which they remove what there is of a key: its row, and its new changes; b"" for nothing."""
+        if not (self.several and self.newest):
+            return self.newest
+        last = _last(row, changes)
+        if last is None:
+            return b""
+        emptied = self.newest
+        if last.source is not None:
+            emptied = max(self._newest.get(last.source, b""), self._newest.get(None, b""))
+        return emptied if emptied > last.order else b""
+
+    def meet(self, row: Row | None, changes: Collection[RowChange]) -> bool:
+        """Whether a key with this row and these new changes must be folded again: whose row the truncates met, only
+        the log can tell."""
+        last = _last(row, changes)
+        if not self.several or last is None:
+            return False
+        if row is None and last.source is not None:
+            other = next((t.order for t in self._newest_earlier if t.source != last.source), b"")
+            if other > last.order:
+                return True  # a newer row of that source table may have been there, and gone with it
+        if not last.held:
+            return False
+        first = min((change.order for change in changes), default=last.order)
+        known = self._earlier_orders
+        late = bisect_right(known, first) < bisect_left(known, last.order)
+        return late or self._first_new < last.order
+
+    @cached_property
+    def _newest(self) -> Mapping[str | None, bytes]:
+        """The order of the newest of each source table."""
+        return {one.source: one.order for one in _newest_by_source((*self.earlier, *self.new))}
+
+    @cached_property
+    def _newest_earlier(self) -> Collection[RowChange]:
+        """The two newest that are in the table, of two known source tables: one of them is another's."""
+        known = (one for one in _newest_by_source(self.earlier) if one.source is not None)
+        return sorted(known, key=lambda one: one.order, reverse=True)[:2]
+
+    @cached_property
+    def newest_new(self) -> Collection[RowChange]:
+        """The newest of the new ones of each source table."""
+        return _newest_by_source(self.new)
+
+    @cached_property
+    def _first_new(self) -> bytes:
+        return min((one.order for one in self.new), default=b"\xff")
+
+    @cached_property
+    def _earlier_orders(self) -> list[bytes]:
+        return sorted(one.order for one in self.earlier)
+
+
+def _newest_by_source(truncates: Iterable[RowChange]) -> Collection[RowChange]:
+    newest: dict[str | None, RowChange] = {}
+    for one in sorted(truncates, key=lambda one: one.order):
+        newest[one.source] = one
+    return newest.values()
+
+
+def _last(row: Row | None, changes: Iterable[RowChange]) -> Row | None:
+    """The newest of a key's row and its new changes as a row; None if there is none, or it is a delete."""
+    change = max(changes, key=lambda one: (one.order, one.source or ""), default=None)
+    if change is None or (row is not None and rank(row) >= (change.order, change.source or "")):
+        return row
+    held = dict.fromkeys(change.unavailable, UNKNOWN) if change.op in "cu" else {}
+    return None if change.op == "d" else Row(change.values or {}, change.order, held, change.source)
+
+
+def rank(row: Row) -> tuple[bytes, str]:
+    """What decides between two rows of a key."""
+    return row.order, row.source or ""
+
+
+def after(key: Key, row: Row | None, writes: Iterable[RowChange], gone: bytes | None) -> Row | None:
+    """What becomes of one key's row. `writes`: its new changes of op c, u and r; `gone`: its newest known delete, or
+    the newest truncate if that is newer; None if there is none."""
+    told = fold({}, [write for write in writes if gone is None or write.order > gone]).rows.get(key)
+    return join(told, since(row, gone))
+
+
+def since(row: Row | None, gone: bytes | None) -> Row | None:
+    """What is left of a row after a delete at `gone` (None: there was none): nothing if it is from before, and no held
+    value from before."""
+    if row is None or gone is None:
+        return row
+    if row.order <= gone:
+        return None
+    lost = {column for column, order in row.held.items() if order <= gone}
+    values = {column: None if column in lost else value for column, value in row.values.items()}
+    return Row(values, row.order, {c: UNKNOWN if c in lost else order for c, order in row.held.items()}, row.source)
+
+
+def join(told: Row | None, there: Row | None) -> Row | None:
+    """One row out of two of one key: each column from the one whose change is the newer."""
+    if told is None or there is None:
+        return told or there
+    newer, older = (told, there) if rank(told) > rank(there) else (there, told)
+    values, held = dict(newer.values), dict(newer.held)
+    for column, order in newer.held.items():
+        if column in older.values and older.column_order(column) > order:
+            values[column] = older.values[column]
+            held[column] = older.column_order(column)
+    return Row(values, newer.order, held, newer.source)
+
+
+def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -> Mapping[Key, Row]:
+    """The rows of some keys, folded again from all changes of them that are still known.
+
+    there  what the table holds or held of the keys; it tells only what is older than the log. What the log holds the
+           log tells: a row may have taken from a move what a late change now makes wrong.
+    """
+    known = {(change.key, change.order) for change in changes}
+    base = []
+    for key, row in there:
+        orders = {column: row.column_order(column) for column in row.values}
+        older = {column: order for column, order in orders.items() if order and (key, order) not in known}
+        if older:
+            order = max(older.values())
+            held = {column: older.get(column, UNKNOWN) for column in orders if older.get(column) != order}
+            values = {column: value if column in older else None for column, value in row.values.items()}
+            base.append((key, Row(values, order, held, row.source)))
+    return fold(base, changes).rows
+
+
+def linked_keys(new: Collection[RowChange], facts: Collection[RowChange], mixed: Collection[Key] = ()) -> set[Key]:
+    """The keys to fold again: those of moves with unavailable values of which a half is new, or whose old key has a new
+    change (or the table a new truncate) from before the move, those in `mixed` (Truncates.meet), and all that further
+    moves connect with them."""
+    pairs = [pair for pair in moves((*facts, *new)) if pair[1].unavailable]
+    fresh = {change.identity for change in new}
+    linked = set(mixed)
+    for delete, create in pairs:
+        late = any(change.order < delete.order and (change.op == "t" or change.key == delete.key) for change in new)
+        if late or any(half.identity in fresh for half in (delete, create)):
+            linked |= {delete.key, create.key}
+    grown = True
+    while linked and grown:
+        grown = False
+        for delete, create in pairs:
+            both = {delete.key, create.key}
+            if both & linked and not both <= linked:
+                linked |= both
+                grown = True
+    return linked
+
+
+def _put(rows: dict[Key, Row], key: Key, row: Row | None) -> None:
+    if row is None:
+        rows.pop(key, None)
+    else:
+        rows[key] = row

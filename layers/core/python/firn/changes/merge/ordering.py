@@ -1,0 +1,193 @@
+"""Where each staged change stands: its position, its place in the total order, and which of several equals it is."""
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, Final
+
+from firn.changes.change import OPS, TIMES
+from firn.changes.decode.poison import poison
+from firn.changes.merge.fold import LOADED
+from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
+from firn.changes.redelivery import kept
+from firn.errors import EventError
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is known of the order of some batches: their generation, the field that orders a source without positions
+    (None: arrival order), the generation whose changes told their commits before (quarantine.tells_commits; None:
+    none), and of changes that came before under a lower generation that one, by redelivered.name_of."""
+
+    generation: int = 0
+    field: str | None = None
+    commits: int | None = None
+    kept: Mapping[bytes, int] = dataclasses.field(default_factory=dict, hash=False)
+
+
+PLACED_BY: Final = (
+    "op", "index", "table", "connector", "order", "before", "after", "key", "occurrence", "generation", "tx_order",
+    "emitted",
+)  # fmt: skip
+
+
+# When the connector sent a flattened row stands in the row. In text, a quote inside a value has a backslash before it.
+_SENT: Final = re.compile(r',\s*"__ts_[mun]s":\s*-?[0-9]+')
+
+
+def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted: int = 0) -> dict[str, list[Any]]:
+    """Position, total order, occurrence and place in its transaction of each change of one staged object, and why one
+    can't be placed.
+
+    columns  those of PLACED_BY, of equal length; `occurrence` and `generation` are null but for replayed dead letters,
+             which keep theirs. And `ts`, if changes may keep an earlier generation
+    place    the object's number in the range, which orders what has no position
+    by       what is known of the stream's order
+    accepted when the object's events were accepted, ms; 0: not known
+    """
+    named = [columns[name] for name in PLACED_BY]
+    ops, indexes, tables, connectors, orders, befores, afters, keys, given, generations, in_transaction, emitted = named
+    field, commits = by.field, by.commits
+    mongodb = "mongodb" in connectors
+    if mongodb:
+        orders = list(map(arrived, connectors, orders, repeat(accepted), indexes))
+    eras = [by.generation if generation is None else generation for generation in generations]
+    pos: list[bytes | None] = []
+    totals: list[bytes] = []
+    fault: list[str | None] = [None] * len(ops)
+    fault_text: list[str | None] = [None] * len(ops)
+    wrong = _not_changes(ops, columns.get("ts", ()))
+    for row, (op, connector, order, before, after, era) in enumerate(
+        zip(ops, connectors, orders, befores, afters, eras, strict=True)
+    ):
+        where: bytes | None = None
+        inside: bytes | None = None
+        total_order = b""
+        try:
+            if wrong and row in wrong:
+                raise wrong[row]
+            if field is None or connector not in NAMED_LATER:
+                where = position(connector or "", op, order, era, era == commits)
+            if where is None and field is not None:
+                where = _by_field(field, op, era, (after, before, keys[row]), accepted)
+            if mongodb and order is not None:
+                inside = within(connector or "", order)
+            if inside is not None and where is not None:
+                total_order = b"\1" + where + inside
+            elif where is not None:
+                content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
+                if '"__ts_' in content and op != "r":
+                    # After a restart the connector sends a change again, at another time: it is the same change. Equal
+                    # rows of a snapshot are told apart by it.
+                    content = _SENT.sub("", content)
+                total_order = b"\1" + order_key(where, op, content.encode())
+        except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)
+            why = poison(error)
+            where, fault[row], fault_text[row] = None, why.code, str(why)
+        pos.append(where)
+        if where is None:
+            # No position: arrival order, as the epochs list the batches; older than anything that has a position.
+            total_order = b"\0" + place.to_bytes(8, "big") + indexes[row].to_bytes(4, "big") + b"\1"
+        totals.append(total_order)
+    if by.kept:
+        pos, totals = kept(pos, totals, tables, columns["ts"], generations, by.kept)
+    return {
+        "pos": pos,
+        "ord": totals,
+        "occurrence": _occurrences(totals, tables, indexes, emitted, given),
+        "fault": fault,
+        "fault_text": fault_text,
+        # Equal rows that a snapshot read are told apart by when. A streamed change may be emitted again.
+        "tx_order": [
+            at if op == "r" and number is None else number
+            for op, number, at in zip(ops, in_transaction, emitted, strict=True)
+        ],
+    }
+
+
+def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, EventError]:
+    """The places of what a staged batch may hold and no table can take, and why: ingest once let both through."""
+    found: dict[int, EventError] = {}
+    if not OPS.issuperset(ops):
+        text = "the op of the staged event is none of c, u, d, r, t"
+        found = {row: EventError("unknown_op", text) for row, op in enumerate(ops) if op not in OPS}
+    told = [time for time in times if time is not None]
+    if told and not (min(told) in TIMES and max(told) in TIMES):
+        text = "the source time is not in the years 1 to 9999"
+        late = (row for row, time in enumerate(times) if time is not None and time not in TIMES)
+        found |= {row: EventError("bad_event", text) for row in late}
+    return found
+
+
+# Why a change without a row has no place in a stream with `order_by`, and what to do.
+_NO_ROW: Final = {
+    "d": (
+        "no_order",
+        "the delete holds it neither in a row nor in its key; have the source send the row before, or the field in the "
+        "key",
+    ),
+    "t": (
+        "no_order",
+        "a truncate holds no row, so nothing says after which changes it came; delete the rows at the source, or take "
+        "a new snapshot under a raised generation",
+    ),
+}
+
+
+def _by_field(
+    field: str, op: str, generation: int, images: tuple[str | None, str | None, str | None], accepted: int
+) -> bytes | None:
+    """The position by `order_by`. `images`: the row after, the row before, the key: of a change without a row after it
+    the first that holds the field counts. None for one that lacks a row which it must have: it is refused as what it
+    is. Raises EventError."""
+    lacking = _NO_ROW.get(op)
+    there = [image for image in (images if lacking else images[:1]) if image is not None]
+    if not there and not lacking:
+        return None
+    return field_position(there, field, op, generation, accepted, *([lacking] if lacking else []))
+
+
+def total(stored: bytes | None) -> bytes:
+    """The order in `_firn_pos` of a table's row, or in `_firn_held` of a value, among those of changes. Without one it
+    is older than all: another tool loaded it."""
+    return b"\1" + stored if stored else LOADED
+
+
+def plain(order: bytes | None) -> bytes | None:
+    """The inverse: a change's order as `_firn_pos` has it; None for one of arrival, for LOADED, UNKNOWN and None."""
+    return order[1:] if order is not None and order[:1] == b"\1" else None
+
+
+def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, bytes]] | None:
+    """`_firn_held` of a row at `order` (plain): field ids, and the orders of their values as `plain` gives
+    them, b"" for none. `held`: orders by field id."""
+    entries = {number: plain(one) or b"" for number, one in held.items()}
+    kept = [(number, one) for number, one in entries.items() if one < order]
+    return kept or None
+
+
+def _occurrences(
+    totals: Sequence[bytes],
+    tables: Sequence[str],
+    indexes: Sequence[int],
+    emitted: Sequence[int | None],
+    given: Sequence[int | None],
+) -> list[int]:
+    """How many equal changes of its table came before each in the request, as the changes so far count: `given` ones
+    keep theirs and don't."""
+    if len(set(totals)) == len(totals):  # nearly always
+        return [number or 0 for number in given]
+    found: list[int] = []
+    seen: defaultdict[tuple[str, bytes], dict[int, int]] = defaultdict(dict)
+    for order, table, index, at, number in zip(totals, tables, indexes, emitted, given, strict=True):
+        if number is None:
+            # Truncates of two tables are alike in all but the table. What was emitted at one instant is one event,
+            # brought twice; where the source does not say when, each is an event of its own.
+            alike = seen[table, order]
+            found.append(alike.setdefault(-index - 1 if at is None else at, len(alike)))
+        else:
+            found.append(number)
+    return found

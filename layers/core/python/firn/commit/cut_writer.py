@@ -1,0 +1,101 @@
+"""The cut at the end of a job, told from the tables and the log alone: a job that found all done tells the same."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from firn.commit.job_context import Counts, Work
+from firn.config.names import TableName
+from firn.log import cuts, epochs, layout
+from firn.quarantine import rules as rules
+from firn.quarantine.rules import High
+from firn.tables.outcome import COUNTS, Outcome
+from firn.tables.table_state import TableState, epoch_of
+
+
+def write_cut(
+    work: Work, outcomes: Sequence[Outcome], high: High | None, held: Mapping[str, str], now: datetime
+) -> None:
+    """Put the cut, if absent: all tables of the stream, those that this range did not touch too; `held` stay behind.
+
+    Writes none if a later range came first in some table: a cut here would show that table too new, and that range's
+    job makes its own. Raises StorageUnavailable, UnknownOutcome, and what the catalog raises.
+    """
+    if work.before is not None and work.last <= work.before.n:
+        return
+    changed = {TableName.parse(outcome.table) for outcome in outcomes} - work.foreign.keys()
+    states = {name: work.lake.state(name) if name in changed else state for name, state in work.states.items()}
+    if any(state.progress(work.stream) > work.last for state in states.values() if state):
+        return
+    there = {name: state for name, state in states.items() if state and state.snapshot_id is not None}
+    counts = work.refused()
+    for name, state in there.items():
+        _add(counts, str(name), _counted(work, name, state))
+    for outcome in outcomes:
+        if outcome.status == "empty":
+            _add(counts, outcome.table, {count: getattr(outcome, count) for count in COUNTS})
+    for name in states:
+        _add(counts, str(name), _skipped(work, name))
+    cuts.write(
+        work.store,
+        cuts.make(
+            work.stream,
+            work.last,
+            layout.instant(now),
+            _out_of_reach(work)
+            | {str(name): state.snapshot_id for name, state in there.items() if state.snapshot_id is not None},
+            since=work.before.n if work.before else 0,
+            progress=_progress(work, states),
+            counts={table: found for table, found in counts.items() if any(found.values())},
+            filtered=work.filtered(),
+            high=high,
+            quarantined=dict(held),
+        ),
+    )
+
+
+def _out_of_reach(work: Work) -> dict[str, int]:
+    """Tables of the cut before that this deployment may no longer load, at the snapshots that they had there."""
+    before = work.before.tables if work.before else {}
+    return {name: snapshot for name, snapshot in before.items() if TableName.parse(name) in work.foreign}
+
+
+def _progress(work: Work, states: Mapping[TableName, TableState | None]) -> dict[str, int]:
+    """A table that was rolled back keeps what it had: that is how the next job sees that it lacks something."""
+    found = {}
+    for name, state in states.items():
+        skipped = min(work.known.skipped.get(str(name), 0), work.last)
+        at = max(state.progress(work.stream) if state else 0, skipped, work.standing(name).expected)
+        if at:
+            found[str(name)] = at
+    return found
+
+
+def _counted(work: Work, table: TableName, state: TableState) -> dict[str, int]:
+    """The sums of the snapshots in the table's ancestry that the cut before does not have."""
+    after = 0
+    if work.before is not None:
+        after = work.before.progress.get(str(table), 0) if rules.covered(work.before) else work.before.n
+    # Snapshots from before the log was begun anew are no changes of this log.
+    after = max(after, work.known.begun)
+    new = [s for s in state.ancestry if after < epoch_of(work.stream, s) <= work.last]
+    return {count: sum(int(summary.get(f"firn.{count}", 0)) for summary in new) for count in COUNTS}
+
+
+def _skipped(work: Work, table: TableName) -> dict[str, int]:
+    """Changes that were skipped on purpose since the cut before, and that no snapshot had: they are ignored. What a
+    table without a snapshot had done before it was held (all dead, say) was counted then."""
+    done = work.standing(table).expected
+    rows = 0
+    for first, through in work.known.left_out.get(str(table), ()):
+        start, end = max(first, done + 1), min(through, work.last)
+        if start <= end:
+            sealed = epochs.read_range(work.store, work.stream, start, end)
+            rows += work.rows(table, (epoch for epoch in sealed if epoch.n not in work.known.epochs))
+        done = max(done, end)
+    return {"events": rows, "ignored": rows} if rows else {}
+
+
+def _add(counts: Counts, table: str, more: Mapping[str, int]) -> None:
+    have = counts.setdefault(table, dict.fromkeys(COUNTS, 0))
+    for name, count in more.items():
+        have[name] += count

@@ -1,0 +1,173 @@
+"""What a commit job finds when it begins: epochs, configuration, the cut before, quarantines, the tables' states."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from firn.commit import table_limit
+from firn.commit.lake import Lake
+from firn.config.model import Config, StreamConfig
+from firn.config.names import TableName
+from firn.errors import EventError, FirnError
+from firn.log import cuts, epochs, holds, published_configs
+from firn.log.epochs import RENUMBERED, Epoch
+from firn.log.holds import Quarantines
+from firn.log.store import Store
+from firn.quarantine import rules as rules
+from firn.quarantine.rules import Standing
+from firn.tables import ownership
+from firn.tables.outcome import COUNTS
+from firn.tables.table_state import TableState
+
+Counts = dict[str, dict[str, int]]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
+    tables that they go to, each with the last epoch that does; `config`: the one that the last epoch was sealed under,
+    `settings` its part for the stream; `states`, `standings`: of these tables and of those of the cut `before`."""
+
+    store: Store
+    lake: Lake
+    stream: str
+    last: int
+    config: Config
+    settings: StreamConfig
+    before: cuts.Cut | None
+    known: Quarantines
+    epochs: Mapping[int, Epoch]
+    touched: Mapping[TableName, int]
+    states: Mapping[TableName, TableState | None]
+    standings: Mapping[TableName, Standing]
+    foreign: Mapping[TableName, str]  # tables that are not for this deployment, with why: nothing of them counts here
+    parts: tuple[table_limit.Part, ...] = ()  # the epochs in order, with the source tables that are refused
+
+    def progress(self, table: TableName) -> int:
+        """The last epoch in the table's ancestry."""
+        state = self.states.get(table)
+        return state.progress(self.stream) if state else 0
+
+    def standing(self, table: TableName) -> Standing:
+        """How the table stood; one that nothing was known of has nothing."""
+        return self.standings.get(table, Standing(0, 0))
+
+    def target(self, source: str) -> TableName | None:
+        """Where a source table's changes go; None if nowhere."""
+        try:
+            rule = self.settings.rule_for(source)
+            return rule.target(source) if rule else None
+        except EventError:
+            return None
+
+    def rows(self, table: TableName, sealed: Iterable[Epoch]) -> int:
+        """Staged changes in the epochs that go to the table."""
+        return sum(n for epoch in sealed for source, n in epoch.tables.items() if self.target(source) == table)
+
+    def sources(self, table: TableName) -> tuple[str, ...]:
+        """The source tables of the range that go to the table."""
+        names = {source for epoch in self.epochs.values() for source in epoch.tables}
+        return tuple(source for source in sorted(names) if self.target(source) == table)
+
+    def filtered(self) -> int:
+        """Staged changes that no rule takes."""
+        return sum(rows for table, rows in self._rows() if not self._refuses(table) and self.target(table) is None)
+
+    def refused(self) -> Counts:
+        """Staged changes of source tables that can't be placed: they are dead letters, by source table."""
+        found: dict[str, int] = {}
+        for table, rows in self._rows():
+            if self._refuses(table):
+                found[table] = found.get(table, 0) + rows
+        return {table: dict.fromkeys(COUNTS, 0) | {"events": rows, "dead": rows} for table, rows in found.items()}
+
+    def _rows(self) -> Iterable[tuple[str, int]]:
+        return (found for epoch in self.epochs.values() for found in epoch.tables.items())
+
+    def _refuses(self, table: str) -> bool:
+        try:
+            rule = self.settings.rule_for(table)
+            if rule is not None:
+                rule.target(table)
+        except EventError:
+            return True
+        return False
+
+
+def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
+    """Looks around. Epochs before `first` that no cut covers belong to the range too: to leave one out would lose it.
+
+    Raises FirnError (an epoch is not sealed, no such stream), StorageUnavailable, and what the catalog raises.
+    """
+    before = cuts.read(store, stream, cuts.newest(store, stream))
+    known = holds.read_all(store, stream)
+    sealed = _sealed(store, stream, min(first, 1 + (before.n if before else 0)), first, last, known)
+    config = published_configs.load(store, sealed[max(sealed)].config)
+    settings = config.streams.get(stream)
+    if settings is None:
+        raise FirnError(f"the configuration {config.sha[:12]} has no stream {stream}; epoch {last} was sealed under it")
+    high = before.high if before else None
+    settings = replace(settings, commits=rules.tells_commits(high, settings.generation))
+    mine = {n: epoch for n, epoch in sealed.items() if n > rules.covered(before)}
+    lake.expect(settings, mine)
+    sources = {n: frozenset(epoch.tables) for n, epoch in mine.items()}
+    known_to = before.known if before else frozenset()
+    refused = table_limit.refused(known_to, judged(store, settings, config, mine, known, rules.covered(before)))
+    taken = _touched(settings, {n: some - refused[n] for n, some in sources.items()})
+    names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
+    closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
+    found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
+    ours = before.tables if before else {}  # wherever they lie
+    others = {name: ownership.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
+    foreign = closed | {name: why for name, why in others.items() if why}
+    states = {name: None if name in foreign else state for name, state in found.items()}
+    standings = {}
+    for name, state in states.items():
+        # A table that may not be loaded is where the cut says: nothing shows that it was rolled back.
+        unseen = before.progress.get(str(name), 0) if before and name in closed else 0
+        stand = rules.standing(str(name), state.progress(stream) if state else unseen, before, known)
+        standings[name] = replace(stand, done=max(stand.done, known.begun))
+    touched, parts = _touched(settings, sources), table_limit.parts(refused, sources)
+    return Work(
+        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, parts
+    )
+
+
+def judged(
+    store: Store, settings: StreamConfig, config: Config, mine: Mapping[int, Epoch], known: Quarantines, above: int
+) -> Iterator[tuple[int, StreamConfig, Collection[str]]]:
+    """The epochs of the range and those held among them, as crowd.refused wants them. `config`: that of `settings`;
+    `above`: what the cut before covers. Raises ConfigError, StorageUnavailable, UnreadableBatch."""
+    held = (n for n in known.epochs if above < n < max(mine, default=0))
+    every = {n: epoch for n in held if (epoch := epochs.read(store, settings.name, n)) is not None} | dict(mine)
+    by_config = {config.sha: settings}
+    for n, epoch in every.items():
+        if epoch.config not in by_config:
+            by_config[epoch.config] = published_configs.load(store, epoch.config).streams.get(settings.name, settings)
+        yield n, by_config[epoch.config], epoch.tables
+
+
+def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
+    numbers = [n for n in epochs.numbers(store, stream, start - 1) if n <= last and n not in known.epochs]
+    found = {n: epoch for n in numbers if (epoch := epochs.read(store, stream, n)) is not None}
+    # The log was begun anew here: the numbers below were never given out.
+    start = max([first, *(n for n, epoch in found.items() if epoch.nonce == RENUMBERED)])
+    missing = [n for n in range(start, last + 1) if n not in found and n not in known.epochs]
+    if missing:
+        raise FirnError(f"epoch {missing[0]} of {stream} is not sealed; dispatch starts jobs only for sealed epochs")
+    if not found:
+        raise FirnError(f"epochs {first} to {last} of {stream} are quarantined; see firn status")
+    return found
+
+
+def _touched(settings: StreamConfig, sealed: Mapping[int, Collection[str]]) -> dict[TableName, int]:
+    """The tables that the source tables of the epochs go to, each with the last epoch that touches it."""
+    found: dict[TableName, int] = {}
+    for n in sorted(sealed):
+        for source in sealed[n]:
+            try:
+                rule = settings.rule_for(source)
+                if rule is not None:
+                    found[rule.target(source)] = n
+            except EventError:
+                continue
+    return found

@@ -1,0 +1,151 @@
+"""A commit job that stays for more: it commits its range, then what comes for as long as something comes.
+
+Spark starts once, and under load changes wait seconds instead of the schedule's minute. The job seals with dispatch's
+own code, for all streams that share its runs, and ends so that no epoch falls between it and its successor
+(log/job_closed_marker.py). It also ends when the stack is paused, and when the configuration changes: what it may
+touch was fixed under the one that it was started with (runs/session_policy.py). A round that
+fails ends it: what is sealed by then is dispatch's again, with its attempts.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from firn.commit import job as commit
+from firn.commit.job import Log, Now
+from firn.commit.lake import Lake
+from firn.config.model import Config, StreamConfig
+from firn.dispatch.dispatcher import dispatch
+from firn.errors import FirnError
+from firn.log import cuts, epochs, job_closed_marker
+from firn.log.store import Store
+from firn.runs.job_runs import run_name
+
+POLL_SECONDS: Final = 0.5
+# Then a fresh job takes over: with the code that is deployed by then.
+LONGEST_SECONDS: Final = 6 * 3600.0
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What passes for time in a lingering job: the wall's for what is stored, a steady one for waiting."""
+
+    now: Now
+    steady: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+def run(
+    store: Store,
+    lake: Lake,
+    config: Callable[[], Config],
+    paused: Callable[[], bool],
+    stream: str,
+    first: int,
+    last: int,
+    *,
+    log: Log,
+    clock: Clock,
+    attempt: int = 1,
+) -> int:
+    """commit.run, and then what comes after it. `config`: the current configuration; `paused`: whether
+    no more is to be begun. -> the exit code."""
+    code = commit.run(store, lake, stream, first, last, log=log, now=clock.now, attempt=attempt)
+    if code:
+        return code
+    try:
+        if cuts.newest(store, stream) < last:
+            return 0  # some table is ahead of this range, or the stream is held: what is next is a run of its own
+        begun = epochs.read(store, stream, last)
+    except FirnError as error:
+        log({"stream": stream, "status": "failed", "error": f"what was committed can't be read again: {error}"})
+        return 1
+    under = begun.config if begun else None
+    job = _Lingering(store, lake, config, paused, stream, log, clock, shared=attempt == 1, under=under)
+    code = job.until_idle()
+    try:
+        job_closed_marker.close(store, run_name(stream, first, last, attempt))
+    except FirnError as error:
+        log({"stream": stream, "status": "failed", "error": f"the job can't say that it ends: {error}"})
+        return 1
+    return code or job.once_more()
+
+
+class _Lingering:
+    def __init__(
+        self,
+        store: Store,
+        lake: Lake,
+        config: Callable[[], Config],
+        paused: Callable[[], bool],
+        stream: str,
+        log: Log,
+        clock: Clock,
+        shared: bool,
+        under: str | None,
+    ) -> None:
+        self._store, self._lake, self._config, self._paused = store, lake, config, paused
+        self._stream, self._log, self._clock, self._shared = stream, log, clock, shared
+        self._under = under
+        # What a round found waiting and could not bring to a cut: to try that again at once would change nothing.
+        self._left: dict[str, tuple[int, int]] = {}
+
+    def until_idle(self) -> int:
+        """Rounds until none has found anything for the stream's `linger`. -> 1 if one failed, else 0."""
+        begun = idle = self._clock.steady()
+        while True:
+            found, code, linger = self._round()
+            if code:
+                return code
+            after = self._clock.steady()
+            idle = after if found else idle
+            if after - idle >= linger or after - begun >= LONGEST_SECONDS:
+                return 0
+            if not found:
+                self._clock.sleep(POLL_SECONDS)
+
+    def once_more(self) -> int:
+        """What was sealed before this job's mark could be seen. -> 1 if it failed, else 0."""
+        self._left.clear()
+        return self._round()[1]
+
+    def _round(self) -> tuple[bool, int, float]:
+        """Each stream's turn. -> whether anything was committed, 1 if a commit failed, seconds to linger."""
+        found = False
+        linger = 0.0
+        try:
+            config = self._config()
+            if self._stream not in config.streams or config.sha != self._under:
+                return False, 0, 0.0
+            linger = float(config.streams[self._stream].commit.linger_seconds)
+            for name in config.sharing(self._stream) if self._shared else (self._stream,):
+                if self._paused():
+                    return found, 0, 0.0
+                committed, code = self._turn(config, config.streams[name])
+                found = found or committed
+                if code:
+                    return found, code, linger
+        except FirnError as error:
+            # Storage is away, or the configuration is: whoever waits for this job waits for that too.
+            self._log({"stream": self._stream, "status": "waiting", "error": str(error)})
+        return found, 0, linger
+
+    def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
+        policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
+        done = dispatch(
+            self._store, stream.name, None, now=self._clock.now(), config=config.sha, policy=policy,
+            generation=stream.generation, tick=timedelta(),
+        )  # fmt: skip
+        if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
+            return False, 0
+        first, last = done.pending
+        newest = epochs.read(self._store, stream.name, last)
+        if newest is None or newest.config != self._under:
+            return False, 0  # sealed by dispatch meanwhile: the next job's
+        # Attempt 0: of the attempts that dispatch counts this is none.
+        code = commit.run(self._store, self._lake, stream.name, first, last, log=self._log, now=self._clock.now,
+                          attempt=0)  # fmt: skip
+        self._left[stream.name] = done.pending
+        return True, code

@@ -1,0 +1,68 @@
+"""How a table is looked after: `care:` in firn.yaml, for all tables and, key by key, for the tables of one rule.
+
+    care:
+      compact: {target: 128MB, budget: 2GB, sort_by: [customer_id]}
+      expire: {keep: 5d, at_least: 100, at_most: 1000, orphans_after: 3d}
+      tier: {cold_after: 90d, class: STANDARD_IA}
+
+Read by maintenance_reader.py. docs/configuration.md is the reference for users.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+StorageClass = Literal["STANDARD_IA", "GLACIER_IR", "INTELLIGENT_TIERING"]
+
+# Every sixteenth snapshot has small files merged (maintenance/compaction_trigger.py).
+FEWEST_SNAPSHOTS: Final = 20
+MOST_SNAPSHOTS: Final = 100_000
+# A job lingers for up to six hours (commit/warm_job.py), and a file may be written long before its commit.
+LEAST_ORPHAN_SECONDS: Final = 86_400
+LEAST_COLD_SECONDS: Final = 86_400
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Files of about `target_bytes`, of which an hour may take `budget_bytes` to write anew. Rows in the order of
+    `sort_by`, or by a curve through `zorder_by`; neither: as the files are. `on` false: never."""
+
+    on: bool = True
+    target_bytes: int = 128_000_000
+    budget_bytes: int = 2_000_000_000
+    sort_by: tuple[str, ...] = ()
+    zorder_by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Expiry:
+    """Which snapshots stay: those younger than `keep_seconds`, at least `at_least` and at most `at_most` of them
+    (`at_most` wins over the age). `orphan_seconds`: how old a file that no snapshot knows must be to be removed."""
+
+    keep_seconds: int = 5 * 86_400
+    at_least: int = 100
+    at_most: int = 1_000
+    orphan_seconds: int = 3 * 86_400
+
+
+@dataclass(frozen=True)
+class Tiering:
+    """When live data files become cold: not written for `cold_seconds`, or by `predictive` from recorded reads. Both
+    off: never."""
+
+    cold_seconds: int | None = None
+    predictive: bool = False
+    storage_class: StorageClass = "STANDARD_IA"
+
+    @property
+    def on(self) -> bool:
+        """Whether any file may become cold."""
+        return self.cold_seconds is not None or self.predictive
+
+
+@dataclass(frozen=True)
+class Care:
+    """All of it for one table."""
+
+    compaction: Compaction = field(default_factory=Compaction)
+    expiry: Expiry = field(default_factory=Expiry)
+    tiering: Tiering = field(default_factory=Tiering)

@@ -1,0 +1,100 @@
+"""Reads `care:` of firn.yaml (config/maintenance.py)."""
+
+from dataclasses import replace
+from typing import Final
+
+from firn.config import quantities
+from firn.config.maintenance import (
+    FEWEST_SNAPSHOTS,
+    LEAST_COLD_SECONDS,
+    LEAST_ORPHAN_SECONDS,
+    MOST_SNAPSHOTS,
+    Care,
+    Compaction,
+    Expiry,
+    StorageClass,
+    Tiering,
+)
+from firn.config.problems import Section, shown
+
+KEYS: Final = {
+    "compact": ("on", "target", "budget", "sort_by", "zorder_by"),
+    "expire": ("keep", "at_least", "at_most", "orphans_after"),
+    "tier": ("cold_after", "predictive", "class"),
+}
+# Reads of these would fail, or wait for hours: S3 User Guide, "Understanding S3 Glacier storage classes".
+_ARCHIVES: Final = {"GLACIER": "Glacier Flexible Retrieval", "DEEP_ARCHIVE": "Glacier Deep Archive"}
+
+
+def read_care(section: Section, default: Care) -> Care:
+    """The settings of a `care:` section; what is not said is as in `default`. Notes every problem in the section."""
+    if section.is_missing:
+        return default
+    section.allow_only(tuple(KEYS))
+    return Care(
+        _compaction(section.section("compact"), default.compaction),
+        _expiry(section.section("expire"), default.expiry),
+        _tiering(section.section("tier"), default.tiering),
+    )
+
+
+def _compaction(section: Section, default: Compaction) -> Compaction:
+    section.allow_only(KEYS["compact"])
+    target = section.parsed("target", quantities.size, default.target_bytes, "128MB")
+    if section.has("target") and not 10**6 <= target <= 10**9:
+        section.note("target", "is not from 1MB to 1GB; write 128MB")
+    orders = {name: _columns(section, name) for name in ("sort_by", "zorder_by")}
+    if all(orders.values()):
+        section.note("zorder_by", "stands beside sort_by; rows have one order: leave one of them out")
+    said = any(section.has(name) for name in orders)
+    return Compaction(
+        section.flag("on", default.on),
+        target,
+        section.parsed("budget", quantities.size, default.budget_bytes, "2GB"),
+        orders["sort_by"] if said else default.sort_by,
+        orders["zorder_by"] if said else default.zorder_by,
+    )
+
+
+def _columns(section: Section, name: str) -> tuple[str, ...]:
+    if section.node(name) is None:
+        return ()
+    return tuple(item.text for item in section.texts(name, f"{name}: [customer_id]"))
+
+
+def _expiry(section: Section, default: Expiry) -> Expiry:
+    section.allow_only(KEYS["expire"])
+    low, most = FEWEST_SNAPSHOTS, MOST_SNAPSHOTS
+    found = Expiry(
+        section.parsed("keep", quantities.days, default.keep_seconds, "5d"),
+        section.integer("at_least", low, most, default.at_least),
+        section.integer("at_most", low, most, default.at_most),
+        section.parsed("orphans_after", quantities.days, default.orphan_seconds, "3d"),
+    )
+    if section.has("orphans_after") and found.orphan_seconds < LEAST_ORPHAN_SECONDS:
+        section.note("orphans_after", "is less than 1d: a job that runs would lose its files; write 3d")
+    if found.at_most < found.at_least:
+        if section.has("at_most") and section.has("at_least"):
+            section.note("at_most", f"is less than at_least; write {found.at_least} or more")
+        # One of them alone moves the other along.
+        few = found.at_most if section.has("at_most") else found.at_least
+        return replace(found, at_least=few, at_most=few)
+    return found
+
+
+def _tiering(section: Section, default: Tiering) -> Tiering:
+    section.allow_only(KEYS["tier"])
+    cold = section.parsed("cold_after", quantities.days_or_never, default.cold_seconds, "90d")
+    if cold is not None and cold < LEAST_COLD_SECONDS:
+        section.note("cold_after", "is less than 1d; write 90d")
+    name = section.text("class", "STANDARD_IA") if section.has("class") else None
+    kind: StorageClass = default.storage_class
+    if name in _ARCHIVES:
+        section.note(
+            "class",
+            f"{shown(name)} is {_ARCHIVES[name]}: objects have to be restored before they can be read, so every query "
+            "of the table would fail; write GLACIER_IR, which is as cheap as an archive that can be read gets",
+        )
+    elif name is not None:
+        kind = section.choice("class", StorageClass, "storage class for live tables", default.storage_class)
+    return Tiering(cold, section.flag("predictive", default.predictive), kind)

@@ -1,0 +1,381 @@
+"""`firn.yaml` as types. `parse` reads it, with every problem named by line; docs/configuration.md is the reference.
+
+Pure: text in, frozen dataclasses out. PyYAML and the checks are imported when `parse` is called, because the ingest
+function imports this module on every cold start.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from firn.config.epoch_limits import Caps
+from firn.config.maintenance import Care
+from firn.config.names import RESERVED_NAMES, TableName, is_reserved, too_long
+from firn.config.partitions import Partition
+from firn.errors import EventError
+
+if TYPE_CHECKING:
+    from firn.changes.decode.source_encodings import (
+        BinaryMode,
+        DecimalMode,
+        DecodeSettings,
+        IntervalMode,
+        OutOfRange,
+        TimeMode,
+    )
+    from firn.changes.decode.types import Type
+    from firn.changes.merge.ordering import Order
+
+Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
+Mode = Literal["mirror", "append"]
+SnapshotReads = Literal["upsert", "ignore"]
+Write = Literal["merge-on-read", "copy-on-write"]
+AuthBy = Literal["iam", "api_key", "signature"]
+Way = Literal["http", "sqs"]
+Bloom = tuple[str, ...] | Literal["key"]
+CatalogType = Literal["sql", "glue", "rest", "hive", "nessie"]
+
+UNAVAILABLE = "__debezium_unavailable_value"
+
+
+@dataclass(frozen=True)
+class ColumnDeclaration:
+    """What `columns:` says of a column. `source_precision` is the digits of a second that the source keeps (0 to 9):
+    Debezium's adaptive modes send timestamp(0..3) as milliseconds, timestamp(4..6) as microseconds. None: not said.
+    """
+
+    type: "Type"
+    source_precision: int | None = None
+
+
+@dataclass(frozen=True)
+class CommitPolicy:
+    """When staged changes are committed: `every_seconds` after the first, or once they hold `size_bytes` (staged); and
+    how much one epoch holds (`caps`). While a job is up, `fresh_seconds` after the first; it stays up for
+    `linger_seconds` after the last."""
+
+    every_seconds: int = 60
+    size_bytes: int = 100_000_000
+    fresh_seconds: int = 2
+    linger_seconds: int = 60
+    caps: Caps = field(default_factory=Caps)
+
+
+@dataclass(frozen=True)
+class BacklogLimit:
+    """How much may wait for its commit before the stream takes nothing more: `bytes` (staged), `events`, or the oldest
+    of them for `age_seconds`; None: however many, however long."""
+
+    bytes: int = 10_000_000_000
+    events: int | None = None
+    age_seconds: int | None = None
+
+
+@dataclass(frozen=True)
+class Auth:
+    """Who may post to a stream, or read tables: whoever AWS IAM lets through, or who has a key. `secret`: the place of
+    the keys (firn.auth.secrets), "" for iam. `callers`: the ARNs that iam is narrowed to (firn.config.callers),
+    none: whoever is let through."""
+
+    by: AuthBy
+    secret: str = ""
+    callers: tuple[str, ...] = ()
+
+    @property
+    def knows_senders(self) -> bool:
+        """Whether it tells one sender from another, not only strangers from those whom AWS lets in."""
+        return self.by != "iam" or bool(self.callers)
+
+
+@dataclass(frozen=True)
+class TableRule:
+    """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
+    `renames`: columns that the source has renamed, new name -> old name."""
+
+    source: str
+    to: str
+    key: tuple[str, ...] | None = None
+    mode: Mode = "mirror"
+    snapshot_reads: SnapshotReads = "upsert"
+    write: Write = "merge-on-read"
+    partition_by: tuple[Partition, ...] = ()
+    bloom: Bloom = ()
+    columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)
+    ignore: bool = False
+    care: Care = field(default_factory=Care)
+    renames: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether `source` holds a `*`."""
+        return "*" in self.source
+
+    def source_of(self, table: str) -> str:
+        """The whole name of the source table `table`: without schema it has the rule's own, if that names one."""
+        schema = self._schema
+        return table if "." in table or not schema else f"{schema}.{table}"
+
+    def target(self, table: str) -> TableName:
+        """The Iceberg table for the source table `table`. A `table` without schema takes the rule's own schema.
+
+        Raises EventError: "bad_table" if the names give no table name, as when {schema} is asked for and unknown, or a
+        pattern makes one that is too long;
+        "reserved_name" if a pattern makes one of Firn's own out of them. (What firn.yaml names, `parse` refuses.)
+        """
+        schema, dot, name = table.partition(".")
+        if not dot:
+            schema, name = self._schema, table
+        namespace, _, target = self.to.partition(".")
+        try:
+            found = TableName(_fill(namespace, schema, name), _fill(target, schema, name))
+        except ValueError as error:
+            raise EventError("bad_table", f"source table {table!r} gives no target by {self.to!r}: {error}") from error
+        if self.is_pattern and "{" in self.to and (why := self._too_long(found)) is not None:
+            raise EventError(
+                "bad_table",
+                f"by {self.to!r} the source table would get a name that is too long: {why}; give it a rule with "
+                f"another `to` in firn.yaml, such as {table[:100]}: {{to: {found.namespace[:100]}.NAME}}",
+            )
+        if self.is_pattern and "{" in target and is_reserved(found.table):
+            raise EventError(
+                "reserved_name",
+                f"source table {table!r} would be {found}, and {RESERVED_NAMES}; give it a rule with another `to` in "
+                f"firn.yaml, such as {table}: {{to: {found.namespace}.NAME}}",
+            )
+        return found
+
+    def _too_long(self, target: TableName) -> str | None:
+        return too_long(target.namespace, target.table, with_facts=self.mode == "mirror")
+
+    def feeds(self, table: TableName) -> bool:
+        """Whether `table` may be a target of this rule, by its name."""
+        pattern = re.escape(self.to).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, str(table), re.DOTALL) is not None
+
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether a target of this rule may lie in `namespace`, by its name."""
+        pattern = re.escape(self.to.partition(".")[0]).replace(r"\{schema\}", ".+").replace(r"\{table\}", ".+")
+        return re.fullmatch(pattern, namespace, re.DOTALL) is not None
+
+    @property
+    def _schema(self) -> str:
+        schema, dot, _ = self.source.partition(".")
+        return schema if dot and "*" not in schema else ""
+
+
+def _fill(template: str, schema: str, table: str) -> str:
+    # In one pass, so that a table that is really named "{schema}" stays itself.
+    return re.sub(r"\{(schema|table)\}", lambda word: schema if word.group(1) == "schema" else table, template)
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """A named ingress: how its events are written and where its tables go."""
+
+    name: str
+    tables: tuple[TableRule, ...]
+    envelope: Envelope = "debezium"
+    unavailable_value: str = UNAVAILABLE
+    commit: CommitPolicy = CommitPolicy()
+    backlog: BacklogLimit = BacklogLimit()
+    decimal: "DecimalMode" = "precise"
+    time: "TimeMode" = "adaptive"
+    binary: "BinaryMode" = "bytes"
+    interval: "IntervalMode" = "numeric"
+    out_of_range: "OutOfRange" = "null"
+    generation: int = 0
+    order_by: str | None = None
+    commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
+    job: str = "shared"
+    auth: Auth | None = None
+    accept: tuple[Way, ...] | None = None
+    max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways by which it takes events. A queue message does not say who sent it: a stream that tells one sender
+        from another takes none, unless `accept` says so."""
+        if self.accept is not None:
+            return self.accept
+        return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
+
+    @property
+    def order(self) -> "Order":
+        """What orders the stream's changes, in its present generation."""
+        from firn.changes.merge.ordering import Order
+
+        return Order(self.generation, self.order_by, self.generation if self.commits else None)
+
+    @property
+    def settings(self) -> "DecodeSettings":
+        """How this stream's values are written, for `firn.changes.decode.codec.RowCodec`."""
+        from firn.changes.decode.source_encodings import DecodeSettings
+
+        return DecodeSettings(
+            unavailable_value=self.unavailable_value,
+            decimal=self.decimal,
+            time=self.time,
+            binary=self.binary,
+            interval=self.interval,
+            out_of_range=self.out_of_range,
+        )
+
+    def rule_for(self, table: str) -> TableRule | None:
+        """The rule for a source table, or None: filtered (no rule matches, or the one that does says `ignore: true`).
+
+        An exact rule wins; then the pattern with the most literal characters (the first in the file among equals).
+        A `table` without schema, as flattened events name it, is compared with the part after each rule's first dot.
+        Raises EventError("ambiguous_table") if that fits exact rules of several schemas: to guess would mix tables.
+        """
+        rule = self._exact.get(table)
+        if rule is None and "." not in table:
+            same_name = self._by_bare_name.get(table, ())
+            if len(same_name) > 1:
+                names = ", ".join(sorted(rule.source for rule in same_name))
+                raise EventError(
+                    "ambiguous_table",
+                    f"the event says table {table!r} without its schema, which fits {names}; "
+                    "have the source send the schema (Debezium: transforms.unwrap.add.fields=op,lsn,schema,table)",
+                )
+            rule = same_name[0] if same_name else None
+        if rule is None:
+            rule = next((rule for pattern, rule in self._patterns if pattern(table)), None)
+        return None if rule is None or rule.ignore else rule
+
+    def target(self, table: str) -> TableName:
+        """The Iceberg table that a source table's changes go to.
+
+        Raises EventError: "filtered_table" if no rule takes the table, else as `rule_for` and `TableRule.target`.
+        """
+        rule = self.rule_for(table)
+        if rule is None:
+            raise EventError("filtered_table", f"stream {self.name} has no rule for the source table {table!r}")
+        return rule.target(table)
+
+    @cached_property
+    def _exact(self) -> dict[str, TableRule]:
+        return {rule.source: rule for rule in self.tables if not rule.is_pattern}
+
+    @cached_property
+    def _by_bare_name(self) -> dict[str, list[TableRule]]:
+        found: dict[str, list[TableRule]] = {}
+        for rule in self._exact.values():
+            _, dot, name = rule.source.partition(".")
+            if dot:
+                found.setdefault(name, []).append(rule)
+        return found
+
+    @cached_property
+    def _patterns(self) -> "list[tuple[_Matches, TableRule]]":
+        rules = sorted((r for r in self.tables if r.is_pattern), key=lambda r: -len(r.source.replace("*", "")))
+        return [(_Matches(rule.source), rule) for rule in rules]
+
+
+class _Matches:
+    """A pattern in which `*` stands for any run of characters, dots included."""
+
+    def __init__(self, pattern: str) -> None:
+        self._whole = _as_regex(pattern)
+        self._bare = _as_regex(pattern.partition(".")[2] or pattern)
+
+    def __call__(self, table: str) -> bool:
+        return (self._whole if "." in table else self._bare).fullmatch(table) is not None
+
+
+def _as_regex(pattern: str) -> re.Pattern[str]:
+    # Runs of stars are one star: `a**b` must not make the matching quadratic twice over.
+    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CatalogConfig:
+    """Which Iceberg catalog holds the tables. `type` is a name in catalogs.KINDS; `uri` None: the deployment's own
+    (FIRN_CATALOG_URI); several places of one catalog have commas between."""
+
+    type: CatalogType = "sql"
+    uri: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The catalog as jobs and commands are told of it; "" for the deployment's own."""
+        from firn.config.catalogs import address_of
+
+        return address_of(self.type, self.uri, self.properties)
+
+
+@dataclass(frozen=True)
+class TargetConfig:
+    """A deployment that `firn --target NAME` talks to. `stack`: its CloudFormation stack; `region`, `profile`: where
+    and as whom, None for what the AWS environment says; `endpoint`: another address of AWS, such as LocalStack's."""
+
+    stack: str
+    region: str | None = None
+    profile: str | None = None
+    endpoint: str | None = None
+
+
+@dataclass(frozen=True)
+class Config:
+    """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
+    SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
+    read tables over HTTP; None: it is not said.
+    """
+
+    catalog: CatalogConfig
+    warehouse: str
+    streams: Mapping[str, StreamConfig]
+    sha: str
+    text: str
+    targets: Mapping[str, TargetConfig] = field(default_factory=dict)
+    care: Care = field(default_factory=Care)
+    readers: Auth | None = None
+
+    def care_of(self, table: TableName) -> Care:
+        """How a target table is looked after: by the first rule that feeds it, else as all are."""
+        for stream in self.streams.values():
+            for rule in stream.tables:
+                if not rule.ignore and rule.feeds(table):
+                    return rule.care
+        return self.care
+
+    def feeds_namespace(self, namespace: str) -> bool:
+        """Whether tables of any stream may lie in `namespace`."""
+        rules = (rule for stream in self.streams.values() for rule in stream.tables if not rule.ignore)
+        return any(rule.feeds_namespace(namespace) for rule in rules)
+
+    def sharing(self, stream: str) -> tuple[str, ...]:
+        """The streams whose changes are committed by the same job runs as those of `stream`, itself among them."""
+        mine = self.streams.get(stream)
+        return tuple(name for name, other in self.streams.items() if mine is not None and other.job == mine.job)
+
+    def queue_refuses(self, stream: str, queue_stream: str) -> str | None:
+        """Why a queue message for a stream of this file is not taken, None if it is.
+
+        queue_stream  the stream of messages that name none (FIRN_QUEUE_STREAM). One that takes no queue messages
+                      otherwise, and says nothing else in `accept`, makes the queue its own: all messages are for it
+        """
+        own = self.streams.get(queue_stream)
+        if own is not None and own.accept is None and "sqs" not in own.ways:
+            return (
+                None if stream == own.name else f"the queue is that of the stream {own.name} alone (FIRN_QUEUE_STREAM)"
+            )
+        if "sqs" in self.streams[stream].ways:
+            return None
+        return f"the stream {stream} takes no queue messages: write accept: [http, sqs] into firn.yaml if it shall"
+
+
+def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) -> Config:
+    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an
+    older version; what has been refused only since then goes on.
+
+    Raises ConfigError that names all problems at once, a line each:
+    `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.
+    """
+    from firn.config.reader import read_config
+
+    return read_config(text, filename, published=published)

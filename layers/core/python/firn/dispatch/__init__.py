@@ -1,0 +1,1 @@
+"""Dispatch: seals epochs and sees to it that a job commits them."""

@@ -1,0 +1,262 @@
+"""Dispatch: seal what is staged, and see to it that a job commits what is sealed.
+
+Every step may be done twice or by two at once. Sealing is settled by create-if-absent, starting by the clientToken
+(the same stream, range and attempt is the same run), and a twin job by the commit's own fence.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from firn.config.model import CommitPolicy
+from firn.dispatch.retry_policy import Step, next_step
+from firn.errors import TransientError, UnknownOutcome
+from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause
+from firn.log.holds import Quarantines
+from firn.log.store import Store
+from firn.quarantine import rules as rules
+from firn.runs.job_runs import Jobs, Run
+
+_log: Final = logging.getLogger(__name__)
+
+# Batches that hold no change wait this long for company before they are sealed.
+EMPTY_WAIT: Final = timedelta(minutes=15)
+# EventBridge's shortest schedule: what is not sealed now waits at least this long.
+TICK: Final = timedelta(minutes=1)
+EVERY_MINUTE: Final = CommitPolicy()
+_SEAL_TRIES: Final = 5
+
+
+@dataclass(frozen=True)
+class Dispatched:
+    """What one dispatch did for one stream."""
+
+    stream: str
+    sealed: tuple[int, ...] = ()  # numbers of the epochs that this call sealed
+    batches: int = 0
+    events: int = 0
+    pending: tuple[int, int] | None = None  # sealed and not committed: first and last epoch
+    run: str | None = None  # the job run that this call started
+    waits_for: str | None = None  # the active run that will be followed by the next one
+    stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
+    quarantined: tuple[str, ...] = ()  # tables, epochs (`epoch 7`) and `stream` that are held: see `firn status`
+    held: str | None = None  # why the whole stream is held: no job starts
+    paused: str | None = None  # since when the stack is paused: nothing was sealed or started
+
+
+def dispatch(
+    store: Store,
+    stream: str,
+    jobs: Jobs | None,
+    *,
+    now: datetime,
+    config: str,
+    policy: CommitPolicy = EVERY_MINUTE,
+    force: bool = False,
+    reconcile: bool = False,
+    generation: int = 0,
+    together: Collection[str] = (),
+    tick: timedelta = TICK,
+    random: Callable[[int], bytes] = os.urandom,
+) -> Dispatched:
+    """Seal and start for one stream. `config`: sha of the current configuration, `generation`: the stream's in it.
+    `jobs` None: seal only.
+
+    `policy` says how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick,
+    or hold `size_bytes`.
+
+    `together`: the streams whose jobs commit this one's epochs too. `tick`: when somebody looks again.
+
+    `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
+    hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
+    by then stays sealed, and the next dispatch goes on.
+    """
+    if jobs is not None and (since := pause.since(store)) is not None:
+        quarantined = holds.read_all(store, stream).names(generation)
+        return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
+    committed = cuts.newest(store, stream)
+    sealed = _seal_all(
+        store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, tick=tick,
+        random=random,
+    )  # fmt: skip
+    known = holds.read_all(store, stream)
+    _note_sealed_again(store, stream, known)
+    cut = cuts.read(store, stream, committed) if committed else None
+    again = rules.waiting_for_release(cut, known) or known.outgrown(generation, committed)
+    waiting = _waiting(store, stream, committed, known)
+    if again and not known.held_stream(generation):
+        # A job runs under the configuration of its last epoch: what was mended there has to be in one.
+        last = epochs.read(store, stream, waiting[-1]) if waiting else None
+        if last is None or last.config != config:
+            found = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
+            fresh = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
+            sealed += [fresh] if fresh else []
+            waiting = _waiting(store, stream, committed, known)
+    done = Dispatched(
+        stream,
+        tuple(epoch.n for epoch in sealed),
+        sum(len(epoch.batches) for epoch in sealed),
+        sum(epoch.events for epoch in sealed),
+        quarantined=known.names(generation),
+    )
+    while waiting:
+        pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
+        if held := known.held_stream(generation):
+            _log.error("stream %s is quarantined: %s; %s", stream, held.message, held.advice)
+            return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
+        if not again and not any(epoch.events for epoch in pending):
+            _cut_without_job(store, stream, committed, waiting[-1], now)
+            return done
+        started = _start(store, jobs, done, pending, together, once_more=force or reconcile)
+        if isinstance(started, Dispatched):
+            return started
+        n = started
+        waiting.remove(n)
+        if cuts.newest(store, stream) >= n:
+            return done  # a job was quicker than this dispatcher
+        if waiting and n > waiting[-1]:
+            # Some table may have this epoch: only a cut above it can name the tables as they are.
+            above = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
+            epochs.seal(store, stream, above, now=now, config=config, nonce=random(16).hex())
+            waiting = [m for m in _waiting(store, stream, committed, known) if m != n]
+        found_dead = rules.killing_epoch(stream, n, rules.MAX_ATTEMPTS, layout.instant(now))
+        holds.hold(store, found_dead)
+        _log.error("epoch %d of stream %s is quarantined: %s; %s", n, stream, found_dead.message, found_dead.advice)
+        done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
+    return done
+
+
+def _waiting(store: Store, stream: str, committed: int, known: Quarantines) -> list[int]:
+    """The sealed epochs that no cut covers and that are not quarantined: the batches of a lifted one are in another."""
+    return [n for n in epochs.numbers(store, stream, committed) if n not in known.epochs]
+
+
+def _note_sealed_again(store: Store, stream: str, known: Quarantines) -> None:
+    open_cases = [n for n, case in known.epochs.items() if case.lift is not None and not case.again]
+    sealed = epochs.numbers(store, stream) if open_cases else []
+    for n in open_cases:
+        if not epochs.left_of(store, stream, n, sealed):
+            holds.note_again(store, stream, n)
+
+
+def _seal_all(
+    store: Store,
+    stream: str,
+    committed: int,
+    now: datetime,
+    config: str,
+    policy: CommitPolicy,
+    *,
+    whole: bool,
+    at_once: bool,
+    tick: timedelta,
+    random: Callable[[int], bytes],
+) -> list[epochs.Epoch]:
+    """Seal until nothing is free. A number lost to a twin costs one listing; a twin that wins always leaves less."""
+    sealed: list[epochs.Epoch] = []
+    lost = 0
+    while lost < _SEAL_TRIES:
+        found = epochs.candidates(store, stream, now, above=committed, whole=whole, caps=policy.caps)
+        if not found.batches or not (at_once or _worth_sealing(found, now, policy, tick)):
+            break
+        epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
+        if epoch is None:
+            lost += 1
+            continue
+        _log.info("sealed", extra={"stream": stream, "epoch": epoch.n, "batches": len(epoch.batches)})
+        sealed.append(epoch)
+        if not found.left:
+            break
+    return sealed
+
+
+def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy, tick: timedelta) -> bool:
+    """Whether the stream's policy is due, or an epoch is full. Heartbeats alone shall not make an epoch a minute."""
+    changes = [batch for batch in found.batches if batch.events]
+    if not changes:
+        return bool(found.left) or now - min(layout.time_of(batch.id) for batch in found.batches) >= EMPTY_WAIT
+    oldest = min(layout.time_of(batch.id) for batch in changes)
+    age = max(now - oldest, timedelta())  # another function's clock may be ahead
+    due = age + tick >= timedelta(seconds=policy.every_seconds)
+    return due or bool(found.left) or sum(batch.bytes for batch in found.batches) >= policy.size_bytes
+
+
+def _cut_without_job(store: Store, stream: str, committed: int, last: int, now: datetime) -> None:
+    """Epochs without a change need no Spark: the tables at `last` are the tables at the newest cut."""
+    before = cuts.read(store, stream, committed) if committed else None
+    cut = cuts.make(stream, last, layout.instant(now), {}, since=committed)
+    if before is not None:
+        cut = msgspec.structs.replace(before, n=last, made_at=cut.made_at, since=committed, counts={}, filtered=0)
+    cuts.write(store, cut)
+
+
+def _start(
+    store: Store,
+    jobs: Jobs | None,
+    done: Dispatched,
+    pending: Sequence[epochs.Epoch],
+    together: Collection[str],
+    *,
+    once_more: bool,
+) -> Dispatched | int:
+    """Starts a run of the pending epochs, unless one is there that will take them. -> the epoch that kills every job,
+    if there is one."""
+    first, last = pending[0].n, pending[-1].n
+    found = replace(done, pending=(first, last))
+    if jobs is None:
+        return found
+    # No run of this range is older than its first epoch.
+    known = jobs.runs(pending[0].time - 2 * epochs.SKEW)
+    for run in known:
+        # Looked at after the sealing: a run that has not closed yet lists once more after it closes, and finds these.
+        if run.active and _serves(run, done.stream, together) and not job_closed_marker.is_closed(store, run.name):
+            return replace(found, waits_for=run.id)
+    runs = [run for run in known if run.stream == done.stream]
+    # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
+    # stream would otherwise start its count anew every minute.
+    tried = [run for run in runs if run.first == first]
+    failed = [run for run in tried if run.failed]
+    ends = attempts.ends(store, done.stream, first) if failed else {}
+    # Narrowed runs that ended well and left no cut, because some table is ahead of it: what they ran is in all tables.
+    narrowed = [run for run in tried if sum(one.attempt < run.attempt for one in failed) >= rules.MAX_ATTEMPTS]
+    succeeded, upto = max(((run.attempt, run.last) for run in narrowed if run.state == "SUCCESS"), default=(0, 0))
+    following = next((epoch.n for epoch in pending if epoch.n > upto), last)
+    step = next_step(
+        [ends.get((run.last, run.attempt)) for run in failed],
+        [ends.get((run.last, run.attempt)) for run in failed if run.attempt > succeeded and run.last == following],
+    )
+    if step is Step.HOLD:
+        return following
+    # One epoch by itself does not tell whether the fault is its own: beside the first that comes after it, it does.
+    lonely = last > first and all(run.last == first for run in failed)
+    if step is Step.STUCK and not once_more and not lonely:
+        latest = max(tried, key=lambda run: run.attempt)
+        _log.error(
+            "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, mend the cause, then run "
+            "`firn flush %s`", first, last, done.stream, len(failed), latest.id, done.stream,
+        )  # fmt: skip
+        return replace(found, stuck=True)
+    attempt = 1 + max((run.attempt for run in tried), default=0)
+    last = following if step is Step.NARROW else last
+    return replace(found, run=_start_surely(jobs, done.stream, first, last, attempt))
+
+
+def _serves(run: Run, stream: str, together: Collection[str]) -> bool:
+    """Whether the run commits this stream. One that is tried again may die again of what it has to read: no other
+    stream waits for it."""
+    return run.stream == stream or (run.stream in together and run.attempt == 1)
+
+
+def _start_surely(jobs: Jobs, stream: str, first: int, last: int, attempt: int) -> str:
+    """An unclear answer is asked again with the same token, which gives the same run if the first call started it."""
+    for _ in range(2):
+        try:
+            return jobs.start(stream, first, last, attempt)
+        except (TransientError, UnknownOutcome) as error:
+            _log.warning("starting a job for %s %d to %d is unclear, asking again: %s", stream, first, last, error)
+    return jobs.start(stream, first, last, attempt)

@@ -1,0 +1,127 @@
+"""One round of dispatch over some streams, as functions do it: with log lines, metrics, and a policy for each job."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from firn.config.model import Config, StreamConfig
+from firn.dispatch.dispatcher import dispatch
+from firn.errors import FirnError
+from firn.ingest.accept import stream_config
+from firn.log import epochs, published_configs
+from firn.log.backlog import tell
+from firn.log.store import Store
+from firn.maintenance import launcher
+from firn.maintenance.schedule import Kind
+from firn.metrics import Unit, emf
+from firn.runs import session_policy
+from firn.runs.emr import EmrJobs
+from firn.runs.job_runs import Jobs
+from firn.settings import Settings
+
+Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
+_SERVICE: Final = "dispatch"  # whichever function does it
+
+
+def jobs_of(settings: Settings, store: Store, config: Config) -> Jobs | None:
+    """EMR Serverless as `settings` name it, None if they name none. Each job may touch its own streams and tables.
+
+    The deployment's own places win over those of firn.yaml, so that `firn up` never writes to the real lake.
+    """
+    if not settings.emr_application:
+        return None
+    settings = placed(settings, config)
+    return EmrJobs(settings, policy=lambda *job: job_policy(settings, store, *job))
+
+
+def placed(settings: Settings, config: Config) -> Settings:
+    """The settings with the warehouse and the catalog of the configuration, where they name none."""
+    return replace(
+        settings,
+        warehouse=settings.warehouse or config.warehouse,
+        catalog_uri=settings.catalog_uri or config.catalog.address,
+    )
+
+
+def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt: int) -> str | None:
+    """The IAM policy of a job. Its tables are those of its last epoch's configuration: under that one it runs."""
+    epoch = epochs.read(store, stream, last)
+    if epoch is None:
+        return None
+    config = published_configs.load(store, epoch.config)
+    # One that is tried again serves no other stream (commit/warm_job.py).
+    names = config.sharing(stream) if attempt == 1 else (stream,)
+    streams = [config.streams[name] for name in names if name in config.streams]
+    partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
+    return session_policy.policy(streams, settings.staging, settings.warehouse, partition, settings.catalog_uri)
+
+
+def run(
+    names: Iterable[str],
+    config: Config,
+    store: Store,
+    jobs: Jobs | None,
+    log: Log,
+    *,
+    force: bool = False,
+    reconcile: bool = False,
+) -> list[dict[str, Any]]:
+    """Dispatch each of the streams -> what was done, one mapping each; a stream's failure doesn't keep the others."""
+    results: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            done = dispatch(
+                store,
+                name,
+                jobs,
+                now=datetime.now(UTC),
+                config=config.sha,
+                policy=stream_config(config, name).commit,
+                generation=stream_config(config, name).generation,
+                together=config.sharing(name),
+                force=force,
+                reconcile=reconcile,
+            )
+        except FirnError as error:
+            log.error("dispatch failed", extra={"stream": name, "reason": str(error)})
+            count("firn_dispatch_failed", name, 1)
+            results.append({"stream": name, "error": str(error)})
+            if name in config.streams:
+                _tell(store, config.streams[name])
+            continue
+        log.info("dispatched", extra=asdict(done))
+        count("firn_epoch_stuck", name, int(done.stuck))
+        count("firn_quarantined", name, len(done.quarantined))
+        _tell(store, config.streams[name])
+        results.append(asdict(done))
+    return results
+
+
+def care(
+    settings: Settings, store: Store, config: Config, kinds: Sequence[Kind], now: datetime, log: Log
+) -> dict[str, Any]:
+    """A round of the care of tables -> what is due, and the run that does it. Raises what caring.run raises."""
+    settings = placed(settings, config)
+    jobs = EmrJobs(settings) if settings.emr_application else None
+    return asdict(launcher.run(settings, store, config, jobs, kinds, now, log))
+
+
+def _tell(store: Store, settings: StreamConfig) -> None:
+    """The backlog, to ingest and to CloudWatch; after a failed dispatch too, when it grows."""
+    now = datetime.now(UTC)
+    told = tell(store, settings, now)
+    if told is not None:
+        count("firn_oldest_uncommitted_seconds", settings.name, told.age(now), "Seconds")
+        count("firn_backlog_bytes", settings.name, told.bytes, "Bytes")
+        count("firn_backlog_events", settings.name, told.events)
+        count("firn_backlog_over", settings.name, int(told.over))
+
+
+def count(name: str, stream: str, value: float, unit: Unit = "Count") -> None:
+    """Print one metric of a stream."""
+    line = emf({"service": _SERVICE, "stream": stream}, {name: (value, unit)}, datetime.now(UTC), watched=True)
+    print(msgspec.json.encode(line).decode(), flush=True)

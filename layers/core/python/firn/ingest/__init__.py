@@ -1,0 +1,1 @@
+"""From a request or a queue message to one staged batch."""

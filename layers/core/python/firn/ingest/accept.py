@@ -1,0 +1,280 @@
+"""Taking changes in: one request, or one Lambda batch of queue messages, becomes one staged object.
+
+The order of the writes is the promise. The receipt (if there is a key), then the dead letters, then the batch, then the
+answer: a crash before the batch leaves nothing acknowledged, and a dead-letter object without its batch counts for
+nothing.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+
+import msgspec
+
+from firn.changes.change import Parsed, Rejected
+from firn.changes.envelopes.limits import LIMITS, EventLimits
+from firn.changes.envelopes.parser import parse
+from firn.changes.envelopes.table_hint import table_named_in
+from firn.config.model import Config, StreamConfig
+from firn.errors import EventError, RequestError, StorageUnavailable
+from firn.ingest.bodies import Content
+from firn.log import layout, published_configs, receipts
+from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
+from firn.log.dead_letters.letters import DeadLetter, change_at, read_dead, rebuilt, staged_change, write_dead
+from firn.log.store import Store, put_if_absent
+
+MAX_ERRORS: Final = 100  # listed in one answer; the dead letters hold them all
+MAX_MESSAGE: Final = 1_000  # characters of what is said of one event, which may quote what it holds
+MAX_NAME: Final = 1_000  # characters of a source table's name, which stands in the footer of its batch
+
+Random = Callable[[int], bytes]
+_ROWS: Final = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
+
+
+class RejectedEvent(msgspec.Struct, frozen=True):
+    """An event in the answer that became a dead letter. `reason` is its code."""
+
+    index: int
+    reason: str
+    message: str
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """The answer of a 202. Events received = accepted + rejected + sum(ignored)."""
+
+    batch_id: str
+    accepted: int
+    rejected: int
+    ignored: dict[str, int]
+    duplicate: bool
+    errors: list[RejectedEvent]  # at most MAX_ERRORS
+
+
+def accept(
+    store: Store,
+    config: Config,
+    stream: str,
+    body: bytes,
+    *,
+    now: datetime,
+    content: Content = "auto",
+    key: str | None = None,
+    key_header: receipts.Header = "Idempotency-Key",
+    limits: EventLimits = LIMITS,
+    random: Random = os.urandom,
+) -> Accepted:
+    """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key, from `key_header`. `now`: aware.
+
+    Raises RequestError (400 unreadable, 404 unknown stream, 409 key used for another body, 413 more than `limits`),
+    StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
+    """
+    settings = stream_config(config, stream)
+    # Judged before its key is used: a corrected body may come under the same key.
+    try:
+        parsed = parse(body, settings.envelope, content, limits)
+        made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)
+    except RequestError:
+        # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
+        before = accepted_before(store, stream, body, key, key_header) if key else None
+        if before is None:
+            raise
+        return before
+    if key is None:
+        return _stage(store, made, duplicate=False)
+    receipt, used = receipts.claim(store, key, body, made.meta.batch, key_header, config.sha)
+    if not used:
+        return _stage(store, made, duplicate=False)
+    if meta := read_meta(store, layout.staged_path(receipt.batch)):
+        return _answer_again(store, meta)
+    if receipt.config not in ("", config.sha):
+        # The first try died between its dead letters and its batch: the batch has to go with those letters.
+        config = published_configs.load(store, receipt.config)
+        settings = stream_config(config, stream)
+        parsed = parse(body, settings.envelope, content, limits)
+    return _stage(store, _made(config, settings, parsed, receipt.batch, limits), duplicate=True)
+
+
+def accepted_before(
+    store: Store, stream: str, body: bytes, key: str, key_header: receipts.Header = "Idempotency-Key"
+) -> Accepted | None:
+    """The answer that an earlier try of this request had, or should have had; None if it has to be staged yet.
+
+    Writes nothing. Raises StorageUnavailable.
+    """
+    receipt = receipts.find(store, stream, key, body, key_header)
+    meta = None if receipt is None else read_meta(store, layout.staged_path(receipt.batch))
+    return None if meta is None else _answer_again(store, meta)
+
+
+def accept_messages(
+    store: Store,
+    config: Config,
+    stream: str,
+    messages: Sequence[bytes],
+    *,
+    now: datetime,
+    batch: str | None = None,
+    refused: Mapping[int, EventError] | None = None,
+    limits: EventLimits = LIMITS,
+    random: Random = os.urandom,
+) -> Accepted:
+    """Stage the queue messages of one stream as one batch. A message that can't be read, or that holds more than
+    `limits`, becomes one dead letter, whole.
+
+    Events are numbered through all messages. `batch`: the id to stage them under (None: a new one). `refused`: messages
+    (by place) that are dead letters whatever is in them. Without receipts: ingest/queue.py adds them. `duplicate` in
+    the answer means that another object was there first, and nothing was staged. Raises RequestError (404 unknown
+    stream), StorageUnavailable, UnknownOutcome.
+    """
+    settings = stream_config(config, stream)
+    columns: dict[str, list[object]] = {name: [] for name in _ROWS}
+    ignored: Counter[str] = Counter()
+    rejected: list[Rejected] = []
+    start = 0
+    for place, message in enumerate(messages):
+        try:
+            if refused and place in refused:
+                raise refused[place]
+            parsed = parse(message, settings.envelope, "auto", limits)
+            limits.check_tables(len(set(parsed.table)))
+        except (RequestError, EventError) as error:
+            rejected.append(Rejected(start, error.code, str(error), message))
+            start += 1
+            continue
+        for name in _ROWS:
+            columns[name] += getattr(parsed, name)
+        columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
+        ignored.update(parsed.ignored)
+        rejected += [Rejected(start + r.index, r.code, r.message, r.original) for r in parsed.rejected]
+        start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
+    whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
+    batch = batch or layout.batch_id(stream, now, random(8))
+    return _stage(store, _made(config, settings, whole, batch, None), duplicate=False)
+
+
+def stream_config(config: Config, stream: str) -> StreamConfig:
+    """The stream named `stream`. Raises RequestError 404."""
+    if not layout.is_stream_name(stream) or stream not in config.streams:
+        raise RequestError(
+            404, "unknown_stream", f"there is no stream {stream!r}; add it to firn.yaml or correct the URL"
+        )
+    return config.streams[stream]
+
+
+class _Made(NamedTuple):
+    """A batch as it will be put: its account, its bytes, its dead letters."""
+
+    meta: BatchMeta
+    data: bytes
+    letters: Sequence[DeadLetter]
+
+
+def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None) -> _Made:
+    """All bytes follow from the arguments, so that a repeat writes the same. Raises RequestError 400, 413."""
+    received = layout.time_of(batch)
+    parsed, tables = routed(parsed, settings, limits)
+    meta = BatchMeta(
+        FORMAT, settings.name, batch, layout.instant(received), config.sha,
+        len(parsed), len(parsed.rejected), parsed.ignored, tables,
+    )  # fmt: skip
+    try:
+        data = write_batch(parsed, meta)
+    except UnicodeError as error:
+        raise RequestError(400, "not_utf8", f"the body is not UTF-8: {error}") from error
+    return _Made(meta, data, dead_letters(parsed.rejected, settings, batch))
+
+
+def _stage(store: Store, made: _Made, *, duplicate: bool) -> Accepted:
+    """Dead letters, batch, answer."""
+    meta, data, letters = made
+    write_dead(store, layout.batch_dead_path(meta.batch), letters)
+    path = layout.staged_path(meta.batch)
+    if not put_if_absent(store, path, data):
+        # With a key: a retry under a newer configuration met the first try's batch. That one stands. From a queue:
+        # somebody took this batch for dead and made it void (ingest/queue.py).
+        first = read_meta(store, path)
+        if first is None:
+            raise StorageUnavailable(f"{path} went away while it was read; try again")
+        return _answer_again(store, first)
+    return _answer(meta, letters, duplicate=duplicate)
+
+
+def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: str) -> list[DeadLetter]:
+    """The rejected events of a batch as letters, with their table where it can be told."""
+    return [
+        DeadLetter(
+            reason=r.code,
+            message=r.message[:MAX_MESSAGE],
+            stream=settings.name,
+            table=_short(r.change.table if r.change else table_named_in(r.original)),
+            batch=batch,
+            index=r.index,
+            received_at=layout.time_of(batch),
+            original=r.original,
+            change=staged_change(r.change) if r.change else None,
+            generation=settings.generation,
+        )
+        for r in rejected
+    ]
+
+
+def _short(name: str | None) -> str | None:
+    return None if name is None else name[:MAX_NAME]
+
+
+def routed(parsed: Parsed, settings: StreamConfig, limits: EventLimits | None = None) -> tuple[Parsed, dict[str, int]]:
+    """`parsed` without the rows that no rule takes, and the rows left of each source table.
+
+    Rows of a table without a rule are ignored as `filtered_table`; rows whose table can't be told become rejected.
+    Raises RequestError 413 over `limits`.
+    """
+    distinct = set(parsed.table)
+    if limits is not None:
+        limits.check_tables(len(distinct))
+    counts = {parsed.table[0]: len(parsed)} if len(distinct) == 1 else dict(Counter(parsed.table))
+    filtered: set[str] = set()
+    refused: dict[str, EventError] = {}
+    for table in distinct:
+        try:
+            if (rule := settings.rule_for(table)) is None:
+                filtered.add(table)
+            elif len(table) > MAX_NAME:
+                raise EventError("bad_table", f"the source table's name has {len(table):,} characters")
+            else:
+                rule.target(table)
+        except EventError as error:
+            refused[table] = error
+    if not filtered and not refused:
+        return parsed, counts
+    rejected = list(parsed.rejected)
+    if limits is not None and refused:
+        images = zip(parsed.table, parsed.before, parsed.after, strict=True)
+        size = sum(len(before or b"") + len(after or b"") for table, before, after in images if table in refused)
+        limits.check_rejected(size, str(next(iter(refused.values())))[:200])
+    keep: list[int] = []
+    for row, table in enumerate(parsed.table):
+        if table in refused:
+            why = refused[table]
+            change = change_at(parsed, row)
+            rejected.append(Rejected(parsed.index[row], why.code, str(why), rebuilt(staged_change(change)), change))
+        elif table not in filtered:
+            keep.append(row)
+    ignored = dict(parsed.ignored)
+    if filtered:
+        ignored["filtered_table"] = sum(counts[table] for table in filtered)
+    columns = {name: [getattr(parsed, name)[row] for row in keep] for name in _ROWS}
+    rejected.sort(key=lambda r: r.index)
+    kept = {table: rows for table, rows in counts.items() if table not in filtered and table not in refused}
+    return Parsed(**columns, ignored=ignored, rejected=rejected), kept
+
+
+def _answer_again(store: Store, meta: BatchMeta) -> Accepted:
+    letters = read_dead(store, layout.batch_dead_path(meta.batch)) if meta.rejected else []
+    return _answer(meta, letters, duplicate=True)
+
+
+def _answer(meta: BatchMeta, letters: Sequence[DeadLetter], *, duplicate: bool) -> Accepted:
+    errors = [RejectedEvent(x.index, x.reason, x.message) for x in letters[:MAX_ERRORS]]
+    return Accepted(meta.batch, meta.accepted, meta.rejected, meta.ignored, duplicate, errors)

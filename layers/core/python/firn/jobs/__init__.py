@@ -1,1 +1,0 @@
-"""Sealing epochs and starting the jobs that commit them."""

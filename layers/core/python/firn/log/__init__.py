@@ -1,0 +1,1 @@
+"""The durable log in object storage: staged batches, epochs, cuts, dead letters."""

@@ -1,0 +1,107 @@
+"""What of a stream waits for its commit: what is staged and in no epoch, and the epochs that no cut covers."""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from firn.config.model import StreamConfig
+from firn.errors import FirnError
+from firn.log import backlog_gate, cuts, epochs, holds, layout
+from firn.log.backlog_gate import State
+from firn.log.epochs import EpochBatch
+from firn.log.store import Store, modified, put
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """Batches in no epoch (`free`), and those (`sealed`) of the `epochs` epochs that wait.
+
+    `first_of`: the oldest batch that may hold a change of each source table: an epoch says which tables it holds, not
+    which of its batches does.
+    """
+
+    free: Sequence[EpochBatch]
+    sealed: Sequence[EpochBatch]
+    epochs: int
+    first_of: Mapping[str, EpochBatch]
+
+    @property
+    def batches(self) -> list[EpochBatch]:
+        """All of them."""
+        return [*self.sealed, *self.free]
+
+    @property
+    def events(self) -> int:
+        """Changes in all batches whose footers were read."""
+        return sum(batch.events for batch in self.batches)
+
+    @property
+    def bytes(self) -> int:
+        """Their size in the storage."""
+        return sum(batch.bytes for batch in self.batches)
+
+    @property
+    def first(self) -> EpochBatch | None:
+        """The oldest batch that holds a change; None if no change waits. Ids sort by the time of their receipt."""
+        return min((batch for batch in self.batches if batch.events), key=_age, default=None)
+
+
+def look(store: Store, stream: str, now: datetime, *, held: bool = False) -> Backlog:
+    """The backlog of `stream`; `held`: with the quarantined epochs, which wait for a person and for no job.
+
+    Raises StorageUnavailable, UnreadableBatch.
+    """
+    committed = cuts.newest(store, stream)
+    cases = holds.read_epochs(store, stream)
+    numbers = [n for n in epochs.numbers(store, stream, committed) if n not in cases]
+    numbers += [n for n, case in cases.items() if held and case.lift is None]
+    waiting = [epoch for n in numbers if (epoch := epochs.read(store, stream, n)) is not None]
+    found = epochs.candidates(store, stream, now, above=committed)
+    first_of: dict[str, EpochBatch] = {}
+    for epoch in waiting:
+        if with_changes := [batch for batch in epoch.batches if batch.events]:
+            _keep_first(first_of, epoch.tables, min(with_changes, key=_age))
+    for batch, meta in zip(found.batches, found.metas, strict=True):
+        _keep_first(first_of, meta.tables, batch)
+    sealed = [batch for epoch in waiting for batch in epoch.batches]
+    return Backlog([*found.batches, *found.left], sealed, len(waiting), first_of)
+
+
+def tell(store: Store, settings: StreamConfig, now: datetime) -> State | None:
+    """Look, and write `state/{stream}.json`. -> what it says; None if it could not be written, which fails nobody."""
+    try:
+        found = look(store, settings.name, now)
+        first = found.first
+        oldest = modified(store, first.path) if first else None
+        told = backlog_gate.judged(
+            settings.name, len(found.batches), found.events, found.bytes, oldest, settings.backlog, now
+        )
+        put(store, layout.state_path(settings.name), backlog_gate.encode(told))
+    except FirnError as error:
+        _log.warning("the state of %s is not written: %s", settings.name, error)
+        return None
+    return told
+
+
+def reopen(store: Store, settings: StreamConfig, now: datetime) -> None:
+    """After a cut: tell again, if the stream was shut. An open one hears it from the next dispatch. Fails nobody."""
+    try:
+        before = backlog_gate.read(store, settings.name)
+    except FirnError as error:
+        _log.warning("whether %s is shut is not known: %s", settings.name, error)
+        return
+    if before is not None and before.over:
+        tell(store, settings, now)
+
+
+def _keep_first(first_of: dict[str, EpochBatch], tables: Iterable[str], batch: EpochBatch) -> None:
+    for table in tables:
+        first_of[table] = min(first_of.get(table, batch), batch, key=_age)
+
+
+def _age(batch: EpochBatch) -> str:
+    return batch.id

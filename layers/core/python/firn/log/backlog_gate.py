@@ -1,0 +1,125 @@
+"""How much of a stream waits for its commit, as `state/{stream}.json` says it, and the gate that ingest keeps by it.
+
+Dispatch writes the object at its end, a commit job again if its cut may have opened a closed gate. It is advice, not
+truth: nothing is counted by it, and a lost or late one costs nobody an event.
+
+**A state that is older than STALE is not believed, and the gate is open.** Nobody knows the backlog then: jobs may have
+committed all of it. A gate kept shut would stop a source for good because the scheduler stopped, and a source that has
+to wait loses more than the log, which is object storage: Debezium gives up after its retries, a replication slot fills
+the database's disk. What is taken is safe, and the age of the oldest change rings the bell (docs/operations.md).
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from firn.config.model import BacklogLimit
+from firn.errors import RequestError, StorageUnavailable
+from firn.log import layout
+from firn.log.batches import FORMAT
+from firn.log.store import Store, get
+
+_log: Final = logging.getLogger(__name__)
+
+CACHE_SECONDS: Final = 5.0
+STALE: Final = timedelta(minutes=10)  # ten of dispatch's ticks
+# Half of a tick: what dispatch or a job finds out is known to everybody soon after.
+RETRY_SECONDS: Final = 30
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What waits, sealed or not, quarantined epochs apart. `bytes` are staged ones; `oldest`: when the storage took the
+    oldest batch with a change, None if no change waits. `limit` is the stream's at that time, `over` says whether it is
+    passed."""
+
+    format: int
+    stream: str
+    written_at: str  # RFC 3339, UTC, milliseconds, as `oldest`
+    batches: int
+    events: int
+    bytes: int
+    oldest: str | None
+    limit: BacklogLimit
+    over: bool
+    retry_seconds: int = RETRY_SECONDS
+
+    def age(self, now: datetime) -> float:
+        """Seconds that the oldest change has waited; 0 if none waits."""
+        return max(0.0, (now - datetime.fromisoformat(self.oldest)).total_seconds()) if self.oldest else 0.0
+
+    def fresh(self, now: datetime) -> bool:
+        """Whether it is to be believed. One from the future is as wrong as an old one."""
+        return abs(now - datetime.fromisoformat(self.written_at)) <= STALE
+
+
+def judged(
+    stream: str, batches: int, events: int, size: int, oldest: datetime | None, limit: BacklogLimit, now: datetime
+) -> State:
+    """The state of a backlog of `size` staged bytes, by its limit. Pure."""
+    age = max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
+    over = (
+        size > limit.bytes
+        or (limit.events is not None and events > limit.events)
+        or (limit.age_seconds is not None and age > limit.age_seconds)
+    )
+    since = layout.instant(oldest) if oldest else None
+    return State(FORMAT, stream, layout.instant(now), batches, events, size, since, limit, over)
+
+
+_decode: Final = msgspec.json.Decoder(State).decode
+encode: Final = msgspec.json.encode
+
+
+def read(store: Store, stream: str) -> State | None:
+    """The state as it was written last; None if there is none that can be read. Raises StorageUnavailable."""
+    data = get(store, layout.state_path(stream))
+    try:
+        found = None if data is None else _decode(data)
+    except (msgspec.DecodeError, ValueError) as error:
+        _log.warning("the state of %s can't be read: %s", stream, error)
+        return None
+    return found if found is not None and found.format <= FORMAT else None
+
+
+class Gate:
+    """The streams that take nothing for now. Each stream's state is looked at again after `seconds`: one small get."""
+
+    def __init__(
+        self, store: Store, seconds: float = CACHE_SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store, self._seconds, self._clock = store, seconds, clock
+        self._known: dict[str, tuple[float, State | None]] = {}
+
+    def shut(self, stream: str, now: datetime) -> State | None:
+        """The state that shuts the stream, None if it is open. `now`: aware. Whatever can't be read is open."""
+        tick = self._clock()
+        looked, state = self._known.get(stream, (None, None))
+        if looked is None or tick - looked >= self._seconds:
+            try:
+                state = read(self._store, stream)
+            except StorageUnavailable as error:
+                _log.warning("whether %s has a backlog is not known, it stays open: %s", stream, error)
+                state = None
+            self._known[stream] = (tick, state)
+        return state if state is not None and state.over and state.fresh(now) else None
+
+
+def refusal(state: State, now: datetime) -> RequestError:
+    """The 429 of a shut stream: what waits, what the limit is, what to do."""
+    limit = state.limit
+    reasons = [f"{state.bytes / 1e6:,.1f} MB staged (limit {limit.bytes / 1e6:,.1f} MB)"]
+    reasons += [f"{state.events:,} events (limit {limit.events:,})"] if limit.events is not None else []
+    age = f"the oldest for {state.age(now):,.0f} s"
+    age += f" (limit {limit.age_seconds:,} s)" if limit.age_seconds is not None else ""
+    return RequestError(
+        429,
+        "backlog_full",
+        f"nothing was taken: {', '.join(reasons)} of stream {state.stream} wait for their commit, {age}; send the "
+        f"same again after {state.retry_seconds} s. If it lasts, the commit jobs are behind: `firn status` and their "
+        f"logs say why, streams.{state.stream}.backlog in firn.yaml is the limit",
+        state.retry_seconds,
+    )

@@ -1,0 +1,364 @@
+"""Object storage as Firn uses it: create-if-absent, get, list. The only module that knows obstore and its errors.
+
+Create-if-absent is the only primitive that correctness rests on (a local store has no compare-and-swap), so its one
+difficulty is settled here: an answer that got lost. `put_if_absent` repeats the put with the same bytes and, when
+the object is there already, reads it back: the same bytes mean that one of our own tries won.
+"""
+
+import io
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+import obstore
+import obstore.store
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+
+from firn.config.region import region_of
+from firn.errors import FirnError, StorageUnavailable, UnknownOutcome
+from firn.log.credentials import provider_of
+
+_log: Final = logging.getLogger(__name__)
+
+_PAUSES: Final = (0.1, 0.4)  # seconds before the second and the third try
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+# One request must be answered inside a Lambda's 30 s, three tries of ours included.
+_CLIENT: Final = {"connect_timeout": "2s", "timeout": "8s"}
+_RETRY: Final = {"max_retries": 1}
+_DELETES_AT_ONCE: Final = 16
+_PART_BYTES: Final = 8_000_000  # S3 takes 5 MiB to 5 GiB, and 10,000 of them
+_memory: dict[str, "Store"] = {}
+
+
+class Store(Protocol):
+    """What Firn calls on an obstore store; a fault-injecting wrapper in a test implements the same six methods."""
+
+    def put(self, path: str, file: bytes, *, mode: str) -> Any:
+        """Write an object; mode is `create` (if absent) or `overwrite`."""
+
+    def get(self, path: str) -> Any:
+        """A result whose `.bytes()` is the content and `.meta` the metadata, as `head` gives it; FileNotFoundError if
+        there is none."""
+
+    def get_range(self, path: str, *, start: int, end: int) -> Any:
+        """Bytes `start` (included) to `end` (excluded)."""
+
+    def head(self, path: str) -> Any:
+        """Metadata: a mapping with `path`, `size`, `last_modified` and, where the storage has one, `e_tag`."""
+
+    def list(self, prefix: str | None = None, *, offset: str | None = None) -> Iterable[Sequence[Mapping[str, Any]]]:
+        """Chunks of metadata below `prefix` (whole path segments), with paths greater than `offset`."""
+
+    def delete(self, paths: str) -> Any:
+        """Remove one object."""
+
+
+class Stored(NamedTuple):
+    """An object in a listing. `modified`: when the storage took it, by its own clock (S3 tells whole seconds)."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+def open_store(url: str) -> Store:
+    """The store at `url`: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder` (made if absent) or `memory://name`.
+
+    S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; a
+    plain-http endpoint is used only on loopback. `memory://` gives one store per name and process. Raises
+    StorageUnavailable if the URL can't be opened, ConfigError if it is in S3 and no region or credentials are set.
+    """
+    parts = urlsplit(url)
+    if parts.scheme == "memory":
+        return _memory.setdefault(url, obstore.store.MemoryStore())
+    if parts.scheme == "file":
+        return obstore.store.LocalStore(_folder(url), mkdir=True)  # type: ignore[no-any-return]
+    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": dict(_RETRY)}
+    if parts.scheme == "s3":
+        options |= {"region": region_of(os.environ)}
+        if (provider := provider_of(os.environ)) is not None:
+            options["credential_provider"] = provider
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+        if endpoint:
+            options["endpoint"] = endpoint
+            options["client_options"]["allow_http"] = urlsplit(endpoint).hostname in _LOOPBACK
+    try:
+        return obstore.store.from_url(url, **options)  # type: ignore[no-any-return]
+    except (BaseError, ValueError) as error:
+        raise StorageUnavailable(
+            f"can't open '{url}' ({_first_line(error)}); write s3://bucket/prefix, gs://…, az://… or file:///folder"
+        ) from error
+
+
+def put_if_absent(store: Store, path: str, data: bytes, *, pause: Callable[[float], None] = time.sleep) -> bool:
+    """Create `path` with `data`. True: it holds exactly these bytes now. False: somebody else's bytes were there first.
+
+    A put with an unclear answer is repeated with the same bytes, at most 3 times. Raises StorageUnavailable when
+    nothing can have been written, UnknownOutcome when it still may have been.
+    """
+    unclear: UnknownOutcome | None = None
+    for last in (*_PAUSES, None):
+        try:
+            store.put(path, data, mode="create")
+        except AlreadyExistsError:
+            return get(store, path) == data
+        except (BaseError, OSError) as error:
+            failure = _failure("write", path, error)
+            if isinstance(failure, UnknownOutcome):
+                unclear = failure
+            if last is None:
+                raise (unclear or failure) from error
+            _log.warning("put of %s failed, trying again: %s", path, _first_line(error))
+            pause(last)
+        else:
+            return True
+    raise AssertionError("unreachable")
+
+
+def put(store: Store, path: str, data: bytes) -> None:
+    """Write `path`, over whatever was there (pointers only). Raises StorageUnavailable or UnknownOutcome."""
+    try:
+        store.put(path, data, mode="overwrite")
+    except (BaseError, OSError) as error:
+        raise _failure("write", path, error) from error
+
+
+class ObjectWriter:
+    """An object that is written in parts, in bounded memory: it is there once it is closed, and never in part.
+
+    Each method raises StorageUnavailable or UnknownOutcome. What is not closed leaves an unfinished upload at most.
+    """
+
+    def __init__(self, store: Store, path: str) -> None:
+        self._path = path
+        self._file = obstore.open_writer(store, path, buffer_size=_PART_BYTES, max_concurrency=2)
+
+    def write(self, part: bytes) -> None:
+        """Add to it."""
+        try:
+            self._file.write(part)
+        except (BaseError, OSError) as error:
+            raise _failure("write", self._path, error) from error
+
+    def close(self) -> None:
+        """Put it where it belongs."""
+        try:
+            self._file.close()
+        except (BaseError, OSError) as error:
+            raise _failure("write", self._path, error) from error
+
+
+def is_local(store: Store) -> bool:
+    """Whether it is a folder of this machine."""
+    return isinstance(store, obstore.store.LocalStore)
+
+
+def link(store: Store, path: str, lifetime: timedelta) -> str:
+    """A URL at which whoever has it may read `path` for so long; in a local store a `file://` one, for this machine.
+
+    Raises StorageUnavailable if the store gives none.
+    """
+    if isinstance(store, obstore.store.LocalStore):
+        return (Path(store.prefix or "/") / path).as_uri()
+    try:
+        return str(obstore.sign(store, "GET", path, lifetime))
+    except (BaseError, TypeError, ValueError) as error:
+        raise StorageUnavailable(f"no link to {path} can be had: {_first_line(error)}") from error
+
+
+def remove(store: Store, gone: Sequence[str]) -> None:
+    """Delete objects; those that are gone already are fine. Raises StorageUnavailable: some may be gone then."""
+    if len(gone) < 4:
+        for path in gone:
+            _remove(store, path)
+        return
+    with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:
+        list(pool.map(lambda path: _remove(store, path), gone))
+
+
+def _remove(store: Store, path: str) -> None:
+    try:
+        store.delete(path)
+    except (BaseError, OSError) as error:
+        if not _absent(error):
+            raise _unavailable("delete", path, error) from error
+
+
+def get(store: Store, path: str) -> bytes | None:
+    """The content of `path`, None if there is none. Raises StorageUnavailable."""
+    found = get_version(store, path)
+    return None if found is None else found[0]
+
+
+def get_version(store: Store, path: str) -> tuple[bytes, str] | None:
+    """The content of `path` and its version, as `versions` has it; None if there is none. Raises StorageUnavailable."""
+    try:
+        result = store.get(path)
+        return bytes(result.bytes()), _version(result.meta)
+    except (BaseError, OSError) as error:
+        if _absent(error):
+            return None
+        raise _unavailable("read", path, error) from error
+
+
+def tail(store: Store, path: str, length: int, size: int | None = None) -> bytes | None:
+    """The last `length` bytes of `path` (all of it if it is shorter), None if there is no object. StorageUnavailable.
+
+    `size`: the object's, where a listing has already said it; saves a round trip.
+    """
+    try:
+        size = int(store.head(path)["size"]) if size is None else size
+        return bytes(store.get_range(path, start=max(0, size - length), end=size)) if size else b""
+    except (BaseError, OSError) as error:
+        if _absent(error):
+            return None
+        raise _unavailable("read", path, error) from error
+
+
+class ObjectFile(io.RawIOBase):
+    """An object as a file to read from, each read one request. For files of which little is wanted."""
+
+    def __init__(self, store: Store, path: str) -> None:
+        """Raises FileNotFoundError if there is no object, StorageUnavailable; the reads raise the second too."""
+        super().__init__()
+        self._store = store
+        self._path = path
+        self._at = 0
+        try:
+            self._size = int(store.head(path)["size"])
+        except (BaseError, OSError) as error:
+            if _absent(error):
+                raise FileNotFoundError(path) from error
+            raise _unavailable("look at", path, error) from error
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to `offset` bytes from the start, from here, or from the end."""
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int | None = -1) -> bytes:
+        """`size` bytes from here on, fewer at the end; all that is left without a size."""
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        if end <= self._at:
+            return b""
+        try:
+            data = bytes(self._store.get_range(self._path, start=self._at, end=end))
+        except (BaseError, OSError) as error:
+            raise _unavailable("read", self._path, error) from error
+        self._at += len(data)
+        return data
+
+
+def exists(store: Store, path: str) -> bool:
+    """Is there an object at `path`? Raises StorageUnavailable."""
+    try:
+        store.head(path)
+    except (BaseError, OSError) as error:
+        if _absent(error):
+            return False
+        raise _unavailable("look at", path, error) from error
+    return True
+
+
+def modified(store: Store, path: str) -> datetime | None:
+    """When the storage took `path`, by its own clock; None if there is no object. Raises StorageUnavailable."""
+    try:
+        found: datetime = store.head(path)["last_modified"]
+    except (BaseError, OSError) as error:
+        if _absent(error):
+            return None
+        raise _unavailable("look at", path, error) from error
+    return found
+
+
+def objects(store: Store, prefix: str, after: str | None = None) -> list[Stored]:
+    """All objects below `prefix` whose path is greater than `after`, sorted by path.
+
+    Sorted by us: a local store lists in any order. Raises StorageUnavailable.
+    """
+    try:
+        return sorted(
+            Stored(str(meta["path"]), int(meta["size"]), meta["last_modified"])
+            for meta in _listed(store, prefix, after)
+        )
+    except (BaseError, OSError) as error:
+        raise _unavailable("list", prefix, error) from error
+
+
+def listing(store: Store, prefix: str, after: str | None = None) -> list[tuple[str, int]]:
+    """(path, size in bytes) of `objects`."""
+    return [(path, size) for path, size, _ in objects(store, prefix, after)]
+
+
+def versions(store: Store, prefix: str, after: str | None = None) -> dict[str, str]:
+    """The versions of `objects` by path, sorted: an object that was put anew has another. Raises StorageUnavailable."""
+    try:
+        return dict(sorted((str(meta["path"]), _version(meta)) for meta in _listed(store, prefix, after)))
+    except (BaseError, OSError) as error:
+        raise _unavailable("list", prefix, error) from error
+
+
+def _version(meta: Mapping[str, Any]) -> str:
+    """Its entity tag, which all of S3, GCS, Azure, folders and memory give."""
+    return str(meta.get("e_tag") or meta["size"])
+
+
+def paths(store: Store, prefix: str, after: str | None = None) -> list[str]:
+    """The paths of `listing`."""
+    return [path for path, _ in listing(store, prefix, after)]
+
+
+def _listed(store: Store, prefix: str, after: str | None) -> Iterator[Mapping[str, Any]]:
+    for chunk in store.list(prefix, offset=after):
+        yield from chunk
+
+
+def _folder(url: str) -> str:
+    """`file:///a/b` -> /a/b; `file://./x` and `file://x` are taken as relative to the working directory."""
+    parts = urlsplit(url)
+    return str(Path(unquote(parts.netloc + parts.path)).absolute())
+
+
+def _absent(error: Exception) -> bool:
+    return isinstance(error, FileNotFoundError) and "NoSuchBucket" not in str(error)
+
+
+def _failure(verb: str, path: str, error: Exception) -> FirnError:
+    """Did the write perhaps happen? Refused connections and refused credentials are the only sure no."""
+    refused = isinstance(error, PermissionDeniedError | UnauthenticatedError | FileNotFoundError)
+    if refused or "kind: Connect" in str(error):
+        return _unavailable(verb, path, error)
+    return UnknownOutcome(
+        f"the answer to writing {path} is unclear: {_first_line(error)}; look at the object before acting"
+    )
+
+
+def _unavailable(verb: str, path: str, error: Exception) -> StorageUnavailable:
+    advice = "try again; if it lasts, check the endpoint"
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        advice = "check the credentials and the bucket's policy"
+    elif isinstance(error, FileNotFoundError):
+        advice = "check that the bucket exists"
+    return StorageUnavailable(f"object storage can't {verb} {path}: {_first_line(error)}; {advice}")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

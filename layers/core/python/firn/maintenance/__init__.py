@@ -1,0 +1,1 @@
+"""Maintenance of tables: health, compaction, expiry, orphans, tiering, and what of it is due."""

@@ -1,0 +1,35 @@
+"""Which files below a table's location nobody needs. Pure: firn_spark.maintenance.orphans lists and deletes.
+
+A path is compared in one spelling, and otherwise as it is stored: `%` in it is a character like any other.
+"""
+
+import re
+from collections.abc import Collection, Container, Iterable, Iterator
+from datetime import datetime
+from typing import Final
+
+from firn.log.store import Stored
+
+_METADATA: Final = re.compile(r"(?P<table>.+)/metadata/[^/]+\.metadata\.json(\.gz)?")
+
+
+def orphans(
+    listed: Iterable[Stored], used: Container[str], before: datetime, others: Collection[str] = ()
+) -> Iterator[Stored]:
+    """The listed files that are not used and that were last written before an instant.
+
+    used    paths from the table's location on
+    others  folders from there on that are another table's; folders with table metadata of their own are left alone too
+    """
+    every = list(listed)
+    found = {match["table"] for one in every if (match := _METADATA.fullmatch(one.path))}
+    folders = {folder + "/" for folder in (*found, *others)}
+    for one in every:
+        if one.path not in used and one.modified < before and not _lies_in(one.path, folders):
+            yield one
+
+
+def _lies_in(path: str, folders: Collection[str]) -> bool:
+    if not folders:
+        return False
+    return any(path[: place + 1] in folders for place, letter in enumerate(path) if letter == "/")

@@ -1,0 +1,1 @@
+"""When a table, an epoch or a stream is held."""

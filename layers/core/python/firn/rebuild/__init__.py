@@ -1,0 +1,1 @@
+"""Rebuilding a table from the log."""

@@ -1,0 +1,108 @@
+"""What a job may do in the two buckets and in Glue: less than its role, which serves all streams. Pure.
+
+StartJobRun takes an IAM policy beside the role, and the job has what both allow. This one leaves everything but S3's
+objects and Glue's tables to the role (another bucket of an adopted table too). Of the objects in the staging and the
+warehouse bucket, and of Glue's tables, it allows those of the job's streams and tables. The API takes 2,048 characters,
+so of several ways to say it, from the narrowest on, the first that fits is taken: many tables become their namespaces,
+then all.
+https://docs.aws.amazon.com/emr/latest/EMR-Serverless-UserGuide/jobs-cli-execution.html
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from firn.config.model import StreamConfig, TableRule
+from firn.config.names import FACTS, slug
+from firn.errors import EventError
+from firn.runs.job_runs import PREFIX
+
+LONGEST: Final = 2048
+GLUE: Final = "glue://"
+# How narrow: in S3, and in Glue. 2: tables, 1: their namespaces, 0: all.
+_DEPTHS: Final = ((2, 2), (2, 1), (1, 1), (1, 0), (0, 0))
+# Of a stream; jobs/, state/ and health/ hold one object each.
+_FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts")
+
+
+def policy(
+    streams: Sequence[StreamConfig], staging: str, warehouse: str, partition: str = "aws", catalog: str = ""
+) -> str | None:
+    """The policy for a job of these streams, as JSON; None unless both are in S3, or if even the widest is too long.
+
+    `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs.
+    """
+    log, lake = urlsplit(staging), urlsplit(warehouse)
+    if (log.scheme, lake.scheme) != ("s3", "s3"):
+        return None
+    arn = f"arn:{partition}:s3:::"
+    tables = f"arn:{partition}:glue:*:*:" if catalog.startswith(GLUE) else None
+    for objects, known in _ways(
+        streams, arn + _place(log.netloc, log.path), arn + _place(lake.netloc, lake.path), tables
+    ):
+        text = _document([f"{arn}{log.netloc}/*", f"{arn}{lake.netloc}/*"], objects, known)
+        if len(text) <= LONGEST:
+            return text
+    return None
+
+
+def _place(bucket: str, path: str) -> str:
+    return f"{bucket}{path}".rstrip("/")
+
+
+def _document(buckets: Sequence[str], objects: Sequence[str], tables: Sequence[str]) -> str:
+    statements = [
+        {"Effect": "Allow", "NotAction": ["s3:*", "glue:*"] if tables else "s3:*", "Resource": "*"},
+        {"Effect": "Allow", "Action": "s3:*", "NotResource": list(dict.fromkeys(buckets))},
+        {"Effect": "Allow", "Action": "s3:*", "Resource": list(dict.fromkeys(objects))},
+    ]
+    if tables:
+        statements.append({"Effect": "Allow", "Action": "glue:*", "Resource": list(dict.fromkeys(tables))})
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _ways(
+    streams: Sequence[StreamConfig], log: str, lake: str, glue: str | None
+) -> Iterable[tuple[list[str], list[str]]]:
+    """From the narrowest to the widest: objects in S3, tables in Glue."""
+    common = [f"{log}/config/*", f"{log}/code/*", f"{log}/tier/*"]
+    each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
+    each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")]
+    each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
+    rules = [rule for s in streams for rule in s.tables if rule.to and not rule.ignore]
+    for logs in (common + each, [f"{log}/*"]):
+        for depth, depth_in_glue in _DEPTHS:
+            objects = logs + sorted({f"{lake}/{place}" for rule in rules for place in _places(rule, depth)})
+            tables = {f"{glue}{place}" for rule in rules for place in _in_glue(rule, depth_in_glue)} if glue else set()
+            yield objects, [f"{glue}catalog", *sorted(tables)] if glue else []
+
+
+def _in_glue(rule: TableRule, depth: int) -> list[str]:
+    """The rule's database, and its tables to that depth, as the ends of Glue's ARNs."""
+    found = []
+    for place in _places(rule, depth):
+        # Where a name is no path as it is, Glue has it otherwise than S3.
+        namespace, _, table = place.removesuffix("/*").partition("/")
+        if namespace == "*" or not namespace.replace("_", "").isalnum():
+            return ["database/*", "table/*"]
+        found += [f"database/{namespace}", f"table/{namespace}/{table or '*'}"]
+    return found
+
+
+def _places(rule: TableRule, depth: int) -> list[str]:
+    """Where the rule's tables lie below the warehouse, to a depth of 2 (the table), 1 (its namespace) or 0."""
+    namespace, _, table = rule.to.partition(".")
+    if not rule.is_pattern:
+        try:
+            name = rule.target(rule.source)
+        except EventError:
+            return ["*"]
+        namespace, table = name.namespace, name.table
+    if depth == 0 or "{" in namespace:
+        return ["*"]
+    # What a delete is remembered in, and what a rebuild in place makes of it (firn_spark/branch.py).
+    facts = f"{table}{FACTS}"
+    if depth == 1 or slug(f"{facts}_9999_00000000") != f"{facts}_9999_00000000":  # a name that is no path as it is
+        return [f"{slug(namespace)}/*"]
+    return [f"{slug(namespace)}/{table}/*", f"{slug(namespace)}/{facts}*"]

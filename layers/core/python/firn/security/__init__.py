@@ -1,1 +1,0 @@
-"""Request signatures, keys, masking and redaction (its own issue; empty until then)."""

@@ -1,1 +1,0 @@
-"""The durable log: staged batches, epochs, cuts, dead letters."""

@@ -1,1 +1,0 @@
-"""What the user configures: streams, tables and their checks. No I/O."""

@@ -1,0 +1,157 @@
+"""What staged batches say about a table: its inline schemas, the columns seen without one, its records' keys."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, compress
+from typing import Any, Final
+
+import msgspec
+
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.inference import seen_in
+from firn.changes.decode.json_lines import joined
+from firn.changes.decode.poison import poison, poisoned
+from firn.changes.decode.types import INFERRED, Column
+from firn.changes.decode.types import parse as parse_type
+from firn.errors import EventError
+
+
+@dataclass
+class TableFacts:
+    """Facts about one source table.
+
+    `schemas`: the columns of each inline schema by its id; `seen`: all sets of columns in order of arrival, the
+    schemas' included; `keys`: the keys that records name (their field names, in their order), each with the newest
+    epoch that does; `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be read, by its id.
+    """
+
+    schemas: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+    seen: list[tuple[Column, ...]] = field(default_factory=list)
+    keys: dict[tuple[str, ...], int] = field(default_factory=dict)
+    events: dict[tuple[int, str], int] = field(default_factory=dict)
+    bad_schemas: dict[str, str] = field(default_factory=dict)
+
+
+def columns_to_json(columns: Iterable[Column]) -> str:
+    """Inferred columns as text: `[[name, type], …]`."""
+    return json.dumps([[column.name, str(column.type)] for column in columns], ensure_ascii=False)
+
+
+def columns_from_json(text: str) -> tuple[Column, ...]:
+    """The inverse of `columns_to_json`."""
+    return tuple(Column(name, INFERRED.get(kind) or parse_type(kind)) for name, kind in json.loads(text))
+
+
+def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int, str, int]]) -> dict[str, TableFacts]:
+    """Facts by table from rows {table, flat, schema_id, fact, value} in order of arrival, those of a key with their
+    epoch, and (table, epoch, op, count)."""
+    tables: dict[str, TableFacts] = {}
+    for table, epoch, op, count in counts:
+        tables.setdefault(table, TableFacts()).events[epoch, op] = count
+    for row in said:
+        facts = tables.setdefault(row["table"], TableFacts())
+        match row["fact"]:
+            case "schema":
+                try:
+                    columns = columns_of(row["value"].encode(), bool(row["flat"]))
+                except Exception as error:  # noqa: BLE001 (whatever it holds: its events are dead letters)
+                    facts.bad_schemas[row["schema_id"]] = str(poison(error))
+                    continue
+                facts.schemas[row["schema_id"]] = columns
+                facts.seen.append(columns)
+            case "columns":
+                facts.seen.append(columns_from_json(row["value"]))
+            case "key":
+                key = tuple(json.loads(row["value"]))
+                facts.keys[key] = max(row["epoch"], facts.keys.get(key, 0))
+    return tables
+
+
+Facts = list[dict[str, Any]]
+SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "after", "op")
+
+
+def facts_in(columns: Mapping[str, Sequence[Any]]) -> tuple[Facts, dict[int, EventError]]:
+    """What this object says about its tables: inline schemas, columns where there is none, the names of the keys. And
+    the places of events that can't be asked (changes.poison), whose facts are left out."""
+    # The text stands on the first row that uses the schema, and two tables may share one.
+    texts = zip(columns["schema_id"], columns["schema"], strict=True)
+    schemas = {name: text for name, text in texts if text is not None}
+    try:
+        return list(_said(columns, schemas)), {}
+    except Exception as error:
+        poison(error)
+        rows = range(len(columns["table"]))
+        bad = poisoned(rows, lambda row: list(_said(_some(columns, [row]), schemas)))
+        if not bad:
+            raise
+        return list(_said(_some(columns, [row for row in rows if row not in bad]), schemas)), bad
+
+
+def _some(columns: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[str, list[Any]]:
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    for name, of_table in _by_table(columns):
+        forms = list(zip(of_table["flat"], of_table["schema_id"], strict=True))
+        used = dict.fromkeys(forms)
+        for flat, schema_id in dict.fromkeys((bool(flat), schema_id) for flat, schema_id in used):
+            fact = {"table": name, "flat": flat, "schema_id": schema_id}
+            if schema_id is not None:
+                yield fact | {"fact": "schema", "value": schemas[schema_id]}
+                continue
+            images: Iterable[str | None] = chain.from_iterable(zip(of_table["before"], of_table["after"], strict=True))
+            if len(used) > 1:
+                mine = (bool(form[0]) is flat and form[1] is None for form in forms for _ in range(2))
+                images = compress(images, mine)
+            seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
+            if not all(column.name for column in seen):
+                raise EventError("bad_image", "the row has a column without a name, which no table can have")
+            yield fact | {"fact": "columns", "value": columns_to_json(seen)}
+        for key in _key_names(of_table["key"]):
+            text = json.dumps(key, ensure_ascii=False)
+            text.encode()  # half a surrogate pair is no name that could be passed on
+            yield {"table": name, "fact": "key", "value": text}
+
+
+def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
+    """The rows of each table, sorted by its name, without truncates."""
+    tables, ops = columns["table"], columns["op"]
+    names = sorted(set(tables))
+    if len(names) == 1 and "t" not in ops:
+        yield names[0], columns
+        return
+    places: dict[str, list[int]] = {name: [] for name in names}
+    for place, (name, op) in enumerate(zip(tables, ops, strict=True)):
+        if op != "t":
+            places[name].append(place)
+    for name, mine in places.items():
+        if mine:
+            yield name, _some(columns, mine)
+
+
+_decode_keys: Final = msgspec.json.Decoder(dict[str, Any]).decode_lines
+
+
+def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...]]:
+    """The names that the keys of records have, in their order. A record without a key of names says nothing."""
+    texts = [key for key in keys if key is not None]
+    lines = joined([text.encode() for text in texts])
+    if lines is not None:
+        try:
+            named = _decode_keys(lines)
+        except (msgspec.MsgspecError, UnicodeError):
+            named = []
+        if len(named) == len(texts):
+            return {tuple(key) for key in named if key}
+    return {names for names in map(_names_in, texts) if names}
+
+
+def _names_in(key: str) -> tuple[str, ...]:
+    try:
+        names = json.loads(key)
+    except ValueError:
+        return ()
+    return tuple(names) if isinstance(names, dict) else ()

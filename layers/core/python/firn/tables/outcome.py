@@ -1,0 +1,68 @@
+"""What became of one table in one job: the numbers that go to the log and into the snapshot's summary."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+from firn.log.epochs import Epoch
+from firn.tables.failures import Kind
+from firn.tables.table_state import EPOCH, SEALED
+
+COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
+
+
+@dataclass
+class Outcome:
+    """`events` = `merged` + `superseded` + `ignored` + `dead`. `merged` counts changes that decide a row (mirror) or
+    are one (append), `superseded` those that a newer or an equal one made void, `ignored` truncates and snapshot
+    reads left out by configuration. `status` is committed, skipped (all in already), empty, failed or quarantined;
+    `progress` is the epoch that the table had before; `failure` is a failures.Kind. `dead_by` counts the dead letters
+    by source table and reason, `dead_new` those of them that no earlier run had written. `way` says how the rows were
+    found and removed (docs/adr/0010-row-delta.md), `stages` how many seconds each step took."""
+
+    table: str
+    sources: tuple[str, ...]
+    mode: str = ""
+    status: str = "committed"
+    progress: int = 0
+    events: int = 0
+    merged: int = 0
+    superseded: int = 0
+    ignored: int = 0
+    dead: int = 0
+    seconds: float = 0.0
+    snapshot_id: int | None = None
+    error: str | None = None
+    failure: Kind | None = None
+    dead_by: dict[str, dict[str, int]] = field(default_factory=dict)
+    dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
+    way: dict[str, str | int] = field(default_factory=dict)
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Adds the seconds of its body to `stages`."""
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.stages[name] = round(self.stages.get(name, 0.0) + time.monotonic() - started, 3)
+
+    def decided(self, told: int) -> None:
+        """Counts the changes of a mirror table, once what is ignored and dead is known. `told`: how many keys changes
+        decided. A key that changes is one change of two rows, and counts once."""
+        left = self.events - self.ignored - self.dead
+        self.merged = min(told, left)
+        self.superseded = left - self.merged
+
+    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
+        """The snapshot properties: the progress, the nonce of its epoch, and the counts."""
+        counts = {name: str(getattr(self, name)) for name in COUNTS}
+        said = {f"{EPOCH}{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
+        return said | ({f"{SEALED}{stream}": epochs[last].nonce} if last in epochs else {})
+
+    def line(self) -> dict[str, Any]:
+        """The outcome for a JSON log line, without what does not apply."""
+        return {name: value for name, value in asdict(self).items() if value is not None and value != {}}

@@ -1,0 +1,245 @@
+"""Which columns a table gets, and which changes to an existing one: pure rules.
+
+An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.texts import changes_form
+from firn.changes.decode.types import BINARY, INFERRED, STRING, TIMESTAMPTZ, Column, Type, promotable, storable, widen
+from firn.config.model import Mode
+from firn.config.names import is_left_out
+
+POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
+HELD, AT, LOOKED, SOURCE = "_firn_held", "_firn_at", "_firn_looked", "_firn_source"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SOURCE})
+# What Firn writes beside the source's columns. All optional: an adopted table has rows without them.
+MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
+# Added when the first value is unavailable: most tables never need it.
+HELD_METADATA = Column(HELD, HELD_TYPE)
+# Added when a second source table feeds a mirror table: most have one.
+SOURCE_METADATA = Column(SOURCE, STRING)
+FACTS_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
+    Column(LOOKED, STRING), SOURCE_METADATA,
+)  # fmt: skip
+APPEND_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
+    Column(IDENTITY, STRING),
+)  # fmt: skip
+
+MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of its schema, and a chunk in every file
+
+
+@dataclass(frozen=True)
+class ColumnPlan:
+    """`columns` is what the table has after `added`, `widened` and `retyped` are applied, in the table's order,
+    metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be written anew.
+    `unwritable` names columns of an adopted table that Firn has no type for; `inferred` names the long and
+    string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED);
+    `unnamed` holds names that no column of the table can have: events with values there are dead letters."""
+
+    columns: tuple[Column, ...]
+    added: tuple[Column, ...] = ()
+    widened: tuple[Column, ...] = ()
+    retyped: tuple[Column, ...] = ()
+    unwritable: frozenset[str] = frozenset()
+    inferred: Mapping[str, str] = field(default_factory=dict)
+    unnamed: frozenset[str] = frozenset()
+
+
+def plan_columns(
+    existing: Sequence[Column],
+    declared: Iterable[Column],
+    seen: Iterable[Sequence[Column]],
+    key: Sequence[str] = (),
+    unwritable: frozenset[str] = frozenset(),
+    fixed: frozenset[str] = frozenset(),
+) -> ColumnPlan:
+    """Puts the sources together. `existing` is empty for a table not yet created.
+
+    A column's type is the smallest that holds all that was seen, or the declared one, whether it was seen in one epoch
+    or in several: else a table would depend on how its changes were split. Only the columns `fixed` (those of an
+    adopted table, those that a table is partitioned by) change by Iceberg's own promotions alone; a value that does not
+    fit one becomes a dead letter. New columns are optional but for the key.
+    """
+    declarations = {column.name: column for column in declared if not is_left_out(column.name)}
+    offered: dict[str, list[Column]] = {}
+    for columns in seen:
+        for column in columns:
+            if not is_left_out(column.name) and column.name not in unwritable:
+                offered.setdefault(column.name, []).append(column)
+    for name in declarations:
+        offered.setdefault(name, [])
+
+    result: list[Column] = []
+    widened: list[Column] = []
+    retyped: list[Column] = []
+    for column in existing:
+        now = column
+        declaration = declarations.get(column.name)
+        wishes = [declaration] if declaration else offered.get(column.name, [])
+        for wish in wishes:
+            kind = _holding(now.type, wish.type)
+            if column.name not in fixed or promotable(column.type, kind):
+                now = replace(now, type=kind)
+        old, new_type = storable(column.type), storable(now.type)
+        if promotable(old, new_type) and (column.name in fixed or not changes_form(old, new_type)):
+            widened += [now] if old != new_type else []
+        else:
+            retyped.append(now)
+        result.append(replace(now, source=declaration.source) if declaration else now)
+
+    known = {column.name for column in existing}
+    taken = set[str]().union(*map(_names, result))
+    unnamed: set[str] = set()
+    fits: dict[str, Column] = {}
+    for name in (
+        *declarations,
+        *(name for name in offered if name not in declarations),
+    ):  # what is declared comes first
+        if name in known:
+            continue
+        column = declarations.get(name) or _smallest(offered[name])
+        if taken.intersection(_names(column)):
+            unnamed.add(name)
+            continue
+        taken.update(_names(column))
+        fits[name] = replace(column, required=not existing and name in key)
+    added = [fits[name] for name in offered if name in fits]
+    seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
+    new = _stored(added)
+    wider, others = _stored(widened), _stored(retyped)
+    return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, frozenset(unnamed))
+
+
+def _names(column: Column) -> Iterator[str]:
+    """The names that Iceberg knows the column and what is in it by: all those of a table differ."""
+    name, kind = column.name, column.type
+    yield name
+    while kind.element is not None:
+        name, kind = f"{name}.element", kind.element
+        yield name
+
+
+def _holding(there: Type, wish: Type) -> Type:
+    """The type for a column of type `there` that shall hold `wish` too: for ever `there` where that is text already."""
+    if promotable(there, wish):
+        return wish
+    kind = widen(there, wish)
+    return there if storable(kind) == there else kind
+
+
+def _stored(columns: Iterable[Column]) -> tuple[Column, ...]:
+    return tuple(replace(column, type=storable(column.type)) for column in columns)
+
+
+def _smallest(columns: Sequence[Column]) -> Column:
+    kind = columns[0].type
+    for column in columns[1:]:
+        kind = widen(kind, column.type)
+    # The encodings belong to the schemas of the single events, never to the table.
+    return Column(columns[0].name, kind)
+
+
+class TooManyColumns(Exception):
+    """The changes bring a table more columns than a table may have: nothing is applied."""
+
+
+def check_width(plan: ColumnPlan, existing: int, declared: Collection[str]) -> None:
+    """Raises TooManyColumns for a plan that widens a table over MOST_COLUMNS. Those that firn.yaml declares are never
+    too many, and a table that was wider already goes on. `existing`: how many it has."""
+    most = max(MOST_COLUMNS, existing)
+    others = [column.name for column in plan.columns if column.name not in declared]
+    new = [column.name for column in plan.added if column.name not in declared]
+    if new and len(others) > most:
+        names = ", ".join(name[:100] for name in new[:5])
+        raise TooManyColumns(
+            f"the changes bring {len(new):,} columns that the table does not have ({names}, …), which would be "
+            f"{len(others):,} in all; a table may have {most:,}"
+        )
+
+
+class KeyChanged(Exception):
+    """The key or mode that firn.yaml or the events give is not the table's, or the events give two. Rows of one key
+    could stand under another: nothing is applied."""
+
+
+def plan_key(
+    configured: Sequence[str] | None,
+    existing: Sequence[str] | None,
+    named: Iterable[Sequence[str]],
+    mode: Mode = "mirror",
+) -> tuple[str, ...]:
+    """The table's key: configuration, else the table's own `firn.key`, else the one that events name. () means append.
+
+    `existing` is None for a new table and for an adopted one; `named`: the keys that events name, those without one
+    left out; `mode`: what firn.yaml says, in append tables the events' keys are only values.
+
+    Without a configured key each event must mean the same one, or its row would depend on how the changes were split:
+    raises KeyChanged for two of them (the order of the names does not count), for another one than the table's, and
+    for a table that is append because nothing named a key. Raises it too if the configuration contradicts the table.
+    """
+    told = sorted(map(tuple, named))
+    if configured is not None:
+        if existing is not None and set(configured) != set(existing):
+            raise KeyChanged(
+                f"the key is {_listed(existing)} in the table and {_listed(configured)} in firn.yaml; "
+                "set it back, or rebuild the table under the new key (firn rebuild TABLE --in-place)"
+            )
+        return tuple(configured if existing is None else existing)
+    if mode == "append":
+        return tuple(existing if existing is not None else told[0] if len(set(map(frozenset, told))) == 1 else ())
+    known = [*told] if existing is None else [tuple(existing), *told]
+    if len(set(map(frozenset, known))) > 1:
+        raise KeyChanged(_two_keys(existing, told))
+    return known[0] if known else ()
+
+
+def _two_keys(existing: Sequence[str] | None, told: Sequence[Sequence[str]]) -> str:
+    others = {frozenset(key): tuple(key) for key in reversed(told) if set(key) != set(existing or ())}
+    keys = " and ".join(map(_listed, sorted(others.values())))
+    rebuild = "rebuild the table (firn rebuild TABLE --in-place)"
+    if existing is None:
+        return f"events name the keys {keys}; set `key:` or `mode: append` in the table's rule in firn.yaml"
+    if not existing:
+        return (
+            f"the table is append, as no event named a key, and now events name {keys}; set `mode: append` in "
+            f"firn.yaml to leave it so, or {rebuild}, which takes the key from the whole log or from `key:`"
+        )
+    return (
+        f"the key is {_listed(existing)} in the table and events name {keys}; set `key:` in firn.yaml, and if it is "
+        f"another one than the table's, {rebuild}"
+    )
+
+
+def _listed(key: Sequence[str]) -> str:
+    return f"[{', '.join(key)}]"
+
+
+def check_mode(mode: str, existing: str | None) -> None:
+    """Raises KeyChanged if the rules make another mode of a table than it has (`firn.mode`; None: it does not say)."""
+    if existing is not None and existing != mode:
+        raise KeyChanged(
+            f"the table is in mode {existing} and firn.yaml now makes it {mode}; set it back, or name another table"
+        )
+
+
+def lacking_key(plan: ColumnPlan, key: Sequence[str], *, made: bool) -> str | None:
+    """Why no change can be a row of a mirror table with this key: a column of it is nowhere to be seen. None if all are
+    there. `made`: whether the table is.
+
+    Of a table that is not made yet it is the changes that are at fault: they are dead letters, and the next ones may
+    make it. Raises KeyChanged for one that is.
+    """
+    missing = [name for name in key if name not in {column.name for column in plan.columns}]
+    if not missing:
+        return None
+    if made:
+        raise KeyChanged(f"the table has no column {missing[0]}, which is in its key; correct the key in firn.yaml")
+    if is_left_out(missing[0]):
+        return f"{missing[0]}, which is in its key, is a name that Firn or Iceberg keeps for itself; call it otherwise"
+    return f"the table is not made yet, and no change and no declaration names {missing[0]} of its key"

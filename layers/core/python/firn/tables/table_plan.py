@@ -1,0 +1,80 @@
+"""How the changes of one target become rows: the table's key and mode, its columns, and the decoding. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.config.model import Mode, StreamConfig, TableRule
+from firn.tables.batch_facts import TableFacts
+from firn.tables.planning import ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
+from firn.tables.renames import Renames, renames_of
+from firn.tables.routing import Target
+from firn.tables.table_state import TableState, are_several, check_format, fed_by
+
+
+@dataclass(frozen=True)
+class Planned:
+    """`key`: the names of the key's columns, () without one; `mode`: what the rules make of the table; `renames`: which
+    names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name."""
+
+    key: tuple[str, ...]
+    mode: Mode
+    columns: ColumnPlan
+    decoding: Decoding
+    renames: Renames
+    due: Mapping[str, str]
+
+
+def key_and_mode(
+    rule: TableRule, existing: tuple[str, ...] | None, named: Iterable[Sequence[str]]
+) -> tuple[tuple[str, ...], Mode]:
+    """What firn.yaml, the table and its events make of it (planning.plan_key). Raises KeyChanged."""
+    key = plan_key(rule.key, existing, named, rule.mode)
+    return key, rule.mode if key else "append"
+
+
+def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
+    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TooManyColumns,
+    TerminalError."""
+    check_format(state)
+    own = state.key() if state else None
+    if state is not None and own is None and target.rule.key is None:
+        own = state.named_key()
+    key, mode = key_and_mode(target.rule, own, target.named_keys())
+    check_mode(mode, state.properties.get("firn.mode") if state else None)
+    renames = renames_of(target.rule.renames, state.properties if state else {})
+    renames.check_key(key)
+    due = renames.due(field["name"] for field in state.fields) if state else {}
+    state = state.renamed(due) if state else None
+    required = key if mode == "mirror" else ()
+    existing, unwritable = state.columns() if state else ((), frozenset[str]())
+    fixed = state.fixed() if state else frozenset[str]()
+    declared = renames.named(target.declared(settings))
+    seen = [renames.named(columns) for columns in target.seen()]
+    plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
+    check_width(plan, len(existing), {column.name for column in declared})
+    ordinals = {column.name: i for i, column in enumerate(plan.columns)}
+    decoding = Decoding(
+        columns=plan.columns,
+        key=tuple(ordinals[name] for name in key if name in ordinals),
+        settings=settings.settings,
+        schemas=target.schemas(),
+        bad_schemas=target.bad_schemas(),
+        snapshot_reads=target.rule.snapshot_reads == "upsert",
+        no_key=lacking_key(plan, required, made=state is not None),
+        several=mode == "mirror" and are_several(fed_by(state, target.fed)),
+        names=target.names,
+        unnamed=plan.unnamed,
+    )
+    return Planned(key, mode, plan, decoding, renames, due)
+
+
+def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
+    """The same decoding for all changes of the target's source tables that `facts` tell of."""
+    known = [facts[source] for source in target.sources if source in facts]
+    return replace(
+        decoding,
+        schemas={name: columns for one in known for name, columns in one.schemas.items()},
+        bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
+        names=target.names,
+    )

@@ -1,0 +1,275 @@
+"""What a table's metadata says: columns, key, and how far each stream has come in main's ancestry."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from firn.changes.decode.iceberg_fields import column_of
+from firn.changes.decode.types import INFERRED, Column, storable
+from firn.changes.positions import by_field
+from firn.errors import TerminalError
+from firn.tables.planning import METADATA
+
+EPOCH = "firn.epoch."
+SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
+REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
+SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
+MODE, KEY = "firn.mode", "firn.key"  # table properties
+INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
+FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
+FORMAT = "firn.format"  # table property: 1, or what a version needs to know at least to write the table
+NEWEST_FORMAT: Final = 2  # 2: rows name their source table, or append rows have the identity of ADR 30
+NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]", FORMAT: str(NEWEST_FORMAT)}  # of one that is made now
+# Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
+NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
+FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
+FLOOR = "firn.floor"  # property of that table: the order (plain) up to which facts were dropped
+# Property of that table, "true" where `order_by` may name numbers, such as a counter of each row's versions: these say
+# nothing of time, so no delete is ever forgotten and the floor counts for nothing.
+BY_NUMBER = "firn.order_by.numbers"
+NAMED_KEY = "firn.named-key"  # table property: see TableState.named_key
+HELD_IDS = "firn.held"  # table property: ids of the fields that rows may hold
+SOURCES = "firn.sources"  # table property: TableState.sources as JSON
+_MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
+
+
+def by_number(field: str | None, columns: Iterable[Column]) -> bool:
+    """Whether changes of a stream with this `order_by` may be ordered by numbers: only a column of times says no."""
+    times = {column.name for column in columns if column.type.name in ("date", "timestamp", "timestamptz")}
+    return field is not None and field not in times
+
+
+def floor_of(properties: Mapping[str, str], *, numbers: bool = False) -> bytes:
+    """The order (plain) in a facts table's properties up to which facts were dropped; b"" if none were. `numbers`: as
+    by_number says, before the table does."""
+    floor = bytes.fromhex(properties.get(FLOOR, ""))
+    return b"" if (numbers or properties.get(BY_NUMBER) == "true") and by_field(floor) else floor
+
+
+@dataclass(frozen=True)
+class Basis:
+    """What a plan for a table rests on, beside a stream's progress. Where it is another one by the time of the commit,
+    the plan's files could hold values under fields that nobody reads any more, or rows of another key.
+
+    uuid       the table's: one that is dropped and made again is another one under the same name
+    mode, key  its properties, None where it has none
+    rebuilt    the number of the rebuild in place that it is
+    altered    how often a column was renamed or got another type, or the partitioning changed
+    """
+
+    uuid: str
+    mode: str | None
+    key: str | None
+    rebuilt: int
+    altered: int
+
+    @classmethod
+    def of(cls, uuid: str, properties: Mapping[str, str], summaries: Iterable[Mapping[str, str]]) -> "Basis":
+        """`summaries`: of a snapshot and its ancestors."""
+        found = list(summaries)
+        return cls(uuid, properties.get(MODE), properties.get(KEY), _highest(REBUILD, found), _highest(SCHEMA, found))
+
+    def next(self) -> "Basis":
+        """The same after one alteration more."""
+        return replace(self, altered=self.altered + 1)
+
+    def summary(self) -> dict[str, str]:
+        """What each commit says of it, so that a snapshot tells all that its ancestors told."""
+        return {SCHEMA: str(self.altered)} if self.altered else {}
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One version of an Iceberg table's metadata, as plain values.
+
+    `fields` are Iceberg's own JSON objects of the current schema (`id`, `name`, `required`, `type`);
+    `ancestry` holds the summaries of the current snapshot and its ancestors, newest first; `partitioned_by` holds the
+    ids of the fields that the table is or was partitioned by.
+    """
+
+    location: str
+    properties: Mapping[str, str]
+    fields: tuple[Mapping[str, Any], ...]
+    snapshot_id: int | None
+    ancestry: tuple[Mapping[str, str], ...]
+    partitioned_by: frozenset[int] = frozenset()
+    uuid: str = ""
+
+    @property
+    def records(self) -> int:
+        """Rows in data files, deleted ones included; 0 where no snapshot tells."""
+        return int(self.ancestry[0].get("total-records", 0)) if self.ancestry else 0
+
+    def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
+        """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
+        fields = [field for field in self.fields if field["name"] not in METADATA]
+        known = [column_of(field) for field in fields]
+        unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
+        columns = [column for column in known if column is not None]
+        as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
+        stored = zip(columns, as_seen, strict=True)
+        return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
+
+    @property
+    def sources(self) -> tuple[str | None, ...]:
+        """The source tables whose changes a mirror table has had. The first is that of rows without `_firn_source`;
+        None: it isn't known, the table was made before that was noted, or not by Firn."""
+        if SOURCES in self.properties:
+            return tuple(json.loads(self.properties[SOURCES]))
+        made_by = self.properties.get(_MADE_BY, "")
+        return (None, *(name for name in made_by.split(", ") if name))
+
+    @property
+    def inferred(self) -> Mapping[str, str]:
+        """Columns of which inference has seen only what is double once a fraction is among it, with what that was
+        (changes.types.INFERRED)."""
+        return dict(json.loads(self.properties.get(INFERRED_AS, "{}")))
+
+    @property
+    def first_identity(self) -> tuple[str, ...]:
+        """Streams of which an append table may hold rows by their first identity (changes.told.first_identity): none
+        of a table made since; of one from before those that it had rows of when the present identity met it first."""
+        told = self.properties.get(FIRST_IDENTITY)
+        if told is not None:
+            return tuple(json.loads(told))
+        fed = (name.removeprefix(EPOCH) for summary in self.ancestry for name in summary if name.startswith(EPOCH))
+        return tuple(sorted(set(fed)))
+
+    @property
+    def identities(self) -> dict[str, str]:
+        """The property that says so from now on."""
+        return {FIRST_IDENTITY: json.dumps(self.first_identity)}
+
+    def fixed(self) -> frozenset[str]:
+        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
+        those that the table is or was partitioned by."""
+        names = {int(field["id"]): str(field["name"]) for field in self.fields}
+        if self.key() is None:
+            return frozenset(names.values())
+        return frozenset(names[source] for source in self.partitioned_by if source in names)
+
+    def key(self) -> tuple[str, ...] | None:
+        """The key as the property `firn.key` tells it; None for a table that Firn did not create."""
+        text = self.properties.get(KEY)
+        return None if text is None else tuple(json.loads(text))
+
+    def named_key(self) -> tuple[str, ...] | None:
+        """The key that the first events of a table that Firn did not create named, where firn.yaml told none."""
+        text = self.properties.get(NAMED_KEY)
+        return None if text is None else tuple(json.loads(text))
+
+    def renamed(self, names: Mapping[str, str]) -> "TableState":
+        """The same with columns under other names (old -> new), as a commit of metadata would leave it."""
+        if not names:
+            return self
+        fields = tuple({**field, "name": names.get(field["name"], field["name"])} for field in self.fields)
+        inferred = {names.get(name, name): kind for name, kind in self.inferred.items()}
+        properties = {**self.properties, INFERRED_AS: json.dumps(inferred)} if inferred else self.properties
+        return replace(self, fields=fields, properties=properties)
+
+    def progress(self, stream: str) -> int:
+        """The highest epoch of the stream that is in this table; 0 before the first."""
+        return progress_in(stream, self.ancestry)
+
+    def sealed(self, stream: str) -> str | None:
+        """The nonce of the epoch that is the progress; None if no snapshot tells it."""
+        n = self.progress(stream)
+        found = (summary.get(SEALED + stream) for summary in self.ancestry if epoch_of(stream, summary) == n)
+        return next(found, None) if n else None
+
+    @property
+    def basis(self) -> Basis:
+        """What a plan for this table rests on."""
+        return Basis.of(self.uuid, self.properties, self.ancestry)
+
+
+def fed_by(state: TableState | None, sources: Iterable[str]) -> tuple[str | None, ...]:
+    """`TableState.sources` of a mirror table once it has changes of these source tables too; None: it isn't made."""
+    return tuple(dict.fromkeys((*(state.sources if state else ()), *sources)))
+
+
+def are_several(sources: Iterable[str | None]) -> bool:
+    """Whether more than one source table is among them: then each row says of which one it is."""
+    return len(set(sources) - {None}) > 1
+
+
+def source_properties(state: TableState | None, sources: Iterable[str]) -> dict[str, str]:
+    """What a mirror table says of its source tables once it has changes of these too; {} if it says so already."""
+    fed = fed_by(state, sources)
+    if state is not None and state.sources == fed:
+        return {}
+    said = {SOURCES: json.dumps(fed, ensure_ascii=False)}
+    return said | ({FORMAT: str(NEWEST_FORMAT)} if are_several(fed) else {})
+
+
+def check_format(state: TableState | None) -> None:
+    """Raises TerminalError for a table that a newer version of Firn has written."""
+    number = state.properties.get(FORMAT, "1") if state else "1"
+    if not (number.isascii() and number.isdecimal() and int(number) <= NEWEST_FORMAT):
+        raise TerminalError(
+            f"the table has {FORMAT} {number[:20]}, and this Firn knows {NEWEST_FORMAT} at most: a newer one "
+            "has written it. Deploy that version again; the changes wait in the log"
+        )
+
+
+def of_unnamed(sources: Sequence[str | None]) -> str | None:
+    """The source table of rows without `_firn_source`; None: it isn't known. `sources`: as TableState has them."""
+    return sources[0] if are_several(sources) else next((one for one in sources if one is not None), None)
+
+
+def progress_in(stream: str, summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest `firn.epoch.{stream}` in the summaries: a twin may have landed after its successor."""
+    return _highest(EPOCH + stream, summaries)
+
+
+def field_before(column: Column, number: int | None, fields: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Which of the fields (as TableState.fields) of an earlier schema the column was; None if it was not there.
+
+    number  its field id today. Where it has got another one since, as another type needs, the name tells, or one that
+            it had before
+    """
+    there = {int(field["id"]): field for field in fields}
+    named = {str(field["name"]): field for field in there.values()}
+    if number in there:
+        return there[number]
+    return next((named[name] for name in (column.name, *column.earlier) if name in named), None)
+
+
+def epoch_of(stream: str, summary: Mapping[str, str]) -> int:
+    """The epoch of the stream up to which a snapshot brought its table; 0 if it is none of the stream's."""
+    return progress_in(stream, (summary,))
+
+
+def parse(metadata: str, branch: str | None = None) -> TableState:
+    """Reads table metadata JSON (Iceberg spec, appendix C: format v2 and v3). `branch`: whose snapshots to tell of;
+    None for main.
+    """
+    table = json.loads(metadata)
+    schema = next(schema for schema in table["schemas"] if schema["schema-id"] == table["current-schema-id"])
+    snapshots = {snapshot["snapshot-id"]: snapshot for snapshot in table.get("snapshots") or ()}
+    refs = table.get("refs") or {}
+    current = table.get("current-snapshot-id") if branch is None else refs.get(branch, {}).get("snapshot-id")
+    current = None if current in (None, -1) else current
+    return TableState(
+        location=table["location"],
+        properties=table.get("properties") or {},
+        fields=tuple(schema["fields"]),
+        snapshot_id=current,
+        ancestry=tuple(_ancestors(current, snapshots)),
+        partitioned_by=frozenset(
+            int(field["source-id"]) for spec in table.get("partition-specs") or () for field in spec["fields"]
+        ),
+        uuid=table.get("table-uuid", ""),
+    )
+
+
+def _ancestors(current: int | None, snapshots: Mapping[int, Mapping[str, Any]]) -> Iterator[Mapping[str, str]]:
+    while current is not None and (snapshot := snapshots.get(current)) is not None:
+        yield snapshot.get("summary") or {}
+        current = snapshot.get("parent-snapshot-id")
+
+
+def _highest(name: str, summaries: Iterable[Mapping[str, str]]) -> int:
+    """The highest number under this name, 0 without one."""
+    return max((int(summary[name]) for summary in summaries if name in summary), default=0)

@@ -1,0 +1,201 @@
+"""The rows of a table with all that was acknowledged by now: what is committed, and what waits, folded by the same
+rules.
+
+A table is read as it is, but for the rows of those keys that a waiting change replaces or removes; the new rows of
+these keys come last. Schema, key and dead letters are decided as the commit job decides them, so that a fresh read
+gives the rows that the next commit will.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue
+from pyiceberg.io.pyarrow import expression_to_pyarrow
+from pyiceberg.schema import Schema
+
+from firn.config.names import TableName
+from firn.tables.planning import POSITION, SOURCE
+from firn_lake.fresh.key_lookup import KeyColumns
+from firn_lake.fresh.merge_pending import Mirror, Result, appended
+from firn_lake.fresh.pending import Look, NotFresh
+from firn_lake.fresh.pending_table import Waiting, as_it_will_be, state_of, waiting
+from firn_lake.fresh.plain_values import typed
+from firn_lake.reading.rows import BATCH_SIZE, Batches, Rows
+from firn_lake.reading.versions import Version, version_at
+from firn_lake.schemas.arrow_types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.expressions import BooleanExpression
+    from pyiceberg.table import Table
+
+    from firn.log.store import Store
+
+
+class Fresh:
+    """All tables of a lake, each with what waits for it, as of one moment: when the first one is read."""
+
+    def __init__(self, catalog: "Catalog", store: "Store") -> None:
+        """Raises ConfigError if no configuration is published, StorageUnavailable."""
+        self._catalog, self._store = catalog, store
+        self._look = Look(store)
+
+    def tables(self) -> list[tuple[str, ...]]:
+        """The identifiers of the tables that changes wait for: no commit need have made them yet. By a look of its own:
+        that of the rows is for after their tables are loaded."""
+        return sorted(name.identifier for name in Look(self._store).tables())
+
+    def table(self, identifier: tuple[str, ...]) -> "FreshTable":
+        """One table. Load all that are read together before the first is read.
+
+        Raises NotFresh, StorageUnavailable, and what the catalog raises.
+        """
+        try:
+            table = self._catalog.load_table(identifier)
+        except NoSuchTableError:
+            table = None
+        return FreshTable(self._catalog, self._look, identifier, table)
+
+
+class FreshTable:
+    """A table with what waits for it."""
+
+    def __init__(self, catalog: "Catalog", look: Look, identifier: tuple[str, ...], table: "Table | None") -> None:
+        """`look` was begun before `table` was loaded; None: no commit has made it yet."""
+        self._catalog, self._look, self._identifier, self._table = catalog, look, identifier, table
+        self._state = state_of(table) if table is not None else None
+
+    @cached_property
+    def _waiting(self) -> Sequence[Waiting]:
+        if len(self._identifier) != 2:
+            return ()  # of a nested namespace: Firn makes none
+        return waiting(self._look, TableName(*self._identifier), self._state)
+
+    @cached_property
+    def version(self) -> Version:
+        """The table as it is, with the columns that the waiting changes bring or widen. Raises NotFresh,
+        StorageUnavailable."""
+        now = version_at(self._table, None) if self._table is not None else None
+        if now is not None and not self._waiting:
+            return now
+        name = TableName(*self._identifier)
+        if not self._waiting:
+            raise NotFresh(f"nothing waits for {name}, and no commit has made it")
+        return as_it_will_be(name, now, self._waiting)
+
+    def read(
+        self,
+        schema: Schema,
+        where: "str | BooleanExpression | None" = None,
+        batch_size: int = BATCH_SIZE,
+        limit: int | None = None,
+    ) -> "Rows | FreshRows":
+        """Rows with the columns of `schema` (Version.select). The rest as for Rows.
+
+        Raises BadFilter, NotFresh, UnreadableFile, StorageUnavailable.
+        """
+        if not self._waiting:
+            return Rows(self.version, schema, where, batch_size, limit)
+        first = self._waiting[0]
+        if first.mirror:
+            made = Mirror(self._catalog, self._table, self._state, first, self.version, where).result()
+        else:
+            made = appended(self._state, self._waiting, self.version)
+        return FreshRows(self.version, schema, where, made, batch_size, limit)
+
+
+class FreshRows(Batches):
+    """The rows of a table, and of what waits for it. `snapshot`: the one that they stand on, None if there is none."""
+
+    def __init__(
+        self,
+        version: Version,
+        schema: Schema,
+        where: "str | BooleanExpression | None",
+        made: Result,
+        batch_size: int = BATCH_SIZE,
+        limit: int | None = None,
+    ) -> None:
+        if batch_size < 1 or (limit is not None and limit < 0):
+            raise ValueError("batch_size is 1 or more, limit 0 or more")
+        super().__init__(arrow_schema(schema), self._batches)
+        self.snapshot = version.id
+        self._version, self._selected, self._where, self._made = version, schema, where, made
+        self._bound = version.bound(where)
+        self._size, self._limit = batch_size, limit
+
+    def __repr__(self) -> str:
+        return f"<fresh rows of {self._version.name} on snapshot {self.snapshot}: {', '.join(self.schema.names)}>"
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        left = self._limit
+        for batch in self._all():
+            for first in range(0, batch.num_rows, self._size):
+                if left == 0:
+                    return
+                part = batch.slice(first, self._size if left is None else min(left, self._size))
+                left = None if left is None else left - part.num_rows
+                yield part
+
+    def _all(self) -> Iterator[pa.RecordBatch]:
+        if self._made.committed:
+            yield from self._committed()
+        yield from self._new()
+
+    def _committed(self) -> Iterator[pa.RecordBatch]:
+        made = self._made
+        if not made.replaced and not made.truncates:
+            yield from Rows(self._version, self._selected, self._where, self._size)
+            return
+        names = [*self.schema.names, *(column.name for column in made.key)]
+        there = set(self._version.columns)
+        own = [name for name in (POSITION, SOURCE) if made.truncates and name in there]
+        schema = self._version.select([*names, *own], metadata=True)
+        replaced = KeyColumns(made.key, made.replaced, arrow_schema(schema)) if made.replaced else None
+        for found in Rows(self._version, schema, self._where, self._size):
+            gone = replaced.mask(found) if replaced else None
+            batch = found if gone is None else found.filter(pc.invert(gone))
+            if made.truncates:
+                batch = batch.filter(pc.invert(_emptied(batch, made)))
+            if batch.num_rows:
+                yield batch.select(self.schema.names)
+
+    def _new(self) -> Iterator[pa.RecordBatch]:
+        made, count = self._made, len(next(iter(self._made.rows.values()), ()))
+        if not count:
+            return
+        every = isinstance(self._bound, AlwaysTrue)
+        looked_at = set(self.schema.names) if every else set(self._version.columns)
+        schema = Schema(*(field for field in self._version.schema.fields if field.name in looked_at))
+        types = arrow_schema(schema)
+        arrays = [
+            typed(made.rows[field.name], made.columns[field.name].type, field.type)
+            if field.name in made.rows
+            else pa.nulls(count, field.type)
+            for field in types
+        ]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=types)
+        if not every:
+            batch = batch.filter(expression_to_pyarrow(self._bound, schema))
+        if batch.num_rows:
+            yield batch.select(self.schema.names).cast(self.schema)
+
+
+def _emptied(batch: pa.RecordBatch, made: Result) -> pa.Array:
+    """Which rows the truncates remove: those of their source tables that are older. A row without a position is older
+    than any change; one of which it isn't known of which source table it is, is of each."""
+    gone = pa.repeat(pa.scalar(False), batch.num_rows)
+    sources = pa.nulls(batch.num_rows, pa.string())
+    if SOURCE in batch.schema.names:
+        sources = batch.column(SOURCE)
+    if made.unnamed is not None:
+        sources = pc.fill_null(sources, made.unnamed)
+    for source, position in made.truncates.items():
+        after = pc.fill_null(pc.greater(batch.column(POSITION), pa.scalar(position, pa.binary())), False)
+        its = pc.fill_null(pc.equal(sources, source), True) if source is not None else pc.is_valid(after)
+        gone = pc.or_(gone, pc.and_(its, pc.invert(after)))
+    return gone

@@ -1,0 +1,195 @@
+"""What waits for one table, and the columns that the table will have with it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from pyiceberg.schema import Schema
+
+from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.row_decoder import Decoder, Decoding
+from firn.changes.decode.types import Column
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.fold import RowChange
+from firn.config.names import TableName
+from firn.errors import TerminalError
+from firn.log.store_cache import Remembered
+from firn.tables.planning import (
+    APPEND_METADATA,
+    HELD_METADATA,
+    MIRROR_METADATA,
+    SOURCE_METADATA,
+    ColumnPlan,
+    KeyChanged,
+    TooManyColumns,
+)
+from firn.tables.routing import Target
+from firn.tables.table_plan import planned
+from firn.tables.table_state import TableState
+from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
+from firn_lake.reading.files import Source
+from firn_lake.reading.versions import Version
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA, *APPEND_METADATA)}
+"""Firn's own columns."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
+    commit renames first, old name -> new name."""
+
+    pending: Pending
+    target: Target
+    plan: ColumnPlan
+    decoding: Decoding
+    mirror: bool
+    above: int
+    due: Mapping[str, str]
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.pending.settings.name
+
+    @property
+    def key(self) -> list[Column]:
+        """The columns of the table's key."""
+        return [self.plan.columns[i] for i in self.decoding.key]
+
+    @cached_property
+    def decoder(self) -> Decoder:
+        """What decodes the changes: one, which keeps what it has found out about their schemas."""
+        return decoded_rows.decoder(self.decoding, mirror=self.mirror)
+
+    def decoded(self) -> Iterator[tuple[Sequence[Any], RowChange | None]]:
+        """The good changes, as decoded rows and (of a mirror table) as the specification has them."""
+        for batch in self.pending.above(self.above):
+            with told_apart(f"what waits for {self.target.name}"):
+                found = batch.decoded(self.target.sources, self.decoder)
+            changes: Sequence[RowChange | None] = found.changes or [None] * len(found.rows)
+            yield from zip(found.rows, changes, strict=True)
+
+    def truncates(self) -> list[RowChange]:
+        """The truncates of a mirror table."""
+        batches = self.pending.above(self.above) if self.target.events(self.above, "t") else []
+        return [
+            one
+            for batch in batches
+            for one in decoded_rows.truncates(batch.of(self.target.sources), self.decoding.names)
+        ]
+
+
+def state_of(table: "Table") -> TableState:
+    """What the table's metadata says, as the commit job reads it."""
+    metadata = table.metadata
+    ancestry = []
+    at = metadata.current_snapshot()
+    while at is not None:
+        ancestry.append(at.summary.additional_properties if at.summary else {})
+        at = metadata.snapshot_by_id(at.parent_snapshot_id) if at.parent_snapshot_id is not None else None
+    return TableState(
+        location=metadata.location,
+        properties=metadata.properties,
+        fields=tuple(json.loads(table.schema().model_dump_json())["fields"]),
+        snapshot_id=metadata.current_snapshot_id,
+        ancestry=tuple(ancestry),
+        partitioned_by=frozenset(field.source_id for spec in metadata.partition_specs for field in spec.fields),
+    )
+
+
+def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiting]:
+    """What waits for the table, stream by stream; nothing for a table that no stream feeds. `state`: as it is, None if
+    there is none yet. Raises NotFresh, StorageUnavailable."""
+    own = state.properties.get("firn.stream") if state else None
+    if state is not None and own is None and state.key() is None and not look.streams(name, None):
+        return []
+    found = []
+    for stream in look.streams(name, own):
+        pending = look.pending(stream)
+        held = pending.known.held().get(str(name))
+        if held is not None:
+            raise NotFresh(f"{name} is held, and its changes with it: {held.message}; {held.advice}")
+        target = pending.targets.get(name)
+        above = max(pending.committed, state.progress(stream) if state else 0)
+        if target is not None and target.events(above):
+            with told_apart(f"what waits for {name}"):
+                try:
+                    found.append(_planned(pending, target, state, above))
+                except NotFresh:
+                    raise
+                except (KeyChanged, TooManyColumns, TerminalError) as error:
+                    raise NotFresh(f"{name}: {error}") from error
+    return found
+
+
+def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
+    """The table with the columns that the waiting changes bring or widen."""
+    fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
+    names = {old: new for one in some for old, new in one.due.items()}
+    there = {name: {**field, "name": name} for field in fields for name in [names.get(field["name"], field["name"])]}
+    last = 0 if version is None else version.source.metadata.last_column_id
+    changed = version is None or bool(names)
+    for one in some:
+        for column in one.plan.widened:
+            there[column.name]["type"] = type_json(column.type, 0)
+            changed = True
+        own = MIRROR_METADATA if one.mirror else APPEND_METADATA
+        for column in (*one.plan.added, *(own if version is None else ())):
+            if column.name not in there:
+                last += 2  # a list's element has an id too
+                there[column.name] = {
+                    "id": last, "name": column.name, "required": False, "type": type_json(column.type, last + 1)
+                }  # fmt: skip
+                changed = True
+    if not changed and version is not None:
+        return version
+    if version is None:
+        return _unmade(name, Schema.model_validate({"type": "struct", "fields": [*there.values()]}))
+    number = 1 + max(one.schema_id for one in version.source.metadata.schemas)
+    schema = Schema.model_validate({"type": "struct", "schema-id": number, "fields": [*there.values()]})
+    schemas = [*version.source.metadata.schemas, schema]
+    then = version.source.metadata.model_copy(update={"schemas": schemas, "current_schema_id": number})
+    return replace(version, schema=schema, source=replace(version.source, metadata=then))
+
+
+def _unmade(name: TableName, schema: Schema) -> Version:
+    """A table that no commit has made yet."""
+    from pyiceberg.io import load_file_io
+    from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
+    from pyiceberg.table.metadata import new_table_metadata
+    from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
+
+    made = new_table_metadata(schema, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, f"memory://{name.slug}")
+    return Version(str(name), Source(load_file_io(), made, str(name), None), None, made.schema())
+
+
+_decodings: Final = Remembered[tuple[str, TableName], Decoding]()
+
+
+def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
+    found = planned(target.above(above), pending.settings, state)
+    plan = found.columns
+    if plan.retyped:
+        names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
+        raise NotFresh(
+            f"changes wait that give columns of {target.name} another type: {names}. The next commit does it: run firn "
+            "flush, or read without fresh"
+        )
+    if found.mode == "mirror" and plan.unwritable and state is not None and state.records:
+        names = ", ".join(sorted(plan.unwritable))
+        raise NotFresh(
+            f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
+            "firn flush, or read without fresh"
+        )
+    # One object as long as it is the same: what was decoded with it need not be decoded again.
+    known = _decodings.of(pending.store)
+    decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
+    if decoding != found.decoding:
+        decoding = known[pending.settings.name, target.name] = found.decoding
+    return Waiting(pending, target, plan, decoding, found.mode == "mirror", above, found.due)

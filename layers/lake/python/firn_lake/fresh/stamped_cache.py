@@ -1,0 +1,112 @@
+"""What a mirror table remembers beside its rows (docs/adr/0011-memory.md), read by PyIceberg: deletes, truncates and
+creates with unavailable values."""
+
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+from pyiceberg.exceptions import NoSuchTableError
+
+from firn.changes.decode.types import STRING, Column
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.ordering import total
+from firn.changes.positions import WIDTH
+from firn.config import names
+from firn.config.names import TableName
+from firn.tables.planning import LOOKED, OP, POSITION, SOURCE
+from firn.tables.table_state import CREATES, FACTS, NEWEST, TRUNCATED, TableState, floor_of
+from firn_lake.fresh.key_lookup import RowsByKey, rows_in
+from firn_lake.reading.versions import Version, version_of
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
+
+class Facts:
+    """The facts of one mirror table. Orders have their first byte; b"": there is none."""
+
+    def __init__(self, catalog: "Catalog", table: "Table", state: TableState) -> None:
+        """Looks at the facts' metadata. Raises what the catalog raises."""
+        *namespace, own = table.name()
+        default = (*namespace, own + names.FACTS)
+        elsewhere = state.properties.get(FACTS)
+        self._of = table
+        self._table: Table | None = None
+        with contextlib.suppress(NoSuchTableError):
+            self._table = catalog.load_table(TableName.parse(elsewhere).identifier if elsewhere else default)
+        told: list[dict[str, str]] = []
+        if self._table is not None:
+            summaries = (one.summary for one in self._table.metadata.snapshots)
+            told = [one.additional_properties for one in summaries if one is not None]
+        self._newest = _highest(told, NEWEST)
+        self.truncated = _highest(told, TRUNCATED)
+        self.creates = any(CREATES in one for one in told)
+        self.floor = floor_of(self._table.properties) if self._table else b""
+
+    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
+        """The deletes and the creates with unavailable values of these keys that are newer than `low`; None: all of
+        them. Creates name no values, and "?" as what they left out."""
+        if self._table is None or (keys is not None and self._newest <= low):
+            return []
+        found = RowsByKey(version_of(self._table, self._table.current_snapshot()), key, [OP, POSITION, SOURCE])
+        return [
+            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
+            for one, (op, position, source) in found.read(keys)
+            if op in "dc" and (keys is None or total(position) > low)
+        ]
+
+    def truncates(self) -> list[RowChange]:
+        """All truncates."""
+        if self._table is None:
+            return []
+        op = Column(OP, STRING)
+        found = RowsByKey(version_of(self._table, self._table.current_snapshot()), [op], [POSITION, SOURCE])
+        return [
+            RowChange("t", (), position[:WIDTH], total(position), None, source=source)
+            for _, (position, source) in found.read({("t",)})
+        ]
+
+    def removed(
+        self,
+        version: Version,
+        columns: Sequence[Column],
+        key: Sequence[Column],
+        keys: Collection[Key],
+        unnamed: str | None,
+    ) -> list[tuple[Key, Row]]:
+        """The rows of these keys that deletes removed, as far as the table still has the snapshots before them.
+        `unnamed`: the source table of rows that name none."""
+        if self._table is None or not keys:
+            return []
+        facts = version_of(self._table, self._table.current_snapshot())
+        found: list[tuple[Key, Row]] = []
+        looked: set[int] = set()
+        read = RowsByKey(facts, key, [*(column.name for column in columns), OP, LOOKED], rows=True)
+        for batch in read.batches(keys):
+            if LOOKED in batch.schema.names:
+                looked |= {int(one) for one in batch.column(LOOKED).to_pylist() if one is not None}
+            kept = batch.filter(pc.equal(batch.column(OP), "k"))  # older versions of Firn kept the row itself
+            found += rows_in(kept, version, columns, key, unnamed)
+        for snapshot in sorted(looked):
+            at = self._of.snapshot_by_id(snapshot)
+            if at is not None:
+                found += rows_of(version_of(self._of, at, version.schema), columns, key, keys, unnamed)
+        return found
+
+
+def rows_of(
+    version: Version,
+    columns: Sequence[Column],
+    key: Sequence[Column],
+    keys: Collection[Key] | None,
+    unnamed: str | None,
+) -> Iterable[tuple[Key, Row]]:
+    """Rows as changes.incremental knows them, of these keys (None: of all). `columns`: whose values they have;
+    `unnamed`: the source table of rows that name none."""
+    return RowsByKey(version, key, [column.name for column in columns], rows=True).rows(columns, keys, unnamed)
+
+
+def _highest(told: Iterable[dict[str, str]], name: str) -> bytes:
+    return max((bytes.fromhex(one[name]) for one in told if name in one), default=b"")

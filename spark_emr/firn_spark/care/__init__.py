@@ -1,1 +1,0 @@
-"""Looking after tables: compaction, expiry, orphans, and how they are."""

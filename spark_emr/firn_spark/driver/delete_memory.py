@@ -1,0 +1,113 @@
+"""What a mirror table remembers beside its rows (firn_spark.merge.memory), read and written in this process."""
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.types import BINARY, STRING, Column
+from firn.changes.merge.fold import Key, RowChange
+from firn.changes.merge.ordering import plain, total
+from firn.changes.positions import WIDTH
+from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
+from firn_spark.driver import row_lookup
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.driver.write import write_columns, write_rows
+from firn_spark.merge.earlier import is_retyped
+from firn_spark.merge.memory import Memory, newest_of, truncate_at
+from firn_spark.tables.evolve import Table
+
+_OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
+_LOOKED = Column(LOOKED, STRING)
+
+
+class DriverMemory(Memory):
+    """The facts of one mirror table, without a Spark job."""
+
+    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
+        """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all. Their
+        creates name no values, and "?" as what they left out. Raises Unfit."""
+        if self._table is None or (keys is not None and self.said.newest <= low):
+            return []
+        self._fits(key)
+        wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
+        files = row_lookup.plan(self._spark, self._table, wanted)
+        found = row_lookup.read(self._table, files, [_OP, _POSITION, SOURCE_METADATA])
+        named = (found.columns[name] for name in (OP, POSITION, SOURCE))
+        return [
+            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
+            for op, position, source, one in zip(*named, found.keys(key), strict=True)
+            if op in "dc" and (keys is None or total(position) > low)
+        ]
+
+    def truncates(self) -> list[RowChange]:
+        """All truncates. Raises Unfit."""
+        if self._table is None:
+            return []
+        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted([_OP], {("t",)}))
+        found = row_lookup.read(self._table, files, [_POSITION, SOURCE_METADATA])
+        named = zip(found.columns[POSITION], found.columns[SOURCE], strict=True)
+        return [truncate_at(total(position), source) for position, source in named]
+
+    def removed(
+        self, table: Table | None, columns: Sequence[Column], key: Sequence[Column], keys: Collection[Key]
+    ) -> list[row_lookup.Rows]:
+        """The rows of these keys that deletes removed from the table, as far as it still has the snapshots before them:
+        `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
+        if self._table is None:
+            return []
+        self._fits(key)
+        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, keys))
+        found = row_lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
+        rows = [found.where([op == "k" for op in found.columns[OP]])]
+        looked = {int(one) for one in found.columns[LOOKED] if one is not None}
+        for snapshot in sorted(looked):
+            if table is not None and table.java.snapshot(snapshot) is not None:
+                if is_retyped(self._spark, table, snapshot, columns):
+                    raise Unfit("rows from before a column got another type")
+                files = row_lookup.plan(self._spark, table, row_lookup.Wanted(key, keys, snapshot=snapshot))
+                rows.append(row_lookup.read(table, files, [*columns, _POSITION, _HELD, SOURCE_METADATA]))
+        return rows
+
+    def _fits(self, key: Sequence[Column]) -> None:
+        own = self._types()
+        if any(own.get(column.name, column.type) != column.type for column in key):
+            raise Unfit("the key got another type since the facts were written")
+
+    def write_facts(
+        self,
+        plan: ColumnPlan,
+        facts: Sequence[dict[str, Any]],
+        looked: int | None,
+        truncates: Sequence[RowChange],
+        newest: bytes,
+        creates: bool,
+        last: int,
+    ) -> None:
+        """Memory.write of rows by name (metadata as the table has it, without `_firn_at` and `_firn_looked`)."""
+        table = self._ready(plan)
+        if table.state.progress(self._stream) >= last:
+            return
+        before = None if looked is None else str(looked)
+        rows = [{**fact, LOOKED: before} for fact in facts]
+        rows += [{OP: "t", POSITION: plain(one.order), SOURCE: one.source} for one in truncates]
+        columns = [*plan.columns, *FACTS_METADATA]
+        now = time.time_ns() // 1000
+        data = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
+        files = write_rows(self._spark, table, columns, data)
+        self._append(table, files, newest_of(truncates), newest, creates, last)
+
+    def write_columns(
+        self, plan: ColumnPlan, facts: Mapping[str, Any], newest: bytes, last: int, now: datetime
+    ) -> None:
+        """The same of deletes alone, as Arrow arrays by name, without `_firn_at`."""
+        table = self._ready(plan)
+        if table.state.progress(self._stream) >= last:
+            return
+        count = len(facts[OP])
+        written = pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count)
+        files = write_columns(self._spark, table, plan.columns, {**facts, AT: written}, count)
+        self._append(table, files, b"", newest, False, last)

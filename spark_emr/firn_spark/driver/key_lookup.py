@@ -1,0 +1,125 @@
+"""What the table and its memory say of the keys that a small range changes, looked up before anything is written."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
+from firn.changes.merge import decide
+from firn.changes.merge.decide import Before
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.ordering import total
+from firn.tables.planning import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
+from firn.tables.table_state import HELD_IDS, of_unnamed
+from firn_spark.driver import row_lookup
+from firn_spark.driver.delete_memory import DriverMemory
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.tables.evolve import Table
+
+# All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.
+Log = Callable[[Collection[Key]], tuple[list[RowChange], Mapping[bytes, int | None]]]
+_POSITION, _TIME, _HELD = Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE)
+
+
+@dataclass(frozen=True)
+class Found:
+    """`places`: file and row of each key that the table has; `times`: of its row's change (microseconds);
+    `late_times`: of orders that only the log knows (ms)."""
+
+    before: Before
+    places: Mapping[Key, tuple[str, int]]
+    times: Mapping[Key, int | None]
+    late_times: Mapping[bytes, int | None]
+
+
+def look(
+    spark: SparkSession,
+    table: Table | None,
+    memory: DriverMemory,
+    columns: Sequence[Column],
+    key: Sequence[Column],
+    changes: Sequence[RowChange],
+    truncates: Sequence[RowChange],
+    sources: Sequence[str | None],
+    log: Log,
+) -> Found:
+    """`columns`: as the table will have them; `changes`: truncates left out; `sources`: progress.fed_by.
+
+    Raises Unfit (too much to look at), fence.LostRace, StorageUnavailable.
+    """
+    ground = _Ground(spark, table, memory, columns, key, sources, log)
+    return Found(decide.look(ground, changes, truncates, sources), ground.places, ground.times, ground.late_times)
+
+
+class _Ground:
+    """A table and its memory (decide.Ground), as they are looked up."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        table: Table | None,
+        memory: DriverMemory,
+        columns: Sequence[Column],
+        key: Sequence[Column],
+        sources: Sequence[str | None],
+        log: Log,
+    ) -> None:
+        self._spark, self._table, self._memory, self._log = spark, table, memory, log
+        self._columns, self._key, self._sources = columns, key, sources
+        self.newest_truncate = memory.said.truncated
+        self.creates = memory.said.creates
+        self.holds = table is not None and bool(table.state.properties.get(HELD_IDS))
+        self.times: dict[Key, int | None] = {}
+        self.places: dict[Key, tuple[str, int]] = {}
+        self.late_times: Mapping[bytes, int | None] = {}
+
+    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+        """As decide.Ground says, and where each is. Raises Unfit."""
+        if self._table is None:
+            return {}
+        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(self._key, keys))
+        columns = self._columns if wide else ()
+        found = row_lookup.read(self._table, files, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
+        names = found.keys(self._key)
+        rows = dict(zip(names, _as_rows(self._table, found, columns or self._key, self._sources), strict=True))
+        if len(rows) < len(names):
+            raise Unfit("a key has several rows")
+        self.times |= zip(names, found.columns[TIME], strict=True)
+        self.places |= zip(names, zip(found.paths, found.places, strict=True), strict=True)
+        return rows
+
+    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+        """As decide.Ground says."""
+        return self._memory.changes(self._key, keys, low)
+
+    def truncates(self) -> Sequence[RowChange]:
+        """As decide.Ground says."""
+        return self._memory.truncates()
+
+    def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
+        """As decide.Ground says."""
+        for gone in self._memory.removed(self._table, self._columns, self._key, keys):
+            yield from zip(gone.keys(self._key), _as_rows(self._table, gone, self._columns, self._sources), strict=True)
+
+    def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
+        """As decide.Ground says."""
+        late, self.late_times = self._log(keys)
+        return late
+
+
+def _as_rows(
+    table: Table | None, found: row_lookup.Rows, columns: Sequence[Column], sources: Sequence[str | None]
+) -> list[Row]:
+    names = {int(one["id"]): str(one["name"]) for one in table.state.fields} if table else {}
+    unnamed = of_unnamed(sources)
+    rows = []
+    data = [found.columns.get(column.name, []) for column in columns]
+    own = [found.columns.get(name, []) for name in (POSITION, HELD, SOURCE)]
+    for i, (position, held, source) in enumerate(zip(*own, strict=True)):
+        values: dict[str, Any] = {column.name: one[i] for column, one in zip(columns, data, strict=True)}
+        orders = {names[number]: total(order) for number, order in held or () if number in names}
+        rows.append(Row(values, total(position), orders, source or unnamed))
+    return rows

@@ -1,0 +1,143 @@
+"""One mirror table of a small range: look up, decide, remember, commit."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.decide import Decided
+from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.ordering import plain, stored_held
+from firn.tables.planning import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME, ColumnPlan
+from firn.tables.table_state import of_unnamed
+from firn_spark.driver.delete_memory import DriverMemory
+from firn_spark.driver.key_lookup import Found
+from firn_spark.driver.write import write_rows
+from firn_spark.merge import delta
+from firn_spark.merge.deciding import Shape
+from firn_spark.merge.memory import newest_of
+from firn_spark.merge.mirror import Survey
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table
+
+_META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE), SOURCE_METADATA)
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The good decoded rows of a range (changes.rows), and as changes."""
+
+    rows: Sequence[Sequence[Any]]
+    changes: Sequence[RowChange]
+
+
+def survey(
+    good: Sequence[Sequence[Any]], bad: Sequence[Sequence[Any]], decoding: Decoding, *, mirror: bool = True
+) -> Survey:
+    """What firn_spark.merge.mirror.survey tells of a DataFrame, of decoded rows."""
+    gaps = [row for row in good if row[decoded_rows.UNAVAILABLE]] if mirror else []
+    required = [i for i, column in enumerate(decoding.columns) if column.required]
+    written = [row for row in good if row[decoded_rows.OP] != "d"] if required else []
+    return Survey(
+        changes=len(good) + len(bad),
+        rejected=len(bad),
+        truncates=sum(row[decoded_rows.OP] == "t" for row in bad),
+        unavailable=tuple(
+            sorted({i for row in gaps if row[decoded_rows.OP] == "u" for i in row[decoded_rows.UNAVAILABLE]})
+        ),
+        creates_unavailable=any(row[decoded_rows.OP] == "c" for row in gaps),
+        nulls=tuple(i for i in required if any(row[decoded_rows.WIDTH + i] is None for row in written)),
+        newest_fact=max((row[decoded_rows.ORD] for row in good if is_fact(row)), default=b""),
+        low=min((row[decoded_rows.ORD] for row in good), default=b""),
+    )
+
+
+def is_fact(row: Sequence[Any]) -> bool:
+    """Whether the table remembers this decoded row beside its own rows."""
+    late = row[decoded_rows.OP] == "d" or (row[decoded_rows.OP] == "c" and bool(row[decoded_rows.UNAVAILABLE]))
+    return late and row[decoded_rows.POS] is not None
+
+
+def remember(
+    memory: DriverMemory,
+    plan: ColumnPlan,
+    decoded: Decoded,
+    decoding: Decoding,
+    seen: Survey,
+    truncates: Sequence[RowChange],
+    looked: int | None,
+    last: int,
+) -> None:
+    """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
+    newest = max(seen.newest_fact, newest_of(truncates))
+    if not newest:
+        return
+    facts: list[dict[str, Any]] = []
+    for row in decoded.rows:
+        if is_fact(row):
+            key = {decoding.columns[i].name: row[decoded_rows.WIDTH + i] for i in decoding.key}
+            time = None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000
+            fact = {
+                OP: row[decoded_rows.OP],
+                POSITION: plain(row[decoded_rows.ORD]),
+                TIME: time,
+                SOURCE: row[decoded_rows.TABLE],
+            }
+            facts.append(key | fact)
+    memory.write_facts(plan, facts, looked, truncates, newest, seen.creates_unavailable, last)
+
+
+def apply(
+    spark: SparkSession,
+    table: Table,
+    decided: Decided,
+    shape: Shape,
+    found: Found,
+    times: Mapping[bytes, int | None],
+    snapshot: int | None,
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Commits what was decided in one snapshot, even if no row changes. `times`: of the range's orders, in ms;
+    `snapshot`: the one that was looked at. Raises fence.LostRace, fence.CommitUnknown."""
+    written = list(decided.writes.items())
+    data: dict[str, list[Any]] = {
+        column.name: [row.values.get(column.name) for _, row in written] for column in shape.columns
+    }
+    data[POSITION] = [plain(row.order) for _, row in written]
+    data[TIME] = [_time(key, row, found, times) for key, row in written]
+    data[HELD] = [_held(shape, row) for _, row in written]
+    unnamed = of_unnamed(table.state.sources)
+    data[SOURCE] = [None if row.source == unnamed else row.source for _, row in written]
+    files = write_rows(spark, table, [*shape.columns, *_META], data)
+    gone: dict[str, list[int]] = {}
+    for key in decided.removes:
+        path, place = found.places[key]
+        gone.setdefault(path, []).append(place)
+    removed = deletes.write_from_driver(spark, table, gone) if gone else []
+    if not files and not removed:
+        # Only stale changes: an append of nothing carries the progress.
+        fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
+    else:
+        delta.land(spark, table, snapshot, files, removed, gone, properties, stream)
+
+
+def _time(key: Key, row: Row, found: Found, times: Mapping[bytes, int | None]) -> int | None:
+    there = found.before.rows.get(key)
+    if there is not None and there.order == row.order and key not in found.before.linked:
+        return found.times.get(key)
+    known = times.get(row.order, found.late_times.get(row.order))
+    return None if known is None else known * 1000
+
+
+def _held(shape: Shape, row: Row) -> list[tuple[int, bytes]] | None:
+    order = plain(row.order)
+    if order is None:
+        return None
+    ids = {shape.columns[i].name: number for i, number in shape.held_ids.items()}
+    return stored_held(order, {ids[name]: held for name, held in row.held.items() if name in ids})

@@ -1,0 +1,240 @@
+"""Many small files of a table into few, without Spark: what keeps frequent commits cheap between epochs.
+
+Files of about one size become one, eight times as large, and those become one in their turn: a row is written anew once
+for each power of eight. Larger ones are left alone. A merge is a snapshot that changes no row and names no progress,
+and lands only if no other commit has deleted from the files that it replaces: it yields to whoever writes.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from firn_spark.driver import values
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.driver.objects import Objects
+from firn_spark.driver.row_lookup import by_id
+from firn_spark.driver.write import write_arrays
+from firn_spark.tables import deletes, fence
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
+
+_AT_LEAST = 8  # files of one size that are worth making one of
+SMALL_BYTES = 16 * 1024 * 1024  # of a file: from here on it is none of the small ones
+_MOST_BYTES = 32 * 1024 * 1024  # of the data files that one merge takes
+_MOST_ENTRIES = 1_000  # files of a manifest that is read: the small files are in the small manifests
+_MOST_MANIFESTS = 200
+_MOST_DELETES = 1_000  # files of deletes that a table may have: of more, to find those of a file takes too long
+_MOST_DELETE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Merged:
+    """How many data files and files of deletes became how many, and the bytes of those that are no more needed."""
+
+    files: int
+    into: int
+    delete_files: int
+    delete_into: int
+    bytes: int
+
+    def line(self) -> dict[str, int]:
+        """The numbers for a log line."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class _File:
+    """`java`: org.apache.iceberg.DataFile or DeleteFile; `partition`: None in an unpartitioned spec."""
+
+    java: Any
+    path: str
+    size: int
+    rows: int
+    spec_id: int
+    partition: Any
+
+
+def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
+    """Makes few files of a table's many small ones, in one snapshot. None if there are not enough of a size.
+
+    Raises Unfit (not for this process, or not without Spark), fence.LostRace (another commit came between: nothing was
+    done), fence.CommitUnknown, StorageUnavailable, UnknownOutcome.
+    """
+    snapshot = table.head()
+    version = int(table.java.operations().current().formatVersion())
+    if snapshot is None or table.branch is not None or version != 2:
+        return None
+    io, specs = table.java.io(), table.java.specs()
+    gone = _delete_files(spark, snapshot, io, specs)
+    groups = list(_worth(_data_files(spark, table, snapshot, io, specs), _MOST_BYTES))
+    delete_groups = list(_worth(gone, _MOST_BYTES))
+    if not groups and not delete_groups:
+        return None
+    objects = Objects(table.state.location)
+    taken = {file.path for group in groups for file in group}
+    named = {file.path: _places(objects, file.path) for file in _about(gone, groups, delete_groups)}
+    removed: defaultdict[str, set[int]] = defaultdict(set)
+    for places in named.values():
+        for path in places.keys() & taken:
+            removed[path].update(places[path])
+    added = [new for group in groups for new in _rewritten(spark, table, objects, group, removed)]
+    fewer = [new for group in delete_groups if (new := _joined(spark, table, group, named, taken)) is not None]
+    old = [file for group in (*groups, *delete_groups) for file in group]
+    update = table.java.newRewrite().validateFromSnapshot(snapshot.snapshotId())
+    for file in old:
+        update.deleteFile(file.java)
+    for new in (*added, *fewer):
+        update.addFile(new)
+    fence.commit(spark, table, update, [*added, *fewer], {"firn.format": "1"}, stream)
+    count = sum(map(len, groups))
+    return Merged(count, len(added), len(old) - count, len(fewer), sum(file.size for file in old))
+
+
+def _data_files(spark: SparkSession, table: Table, snapshot: Any, io: Any, specs: Any) -> list[_File]:
+    """The data files of the current spec in the manifests that are small."""
+    manifests = [one for one in snapshot.dataManifests(io) if _entries(one) <= _MOST_ENTRIES]
+    current = table.java.spec().specId()
+    read = java_class(spark, "org.apache.iceberg.ManifestFiles").read
+    mine = (one for one in manifests[:_MOST_MANIFESTS] if one.partitionSpecId() == current)
+    return [file for one in mine for file in _listed(read(one, io, specs))]
+
+
+def _delete_files(spark: SparkSession, snapshot: Any, io: Any, specs: Any) -> list[_File]:
+    """All files of deletes. Raises Unfit if they are too many, or not all by position in Parquet."""
+    manifests = list(snapshot.deleteManifests(io))
+    if sum(map(_entries, manifests)) > _MOST_DELETES or len(manifests) > _MOST_MANIFESTS:
+        raise Unfit(f"more than {_MOST_DELETES} files of deletes")
+    read = java_class(spark, "org.apache.iceberg.ManifestFiles").readDeleteManifest
+    found = [file for one in manifests for file in _listed(read(one, io, specs))]
+    if any(str(file.java.content().name()) != "POSITION_DELETES" for file in found):
+        raise Unfit("deletes that are not by position")
+    return found
+
+
+def _entries(manifest: Any) -> int:
+    return int(manifest.addedFilesCount() or 0) + int(manifest.existingFilesCount() or 0)
+
+
+def _listed(reader: Any) -> Iterator[_File]:
+    try:
+        iterator = reader.iterator()
+        while iterator.hasNext():
+            file = iterator.next().copyWithoutStats()
+            if str(file.format().name()) != "PARQUET":
+                raise Unfit("files that are not Parquet")
+            partition = file.partition() if file.partition().size() else None
+            yield _File(
+                file, file.location(), int(file.fileSizeInBytes()), int(file.recordCount()), file.specId(), partition
+            )
+    finally:
+        reader.close()
+
+
+def _worth(files: Iterable[_File], most: int) -> Iterator[list[_File]]:
+    """Those that become one: at least eight of one partition and about one size, of at most `most` bytes in all."""
+    sizes: defaultdict[tuple[int, Any, int], list[_File]] = defaultdict(list)
+    for file in files:
+        if file.size < SMALL_BYTES:
+            # Each class is eight times as large as the one before. Partitions are compared by Iceberg.
+            sizes[file.spec_id, file.partition, file.size.bit_length() // 3].append(file)
+    for alike in sizes.values():
+        group: list[_File] = []
+        left = most
+        for file in sorted(alike, key=lambda one: one.size):
+            if file.size <= left:
+                group.append(file)
+                left -= file.size
+        if len(group) >= _AT_LEAST:  # what is not merged takes nothing from what is
+            most = left
+            yield group
+
+
+def _about(
+    gone: Sequence[_File], groups: Sequence[Sequence[_File]], delete_groups: Sequence[Sequence[_File]]
+) -> list[_File]:
+    """The files of deletes that are to be read: those to be joined, and those that may name rows of the data files."""
+    joined = {file.path for group in delete_groups for file in group}
+    places = {(group[0].spec_id, group[0].partition) for group in groups}
+    found = [file for file in gone if file.path in joined or (file.spec_id, file.partition) in places]
+    if sum(file.size for file in found) > _MOST_DELETE_BYTES:
+        raise Unfit(f"more than {_MOST_DELETE_BYTES} bytes of deletes")
+    return found
+
+
+def _places(objects: Objects, path: str) -> Mapping[str, Collection[int]]:
+    with objects.open(path) as file:
+        found = file.read(columns=["file_path", "pos"])
+    return deletes.by_file(found.column(0), found.column(1))
+
+
+def _rewritten(
+    spark: SparkSession, table: Table, objects: Objects, group: Sequence[_File], removed: Mapping[str, Collection[int]]
+) -> list[Any]:
+    """The rows of the files that are not removed, in new files, in the order of the key."""
+    fields = [values.file_field(field) for field in table.state.fields]
+    ids = [int(field["id"]) for field in table.state.fields]
+    try:
+        parts = [_rows(objects, file.path, removed.get(file.path, ()), fields, ids) for file in group]
+        rows = pa.concat_tables(parts)
+        order = _order(table, [field.name for field in fields])
+        if order:
+            rows = rows.take(pc.sort_indices(rows, order))
+    except pa.ArrowException as error:
+        raise Unfit(f"files that can't be read as their table: {str(error).splitlines()[0]}") from error
+    arrays = dict(zip((field.name for field in fields), rows.columns, strict=True))
+    return write_arrays(spark, table, len(rows), arrays, group[0].partition)
+
+
+def _rows(
+    objects: Objects, path: str, removed: Collection[int], fields: Sequence[pa.Field], ids: Sequence[int]
+) -> pa.Table:
+    """The rows of one file that are not removed, as the table's fields are now: f0, f1, …"""
+    with objects.open(path) as file:
+        there = by_id(file)
+        data = file.read(columns=[there[one] for one in ids if one in there])
+    if removed:
+        left = pc.invert(pc.is_in(pa.arange(0, len(data)), value_set=pa.array(sorted(removed), pa.int64())))
+        data = data.filter(left)
+    columns = [
+        _as(data.column(there[one]), field.type) if one in there else pa.nulls(len(data), field.type)
+        for one, field in zip(ids, fields, strict=True)
+    ]
+    return pa.table(columns, names=[f"f{place}" for place in range(len(fields))])
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    """The column in the type that the table has now: Iceberg's promotions only."""
+    if column.type == kind:
+        return column
+    # Arrow casts no maps; few tables have one, and few rows a value in it.
+    return pa.array(column.to_pylist(), kind) if pa.types.is_map(kind) else column.cast(kind)
+
+
+def _order(table: Table, names: Sequence[str]) -> list[tuple[str, str]]:
+    """The order of rows written anew: the key's, as far as look-ups search its columns in runs (driver.lookup)."""
+    ranged = {column.name for column in table.columns()[0] if column.type.name in values.RANGED}
+    return [(f"f{names.index(name)}", "ascending") for name in table.key() or () if name in ranged]
+
+
+def _joined(
+    spark: SparkSession,
+    table: Table,
+    group: Sequence[_File],
+    named: Mapping[str, Mapping[str, Collection[int]]],
+    taken: Collection[str],
+) -> Any:
+    """One file of deletes for all of the group's, without the rows of data files that are `taken`; None if it would be
+    empty."""
+    places: defaultdict[str, set[int]] = defaultdict(set)
+    for file in group:
+        for path, rows in named[file.path].items():
+            if path not in taken:
+                places[path].update(rows)
+    if not places:
+        return None
+    return deletes.write_one(spark, table, group[0].spec_id, group[0].partition, places)

@@ -1,0 +1,202 @@
+"""Raw changes of sealed batches in this process: read and placed by the code that the executors run."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, reduce
+from operator import or_
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.merge.ordering import Order
+from firn.changes.redelivery import Early
+from firn.commit.staged_changes import facts_of, schema_texts
+from firn.log.store import Store
+from firn.quarantine.rules import High, Span
+from firn.tables.batch_facts import TableFacts
+from firn_spark.driver import column_decoder
+from firn_spark.driver.not_eligible import Unfit
+from firn_spark.staged.kept_generations import early_of
+from firn_spark.staged.packed import CHANGES
+from firn_spark.staged.read import SealedBatch, bodies, rows_of
+from firn_spark.staged.span import span_of_all
+
+Change = dict[str, Any]
+Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the stream says about their order
+_DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones together costs more than it saves
+
+
+class Part:
+    """Some changes of one table: how many, as columns (packed.CHANGES), as rows, and decoded by columns."""
+
+    def __init__(self, count: int, raw: Callable[[], pa.Table], plain: Callable[[Decoding], pa.Table | None]) -> None:
+        """`plain`: columns.decoded of them, None if they are not plain."""
+        self.count = count
+        self.plain = plain
+        self._raw = raw
+
+    @cached_property
+    def columns(self) -> pa.Table:
+        """All that was staged and told of them."""
+        return self._raw()
+
+    @cached_property
+    def rows(self) -> list[Change]:
+        """A dict each. Ten times as large as the columns."""
+        found: list[Change] = self.columns.to_pylist()
+        return found
+
+
+class Staged(Protocol):
+    """The changes of some batches, by source table."""
+
+    def of(self, sources: Sequence[str], above: int = 0) -> Part:
+        """The changes of some source tables, in epochs above `above`, epoch by epoch; those of one table in the order
+        in which they arrived."""
+
+    def span(self, high: High | None) -> Span:
+        """What the changes say about their source's time."""
+
+    def early(self, until: int) -> Early:
+        """The changes that may have come before (firn.changes.redelivery)."""
+
+    @property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """What the changes say about their tables."""
+
+    @property
+    def schemas(self) -> Mapping[str, str]:
+        """The inline schemas by id."""
+
+
+class Said:
+    """What changes say about their tables. `counts`: changes by table, epoch and op; `said`: facts of objects."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[tuple[str, int, str]] = Counter()
+        self.said: list[Mapping[str, Any]] = []
+
+    @cached_property
+    def facts(self) -> Mapping[str, TableFacts]:
+        """The facts, by source table."""
+        return facts_of(self.counts, self.said)
+
+    @cached_property
+    def schemas(self) -> Mapping[str, str]:
+        """The inline schemas by id."""
+        return schema_texts(self.said)
+
+    def count(self, sources: Sequence[str], above: int) -> int:
+        """How many changes there are of some source tables in epochs above `above`."""
+        mine = frozenset(sources)
+        return sum(n for (table, epoch, _), n in self.counts.items() if table in mine and epoch > above)
+
+
+class Held(Said):
+    """A Staged that this process holds."""
+
+    def __init__(self, store: Store, staging: str, parts: Parts, *, whole: bool, most: int | None = None) -> None:
+        """`whole`: as for read.bodies; `most`: bytes, None for no bound. Raises as read.raw_changes, and Unfit."""
+        super().__init__()
+        self._tables: dict[str, list[_Slim]] = {}
+        self.bytes = 0
+        for batches, order in parts:
+            for batch, body in bodies(store, staging, batches, whole=whole):
+                changes, said = rows_of(batch, body, order)
+                names = pc.unique(changes["table"]).to_pylist()
+                for name in names:
+                    mine = changes if len(names) == 1 else changes.filter(pc.equal(changes["table"], name))
+                    for op in pc.value_counts(mine["op"]).to_pylist():
+                        self.counts[name, batch.epoch, op["values"]] += op["counts"]
+                    slim = _Slim(mine, batch.epoch)
+                    self._tables.setdefault(name, []).append(slim)
+                    self.bytes += slim.bytes
+                self.said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in said]
+                if most is not None and self.bytes > most:
+                    raise Unfit(f"more than {most} bytes of changes in one process")
+
+    def of(self, sources: Sequence[str], above: int = 0) -> Part:
+        """As Staged says."""
+
+        def raw() -> pa.Table:
+            found = [one.changes() for one in self._of(sources, above)]
+            return pa.concat_tables(found) if found else CHANGES.empty_table()
+
+        def plain(decoding: Decoding) -> pa.Table | None:
+            try:
+                found = list(self.decoded(sources, above, decoding))
+            except column_decoder.NotPlain:
+                return None
+            return pa.Table.from_batches(found, column_decoder.schema(decoding))
+
+        return Part(self.count(sources, above), raw, plain)
+
+    def decoded(self, sources: Sequence[str], above: int, decoding: Decoding) -> Iterator[pa.RecordBatch]:
+        """Those changes by columns. Raises columns.NotPlain."""
+        return column_decoder.decoded(self._parts(sources, above), decoding)
+
+    def _of(self, sources: Sequence[str], above: int) -> list["_Slim"]:
+        found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]
+        return sorted(found, key=lambda one: one.epoch) if len(sources) > 1 else found
+
+    def _parts(self, sources: Sequence[str], above: int) -> Iterator[pa.Table]:
+        """The changes in parts of a size that is decoded at once: small objects together, large ones alone."""
+        parts: list[pa.Table] = []
+        for one in self._of(sources, above):
+            if parts and sum(map(len, parts)) + one.rows > _DECODED_AT_ONCE:
+                yield pa.concat_tables(parts)
+                parts = []
+            parts.append(one.changes())
+        if parts:
+            yield pa.concat_tables(parts)
+
+    def span(self, high: High | None) -> Span:
+        """As Staged says."""
+        slim = (one for tables in self._tables.values() for one in tables)
+        return span_of_all((batch for one in slim for batch in one.changes().to_batches()), high)
+
+    def early(self, until: int) -> Early:
+        """As Staged says."""
+        slim = (one for tables in self._tables.values() for one in tables)
+        return reduce(or_, (early_of(one.some("table", "ord", "ts"), until) for one in slim), Early())
+
+
+class _Slim:
+    """Changes of one table and epoch (packed.CHANGES) without what says nothing: of a column of one value that value,
+    and positions only in the orders that begin with them. To touch new memory costs as much as to decode."""
+
+    def __init__(self, changes: pa.Table, epoch: int) -> None:
+        self.epoch = epoch
+        self.rows = len(changes)
+        placed = not changes["pos"].null_count
+        self._columns: dict[str, pa.ChunkedArray | pa.Scalar] = {}
+        for name in changes.column_names:
+            if not (name == "pos" and placed):
+                self._columns[name] = _one_value(changes[name])
+        self.bytes = sum(one.nbytes for one in self._columns.values() if isinstance(one, pa.ChunkedArray))
+
+    def changes(self) -> pa.Table:
+        """All columns again."""
+        return pa.table(self.some(*CHANGES.names), schema=CHANGES)
+
+    def some(self, *names: str) -> dict[str, Any]:
+        """Some columns."""
+        return {name: self._column(CHANGES.field(name)) for name in names}
+
+    def _column(self, field: pa.Field) -> Any:
+        held = self._columns.get(field.name)
+        if held is None:
+            held = column_decoder.position(self._columns["ord"])
+        return pa.repeat(held, self.rows) if isinstance(held, pa.Scalar) else held
+
+
+def _one_value(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Scalar:
+    """The value of a column that has only one, else the column."""
+    if column.null_count == len(column):
+        return pa.scalar(None, column.type)
+    if column.null_count or len(column) < 2 or column[0] != column[-1]:
+        return column
+    first = column[0]
+    return first if pc.all(pc.equal(column, first)).as_py() else column

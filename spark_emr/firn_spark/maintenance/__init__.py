@@ -1,0 +1,1 @@
+"""Maintenance of tables with Spark and Iceberg: compaction, expiry, orphans, health."""

@@ -1,0 +1,220 @@
+"""Old snapshots go, with the files that only they needed: firn.maintenance.expiry decides, Iceberg's own code does it.
+
+Iceberg commits first and removes files then. A commit whose answer is not known is not cleaned up after: what it may
+have left without a snapshot is found later as orphans (care.orphans).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import IllegalArgumentException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+
+from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
+from firn.log.layout import instant
+from firn.log.store import Store
+from firn.maintenance.cut_coverage import counted as counted_by_cuts
+from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
+from firn.tables.planning import AT, LOOKED, OP
+from firn.tables.table_state import CREATES, EPOCH, HELD_IDS
+from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
+from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.tables import fence
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.java import java_class
+
+_ERRORS: Final = "org.apache.iceberg.exceptions"
+# Commits always came first. (A tag or a branch that was made meanwhile and holds a snapshot: IllegalArgumentException.)
+_OVERTAKEN: Final = f"{_ERRORS}.CommitFailedException"
+# Such a commit says which snapshots go, and not which refs it knew (docs/adr/0028-one-registry-of-catalogs.md).
+_REST: Final = "RESTTableOperations"
+_MOST_REASONS: Final = 20  # tags have one each
+_AT_ONCE: Final = 8  # files removed at a time
+
+
+@dataclass(frozen=True)
+class Expired:
+    """What became of one table's snapshots.
+
+    snapshots  how many went, or would go (dry run); `kept`: how many stay
+    waiting    how many could go, and wait until they are worth it (a busy job's turn)
+    carried    whether a snapshot of nothing was added, so that more can go the next times (firn.maintenance.expiry)
+    refs       tags and branches whose own age was over, and that went
+    oldest     when the oldest snapshot that stays was made (RFC 3339)
+    refused    why nothing is ever done here; "" where it is
+    plan       the whole decision
+    """
+
+    table: str
+    snapshots: int = 0
+    kept: int = 0
+    waiting: int = 0
+    carried: bool = False
+    refs: tuple[str, ...] = ()
+    oldest: str | None = None
+    refused: str = ""
+    plan: Plan = field(default_factory=Plan)
+
+    def line(self) -> dict[str, Any]:
+        """The numbers for a log line."""
+        said = {"snapshots": self.snapshots, "kept": self.kept, "waiting": self.waiting, "carried": self.carried}
+        more = {"refs": list(self.refs), "oldest": self.oldest, "refused": self.refused}
+        return said | {name: value for name, value in more.items() if value}
+
+    def reasons(self) -> dict[str, Any]:
+        """Why how many of the others stay, for whoever asked: the commonest reasons."""
+        return {"stay": dict(Counter(self.plan.kept.values()).most_common(_MOST_REASONS))} if self.plan.kept else {}
+
+
+def expire_all(
+    spark: SparkSession,
+    store: Store,
+    table: Table,
+    expiry: Expiry,
+    now: datetime,
+    *,
+    busy: bool = False,
+    dry_run: bool = False,
+) -> Iterator[Expired | Forgotten]:
+    """Lets go of old snapshots of a table and of its facts, and of old facts, one after the other.
+
+    store  the staging area, whose cuts tell what is still to be counted
+    Raises what `expire` and `forgetting.forget` raise, and StorageUnavailable.
+    """
+    tables = Tables(spark)
+    facts = facts_beside(tables, table)
+    if not _is_early(table, expiry, busy):
+        streams = {name.removeprefix(EPOCH) for one in table.state.ancestry for name in one if name.startswith(EPOCH)}
+        told = counted_by_cuts(store, table.name, sorted(streams))
+        stay = told.snapshots
+        look = expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=True)
+        if facts is not None and look.plan.expired and (look.plan.worth or not busy):
+            stay |= looked_at(spark, table, facts, expiry, now)
+        yield expire(spark, table, expiry, now, must_stay=stay, counted=told.epochs, busy=busy, dry_run=dry_run)
+    if facts is None:
+        return
+    if not busy:
+        yield forget(spark, tables, facts, now, dry_run=dry_run)
+        facts = tables.look_again(facts)
+    if not _is_early(facts, expiry, busy):
+        yield expire(spark, facts, expiry, now, busy=busy, dry_run=dry_run)
+
+
+def looked_at(spark: SparkSession, table: Table, facts: Table, expiry: Expiry, now: datetime) -> set[int]:
+    """The snapshots before the deletes that the facts know, the newest `expiry.at_most`: there are the rows that those
+    deletes removed (docs/adr/0011-memory.md).
+
+    A row that moves to another key, and whose event leaves values out, takes them from there if the halves of the move
+    come far apart. So none where no event has ever left values out. One Spark job.
+    """
+    leaves_out = table.state.properties.get(HELD_IDS) or any(CREATES in one for one in facts.state.ancestry)
+    if not leaves_out or LOOKED not in {field["name"] for field in facts.state.fields}:
+        return set()
+    since = (now - KEEP).astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    found = (
+        spark.table(facts.sql)
+        .where(f"{OP} = 'd' AND {LOOKED} IS NOT NULL AND {AT} >= TIMESTAMP '{since} UTC'")
+        .groupBy(LOOKED)
+        .agg(f.max(AT).alias("at"))
+        .orderBy(f.desc("at"))
+        .limit(expiry.at_most)
+        .collect()
+    )
+    return {int(row[LOOKED]) for row in found}
+
+
+def expire(
+    spark: SparkSession,
+    table: Table,
+    expiry: Expiry,
+    now: datetime,
+    *,
+    must_stay: Collection[int] = (),
+    counted: Mapping[str, int] | None = None,
+    busy: bool = False,
+    dry_run: bool = False,
+) -> Expired:
+    """Lets go of the snapshots of main that `expiry` does not keep, with all files that no other snapshot needs.
+
+    must_stay, counted  as for firn.maintenance.expiry.plan
+    busy                between the commits of a job: only when so many can go that it is worth it (Plan.worth). A table
+                        that has not enough is known by the metadata that the job has anyway
+    Raises fence.LostRace (another writer came between: nothing was let go), fence.CommitUnknown (perhaps: nothing is
+    cleaned up), or what the catalog says.
+    """
+    name = str(table.name)
+    if table.branch is not None or _is_early(table, expiry, busy):
+        return Expired(name, kept=len(table.state.ancestry))
+    if table.state.properties.get("gc.enabled", "true").lower() == "false":
+        return Expired(name, refused="the table's property gc.enabled is false: its files are another table's too")
+    if str(table.java.operations().getClass().getSimpleName()) == _REST:
+        return Expired(
+            name,
+            refused="its REST catalog would let go of a snapshot although a tag was put on it meanwhile, and of the "
+            "tag: a cut that is being kept. Leave expiry to the catalog, or run expire_snapshots while no cut is kept",
+        )
+    snapshots = read(Tables(spark).metadata(table))
+    now_ms = int(now.timestamp() * 1_000)
+    found = plan(snapshots, expiry, now_ms, must_stay=must_stay, counted=counted)
+    told = Expired(
+        name,
+        len(found.expired),
+        len(found.kept),
+        carried=bool(found.carry),
+        refs=found.refs,
+        oldest=_oldest(snapshots, found),
+        refused=found.refused,
+        plan=found,
+    )
+    if dry_run or found.refused:
+        return told
+    if found.carry:
+        fence.carry(spark, table, found.carry)
+    if not (found.expired or found.refs):
+        return told
+    if busy and not found.worth:
+        return Expired(name, 0, told.kept, told.snapshots, told.carried, oldest=told.oldest, plan=found)
+    _let_go(spark, table, snapshots, found)
+    return told
+
+
+def _is_early(table: Table, expiry: Expiry, busy: bool) -> bool:
+    """Whether a busy job need not even look: so few snapshots always stay."""
+    return busy and len(table.state.ancestry) < max(expiry.at_least, FEWEST_SNAPSHOTS) + LEAST
+
+
+def _let_go(spark: SparkSession, table: Table, snapshots: Snapshots, found: Plan) -> None:
+    update = table.java.expireSnapshots().cleanExpiredFiles(True)
+    if found.plain:
+        # By age: then Iceberg's clean-up reads the manifests with deleted files only, not all that are left. The ages
+        # are those of snapshots, not of this clock, so that it takes what the plan takes or less. (Where a tag comes
+        # later, and the other way is taken, the few files that the oldest snapshot had deleted are left as orphans.)
+        update = update.expireOlderThan(min(snapshots.all[one].ms for one in found.kept)).retainLast(len(found.kept))
+    else:
+        update = update.expireOlderThan(0)  # nothing by its age but what a ref's own settings say
+        for one in found.expired:
+            update = update.expireSnapshotId(one)
+    pool = java_class(spark, "java.util.concurrent.Executors").newFixedThreadPool(_AT_ONCE)
+    try:
+        update.executeDeleteWith(pool).commit()
+    except IllegalArgumentException as error:  # so pyspark gives Java's
+        raise fence.LostRace(f"{table.name}: {str(error).splitlines()[0]}") from error
+    except Py4JJavaError as error:
+        kind, text = error.java_exception.getClass().getName(), str(error.java_exception.getMessage()).splitlines()[0]
+        if kind == _OVERTAKEN:
+            raise fence.LostRace(f"{table.name}: {text}") from error
+        if kind == f"{_ERRORS}.CommitStateUnknownException":
+            raise fence.CommitUnknown(f"{table.name}: {text}") from error
+        raise
+    finally:
+        pool.shutdown()
+
+
+def _oldest(snapshots: Snapshots, found: Plan) -> str | None:
+    kept = [snapshots.all[one].ms for one in found.kept]
+    return instant(datetime.fromtimestamp(min(kept) / 1_000).astimezone()) if kept else None

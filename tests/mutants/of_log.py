@@ -1,0 +1,245 @@
+"""Mistakes on the way from a request to a sealed epoch."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_CORE: Final = "layers/core/python/firn"
+_UNIT: Final = "tests/unit"
+_INGEST: Final = f"{_CORE}/ingest/accept.py"
+_STORE: Final = f"{_CORE}/log/store.py"
+_EPOCHS: Final = f"{_CORE}/log/epochs.py"
+_QUEUE: Final = f"{_CORE}/ingest/queue.py"
+_TESTS: Final = "tests/unit/staging"
+_AUTH: Final = "tests/attacks/test_auth.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "a request is acknowledged before it is staged",
+        _INGEST,
+        "if not put_if_absent(store, path, data):",
+        "if not data:",
+        (f"{_UNIT}/ingest/test_accept.py::test_an_accepted_request_is_one_staged_object",),
+    ),
+    Mutant(
+        "a request is acknowledged while storage is away",
+        "functions/ingest_http/app.py",
+        'status, answer, headers = 503, {"error": "storage_unavailable"',
+        'status, answer, headers = 202, {"error": "storage_unavailable"',
+        ("tests/unit/functions/test_ingest_http.py::test_storage_away_is_a_503_and_the_retry_lands_once",
+         "tests/unit/functions/test_ingest_http.py::test_an_unclear_put_is_a_503_with_retry_after"),
+    ),
+    Mutant(
+        "a queue message reaches a stream that knows its senders",
+        "layers/core/python/firn/config/model.py",
+        'return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")',
+        'return ("http", "sqs")',
+        (f"{_AUTH}::test_a_queue_message_reaches_no_stream_that_knows_its_senders",
+         f"{_AUTH}::test_a_queue_of_a_streams_own_reaches_it_and_no_other"),
+    ),
+    Mutant(
+        "a star in a caller's pattern passes a slash",
+        "layers/core/python/firn/config/callers.py",
+        'r"[\\w+=,.@-]*".join',
+        '".*".join',
+        (f"{_AUTH}::test_a_pattern_names_whom_it_says_and_nobody_else[arn:aws:iam::123456789012:user/*-yes2-no2]",),
+    ),
+    Mutant(
+        "dead letters are written after the batch that counts them",
+        _INGEST,
+        """    write_dead(store, layout.batch_dead_path(meta.batch), letters)
+    path = layout.staged_path(meta.batch)
+    if not put_if_absent(store, path, data):
+""",
+        """    path = layout.staged_path(meta.batch)
+    fresh = put_if_absent(store, path, data)
+    write_dead(store, layout.batch_dead_path(meta.batch), letters)
+    if not fresh:
+""",
+        ("tests/faults/test_faults.py::test_every_call[http_with_a_key-dies before-once]",),
+    ),
+    Mutant(
+        "a queue message over a limit takes the good ones along",
+        _INGEST,
+        "        except (RequestError, EventError) as error:",
+        "        except EventError as error:",
+        (f"{_UNIT}/ingest/test_queue.py::test_a_message_of_too_many_events_is_one_dead_letter_beside_the_good_ones",),
+    ),
+    Mutant(
+        "messages that are left for another delivery are taken for staged",
+        _QUEUE,
+        "left = [*range(most, len(messages))]",
+        "left: list[int] = []",
+        (f"{_UNIT}/ingest/test_queue.py::test_messages_that_are_too_many_together_come_again_and_are_staged_once",),
+    ),
+    Mutant(
+        "one key takes two bodies",
+        f"{_CORE}/log/receipts.py",
+        "if first.body != mine.body:",
+        "if not first.body:",
+        (f"{_UNIT}/ingest/test_accept.py::test_the_same_key_with_another_body_is_a_409",),
+    ),
+    Mutant(
+        "a retry with a key is staged again",
+        _INGEST,
+        "if not used:",
+        "if True:",
+        (f"{_UNIT}/ingest/test_accept.py::test_the_same_key_and_body_are_staged_once",
+         f"{_UNIT}/ingest/test_accept.py::test_a_crash_between_receipt_and_batch_is_healed_by_the_retry"),
+    ),
+    Mutant(
+        "a retry of what was taken is refused by limits that came later",
+        _INGEST,
+        "before = accepted_before(store, stream, body, key, key_header) if key else None",
+        "before = None",
+        (f"{_UNIT}/ingest/test_accept.py"
+         "::test_a_retry_of_what_was_taken_is_answered_so_whatever_the_limits_are_by_now[webhook-id]",),
+    ),
+    Mutant(
+        "a put whose answer was lost is taken for somebody else's",
+        _STORE,
+        "return get(store, path) == data",
+        "return False",
+        (f"{_UNIT}/log/test_store.py::test_a_put_whose_answer_was_lost_is_recognised_as_ones_own",
+         "tests/unit/dispatch/test_dispatch_races.py::test_an_epoch_whose_answer_was_lost_is_known_by_its_nonce"
+         "[answers0]"),
+    ),
+    Mutant(
+        "whatever object is there is taken for one's own",
+        _STORE,
+        "return get(store, path) == data",
+        "return True",
+        (f"{_UNIT}/log/test_store.py::test_a_lost_answer_does_not_claim_anothers_object",
+         f"{_UNIT}/log/test_epochs.py::test_a_twin_that_sealed_first_wins_and_the_loser_lists_again"),
+    ),
+    Mutant(
+        "an unclear put whose repeat is refused is called refused",
+        _STORE,
+        "raise (unclear or failure) from error",
+        "raise failure from error",
+        (f"{_UNIT}/log/test_store.py"
+         "::test_one_unclear_answer_leaves_the_outcome_unknown_even_if_later_tries_are_refused",),
+    ),
+    Mutant(
+        "what an epoch holds is sealed again",
+        _EPOCHS,
+        "batch is not None and batch not in covered:",
+        "batch is not None:",
+        (f"{_UNIT}/log/test_epochs.py::test_what_an_epoch_holds_is_no_candidate_again",),
+    ),
+    Mutant(
+        "only the newest epoch is asked what it holds",
+        _EPOCHS,
+        "if floor is not None and epoch.time < floor - 3 * SKEW:",
+        "if floor is not None:",
+        (f"{_UNIT}/log/test_epochs.py::test_a_dispatcher_whose_clock_is_an_hour_behind_covers_the_same",),
+    ),
+    Mutant(
+        "the next epoch's number is how many there are",
+        _EPOCHS,
+        "next_n=1 + max([above, *sealed[-1:]])",
+        "next_n=1 + len(sealed)",
+        ("tests/unit/dispatch/test_dispatch_races.py::test_a_stream_idle_past_its_retention_counts_on_from_its_cut",),
+    ),
+    Mutant(
+        "epochs are numbered without zeros before",
+        f"{_CORE}/log/layout.py",
+        'return f"{epoch_prefix(stream)}/{n:020d}.json"',
+        'return f"{epoch_prefix(stream)}/{n}.json"',
+        (f"{_UNIT}/log/test_layout.py::test_numbers_sort_as_text",),
+    ),
+    Mutant(
+        "the listing begins where the newest epoch was sealed",
+        _EPOCHS,
+        "OVERLAP: Final = timedelta(minutes=15) + SKEW",
+        "OVERLAP: Final = timedelta(0)",
+        (f"{_UNIT}/log/test_epochs.py::test_a_batch_from_a_clock_an_hour_behind_is_found",),
+    ),
+    Mutant(
+        "what an epoch had no room for is not looked for",
+        _EPOCHS,
+        "min(newest.time, _reaches(newest), now) - OVERLAP",
+        "min(newest.time, now) - OVERLAP",
+        ("tests/unit/dispatch/test_dispatcher.py::test_all_that_waited_for_days_is_sealed_however_many_epochs_it_takes[False]",),
+    ),
+    Mutant(
+        "a message that another delivery has claimed is staged all the same",
+        _QUEUE,
+        "elif receipt.batch != batch:",
+        "elif not receipt.batch:",
+        (f"{_UNIT}/ingest/test_queue.py::test_twin_deliveries_stage_each_message_once[pause0-before]",),
+    ),
+    Mutant(
+        "a delivery is taken for dead and nothing keeps it from staging",
+        _QUEUE,
+        "if put_if_absent(store, path, _void(config, batch)):",
+        "if path:",
+        (f"{_UNIT}/ingest/test_queue.py"
+         "::test_a_delivery_that_was_taken_for_dead_stages_nothing_and_its_messages_come_again",),
+    ),
+    Mutant(
+        "messages of a delivery that may be at work still are taken for staged",
+        _QUEUE,
+        "return _Standing.UNDER_WAY\n            _log.warning",
+        "return _Standing.STAGED\n            _log.warning",
+        (f"{_UNIT}/ingest/test_queue.py::test_messages_of_a_delivery_that_may_still_be_at_work_come_again",),
+    ),
+    Mutant(
+        "an epoch that is full takes one batch more",
+        "layers/core/python/firn/config/epoch_limits.py",
+        "if count and (size > self.bytes or events > self.events):",
+        "if count and (size - more > self.bytes or events - rows > self.events):",
+        ("tests/unit/config/test_epoch_limits.py::test_a_batch_larger_than_an_epoch_goes_alone",),
+    ),
+    Mutant(
+        "a batch larger than an epoch is never taken",
+        "layers/core/python/firn/config/epoch_limits.py",
+        "if count and (size > self.bytes or events > self.events):",
+        "if size > self.bytes or events > self.events:",
+        ("tests/unit/config/test_epoch_limits.py::test_every_batch_is_in_one_epoch_in_its_order",),
+    ),
+    Mutant(
+        "the last word of a dead dispatcher shuts ingest for ever",
+        f"{_CORE}/log/backlog_gate.py",
+        "return state if state is not None and state.over and state.fresh(now) else None",
+        "return state if state is not None and state.over else None",
+        (f"{_UNIT}/log/test_backlog_gate.py::test_a_state_that_nobody_writes_any_more_shuts_nothing",),
+    ),
+    Mutant(
+        "messages are taken from the queue while the backlog is full, and not staged",
+        "functions/ingest_queue/app.py",
+        "        raise refusal(shut, now)\n",
+        "        return []\n",
+        ("tests/unit/functions/test_ingest_queue.py"
+         "::test_while_the_backlog_is_full_a_streams_messages_come_again_and_the_others_are_taken",),
+    ),
+    Mutant(
+        "a retry of what is staged is told that nothing was taken",
+        "functions/ingest_http/app.py",
+        "        if before is None:\n",
+        "        if before is not None:\n",
+        ("tests/unit/functions/test_ingest_http.py"
+         "::test_what_was_acknowledged_before_is_acknowledged_again_while_the_backlog_is_full",),
+    ),
+    Mutant(
+        "a quarantined epoch shuts the stream",
+        f"{_CORE}/log/backlog.py",
+        "if n not in cases]",
+        "if n]",
+        (f"{_UNIT}/log/test_backlog_gate.py::test_a_quarantined_epoch_shuts_nobody_out",),
+    ),
+    Mutant(
+        "a commit is as fresh as the cut that came last",
+        f"{_CORE}/log/freshness.py",
+        "earliest = at if earliest is None else min(earliest, at)",
+        "earliest = at",
+        (f"{_UNIT}/log/test_freshness.py::test_a_cut_that_came_after_its_successors_committed_nothing_later",),
+    ),
+    Mutant(
+        "dead letters are replayed without claiming them",
+        f"{_CORE}/ingest/replay.py",
+        "if not replay_marks.claim(self._store, claim):",
+        "if not claim:",
+        (f"{_UNIT}/ingest/test_replay.py::test_a_second_replay_finds_nothing_left",),
+    ),
+)  # fmt: skip

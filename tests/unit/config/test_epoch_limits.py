@@ -1,0 +1,52 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firn.config.epoch_limits import GROWTH, Caps
+
+batches = st.lists(st.tuples(st.integers(1, 200), st.integers(0, 50)), max_size=60)
+CAPS = Caps(bytes=100, events=40)
+
+
+def epochs_of(waiting: list[tuple[int, int]], caps: Caps) -> list[list[tuple[int, int]]]:
+    """All of it sealed, one epoch after the other, each under the caps that the backlog of that moment gives."""
+    found = []
+    while waiting:
+        grown = caps.grown(sum(size for size, _ in waiting), sum(rows for _, rows in waiting))
+        count = grown.fitting(waiting)
+        assert count, "a backlog that never ends"
+        found.append(waiting[:count])
+        waiting = waiting[count:]
+    return found
+
+
+@given(batches)
+def test_every_batch_is_in_one_epoch_in_its_order(waiting: list[tuple[int, int]]) -> None:
+    assert [batch for epoch in epochs_of(waiting, CAPS) for batch in epoch] == waiting
+
+
+@given(batches)
+def test_no_epoch_is_over_the_grown_cap_but_for_one_batch_that_is(waiting: list[tuple[int, int]]) -> None:
+    for epoch in epochs_of(waiting, CAPS):
+        fits = sum(size for size, _ in epoch) <= GROWTH * 100 and sum(rows for _, rows in epoch) <= GROWTH * 40
+        assert fits or len(epoch) == 1
+
+
+@given(st.lists(st.tuples(st.integers(1, 100), st.just(0)), max_size=300))
+def test_a_larger_backlog_is_taken_in_larger_epochs(waiting: list[tuple[int, int]]) -> None:
+    """Each epoch is at least half full of its cap, and the cap is at least half of what the backlog allows."""
+    size = sum(size for size, _ in waiting)
+    assert len(epochs_of(waiting, CAPS)) <= 8 + size / (GROWTH * 100 / 2)
+
+
+def test_the_cap_doubles_with_the_backlog_up_to_its_end() -> None:
+    assert [CAPS.grown(waiting, 0).bytes for waiting in (0, 199, 200, 399, 400, 800, 10**9)] == [
+        100, 100, 200, 200, 400, 800, 800,
+    ]  # fmt: skip
+    assert CAPS.grown(0, 160) == Caps(400, 160)
+
+
+def test_a_batch_larger_than_an_epoch_goes_alone() -> None:
+    assert CAPS.fitting([(1000, 1), (1, 1)]) == 1
+    assert CAPS.fitting([(1, 1), (1000, 1)]) == 1
+    assert CAPS.fitting([(1, 1000), (1, 1)]) == 1
+    assert CAPS.fitting([]) == 0

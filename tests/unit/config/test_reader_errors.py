@@ -1,0 +1,261 @@
+"""firn.yaml as it should not be: each error names file, line and key, and says what to write."""
+
+import pytest
+
+from firn.config.model import parse
+from firn.errors import ConfigError
+
+GOOD = "tables: {a.b: {to: shop.b}}"
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(ConfigError) as raised:
+        parse(text)
+    return str(raised.value).splitlines()
+
+
+def problem(text: str) -> str:
+    (only,) = problems(text)
+    return only
+
+
+def in_stream(line: str) -> str:
+    return problem(f"streams:\n  shop:\n    {line}\n    {GOOD}\n")
+
+
+def in_rule(line: str) -> str:
+    to = "" if line.startswith("to:") else "        to: shop.orders\n"
+    return problem(f"streams:\n  shop:\n    tables:\n      public.orders:\n        {line}\n{to}")
+
+
+def test_a_wrong_word_names_file_line_key_and_what_to_write() -> None:
+    assert in_rule("mode: mirrored") == (
+        "firn.yaml:5: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append"
+    )
+
+
+def test_the_file_is_named_as_it_was_given() -> None:
+    with pytest.raises(ConfigError, match=r"^conf/other\.yaml:1: "):
+        parse("[", "conf/other.yaml")
+
+
+def test_what_is_refused_only_now_goes_on_where_it_was_published() -> None:
+    text = "streams: {shop: {tables: {a.b: {to: shop.b__deletes, columns: {c__firn_new: long, _pos: long}}}}}"
+    assert len(problems(text)) == 3
+    assert str(parse(text, published=True).streams["shop"].target("a.b")) == "shop.b__deletes"
+
+
+def test_history_says_when_to_expect_it() -> None:
+    told = in_rule("mode: history")
+    assert "expect it in a release after 0.1" in told
+    assert told.endswith("write mirror or append")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("envelop: debezium", "streams.shop.envelop: is not a setting; write envelope"),
+        ("whatever: 1", "streams.shop.whatever: is not a setting; write one of envelope, unavailable_value"),
+        ("envelope: debesium", "'debesium' is not an envelope; write debezium"),
+        ("envelope: [debezium]", "streams.shop.envelope: is a list; write debezium, flat, cloudevents or auto"),
+        ("envelope:", "streams.shop.envelope: is empty; write debezium, flat, cloudevents or auto"),
+        ("generation: -1", "'-1' is not a whole number from 0"),
+        ("generation: 1.5", "'1.5' is not a whole number from 0"),
+        ("generation: 4294967296", "is not a whole number from 0 to 4294967295"),
+        ("commit: {max_size: 10MB}", "streams.shop.commit.max_size: is less than size: no epoch could hold so much"),
+        ("commit: {max_events: 0}", "'0' is not a whole number from 1 to 1000000000000; write 5000000"),
+        ("commit: {most: 1}", "streams.shop.commit.most: is not a setting; write one of every, size, fresh, linger"),
+        ("backlog: {bytes: 10}", "streams.shop.backlog.bytes: '10' is not a size; write 10MB"),
+        ("backlog: {events: many}", "'many' is not a whole number from 1 to 1000000000000; write 10000000"),
+        ("backlog: {age: 2d}", "streams.shop.backlog.age: '2d' is not from 1s to 24h; write 60s"),
+        ("backlog: {size: 1GB}", "streams.shop.backlog.size: is not a setting; write"),
+        ("backlog: 10GB", "streams.shop.backlog: is "),
+        ("out_of_range: nul", "'nul' is not a treatment; write null or dead_letter"),
+        ("order_by: [a]", "streams.shop.order_by: is a list"),
+        ("commit: {every: 60}", "streams.shop.commit.every: '60' is not a duration; write 60s"),
+        ("commit: {every: 0s}", "'0s' is not from 1s to 24h"),
+        ("commit: {size: 100}", "streams.shop.commit.size: '100' is not a size; write 100MB"),
+        ("commit: {size: 1B}", "'1B' is not from 1KB to 1TB"),
+        ("commit: {evry: 60s}", "streams.shop.commit.evry: is not a setting; write every"),
+        ("commit: 60s", "streams.shop.commit: is a text; write a mapping"),
+        ("decimal.handling.mode: string", "belongs under `debezium:`"),
+        ("debezium: {decimal.handling.mode: strng}", "'strng' is not a decimal mode; write precise, string or double"),
+        ("debezium: {unavailable.value.placeholder: x}", "write unavailable_value: … beside `debezium:`"),
+        ("<<: {a: b}", "merge keys are not read"),
+    ],
+)
+def test_problems_of_a_stream(line: str, told: str) -> None:
+    assert told in in_stream(line)
+    assert in_stream(line).startswith("firn.yaml:3: streams.shop.")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("to: orders", "'orders' names no namespace; write namespace.table, shop.orders for example"),
+        ("to: a.b.c", "'a.b.c' has more than one dot; write namespace.table"),
+        ("to: shop.{tabel}", "holds an unknown placeholder; write {schema} or {table}"),
+        ("to: .orders", "gives no table name"),
+        ("to: [a.b]", "public.orders.to: is a list; write shop.orders"),
+        ("key: [a, a]", "names a twice; write each column once"),
+        ("key: []", "needs texts; write key: [id]"),
+        ("key: [[a]]", "needs texts; write key: [id]"),
+        ("key:", "needs texts; write key: [id]"),
+        ("write: in-place", "'in-place' is not a way to write; write merge-on-read or copy-on-write"),
+        ("snapshot_reads: no", "'no' is not a treatment of snapshot reads; write upsert or ignore"),
+        ("ignore: perhaps", "'perhaps' is neither true nor false"),
+        ("partition_by: [bukket(3, x)]", "bukket is no partition transform"),
+        ("partition_by: bucket(x)", "needs a number above 0 and a column; write bucket(16, x)"),
+        ("partition_by: [day(a), day(a)]", "'day(a)' is there twice"),
+        ("bloom: [a, b, a]", "names a twice; write each column once"),
+        ("bloom: [[a]]", "needs texts; write bloom: key, or bloom: [order_id]"),
+        ("columns: {a: numeric(12,2)}", "columns.a: 'numeric(12, 2)' is not a type; write decimal(12,2)"),
+        ("columns: {a: bigint}", "columns.a: 'bigint' is not a type; write long"),
+        ("columns: {a: decimal(39,2)}", "columns.a: decimal(39,2) does not exist"),
+        ("columns: {_firn_pos: binary}", "begins with _firn_"),
+        ("colums: {a: long}", "is not a setting; write columns"),
+    ],
+)
+def test_problems_of_a_table(line: str, told: str) -> None:
+    assert told in in_rule(line)
+    assert in_rule(line).startswith("firn.yaml:5: streams.shop.tables.public.orders.")
+
+
+@pytest.mark.parametrize(
+    ("kind", "entry", "told"),
+    [
+        ("date", "hour(a)", "hour(a): a is date; write a, bucket(16, a), year(a), month(a), day(a)"),
+        ("double", "'bucket(4, a)'", "bucket(4, a): a is double; write a"),
+        ("list<int>", "a", "a is a list, which nothing can be partitioned by"),
+    ],
+)
+def test_partitions_that_a_declared_type_can_not_have(kind: str, entry: str, told: str) -> None:
+    found = in_rule(f"columns: {{a: {kind}}}\n        partition_by: [{entry}]")
+    assert found == f"firn.yaml:6: streams.shop.tables.public.orders.partition_by: {told}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("catalogue: {type: sql}", "firn.yaml:1: catalogue: is not a setting; write catalog"),
+        ("catalog: {type: rets}", "firn.yaml:1: catalog.type: 'rets' is not a catalog type; write rest"),
+        ("catalog: {type: rest}", "firn.yaml:1: catalog.uri: is missing, and a rest catalog needs it"),
+        ("catalog: {properties: {s3.secret-access-key: x}}", "is a secret, and this file is stored"),
+        ("catalog: {uri: 'postgresql://u:hunter2@h/d'}", "holds a password"),
+        ("warehouse: s3a://b/p", "write s3://"),
+        ("warehouse: ftp://b/p", "ftp:// is no storage that Firn writes to; write s3 or file://"),
+        ("warehouse: gs://b/p", "gs:// warehouses are not supported yet; write s3://bucket/prefix or file:///path"),
+        ("warehouse: abfss://c@a.dfs.core.windows.net/p", "abfss:// warehouses are not supported yet; write s3://"),
+        ("warehouse: lake", "'lake' is no address; write s3://bucket/prefix"),
+        ("warehouse: file://lake", "is no absolute path; write file:///path"),
+        ("warehouse: s3:///p", "names no bucket"),
+        ("warehouse: s3://key:hunter2@b/p", "holds a password"),
+        ("streams: {Shop: {tables: {a.b: {to: c.d}}}}", "streams.Shop: is no stream name"),
+    ],
+)
+def test_problems_at_the_top(text: str, told: str) -> None:
+    more = "" if text.startswith("streams") else f"\nstreams: {{shop: {{{GOOD}}}}}"
+    assert told in problem(text + more)
+    assert "hunter2" not in problem(text + more)
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file() -> None:
+    text = """\
+warehouse: lake
+streams:
+  shop:
+    envelop: flat
+    tables:
+      a.b: {mode: x, to: shop.b}
+  other:
+    generation: x
+    tables: {}
+catalog: {type: x}
+"""
+    lines = [int(line.split(":")[1]) for line in problems(text)]
+    assert lines == [1, 4, 6, 8, 9, 10]
+
+
+def test_a_key_that_is_written_twice_names_both_lines() -> None:
+    text = "streams:\n  shop:\n    tables:\n      a.b: {to: c.d}\n      a.b: {to: c.e}\n"
+    assert problem(text) == "firn.yaml:5: streams.shop.tables.a.b: is written twice (first on line 4); keep one"
+
+
+def test_two_streams_cannot_mirror_one_table() -> None:
+    text = "streams:\n  one: {tables: {a.b: {to: shop.b}}}\n  two: {tables: {x.b: {to: 'shop.{table}'}}}\n"
+    assert problem(text) == (
+        "firn.yaml:3: streams.two.tables.x.b.to: shop.b is already the mirror of stream one (line 2), and a mirror "
+        "table has exactly one stream; write another `to`, or mode: append in both"
+    )
+
+
+def test_two_streams_cannot_mirror_by_one_pattern() -> None:
+    text = "streams:\n  one: {tables: {'*': {to: 'shop.{table}'}}}\n  two: {tables: {'x.*': {to: 'shop.{table}'}}}\n"
+    assert "shop.{table} is already the mirror of stream one" in problem(text)
+
+
+def test_patterns_of_different_schemas_go_to_different_tables() -> None:
+    one = "{tables: {'a.*': {to: '{schema}.{table}'}}}"
+    two = one.replace("a.*", "b.*")
+    assert len(parse(f"streams:\n  one: {one}\n  two: {two}\n").streams) == 2
+
+
+def test_a_table_is_mirror_or_append_and_not_both() -> None:
+    text = "streams:\n  one: {tables: {a.b: {to: s.b}}}\n  two: {tables: {a.b: {to: s.b, mode: append}}}\n"
+    assert "s.b is append here and mirror on line 2; write one mode" in problem(text)
+
+
+def test_rules_that_share_a_mirror_share_its_key() -> None:
+    text = "streams: {s: {tables: {a.b: {to: s.b, key: id}, a.c: {to: s.b, key: [x, y]}}}}"
+    assert "s.b has the key [id] on line 1; write the same key in both rules" in problem(text)
+
+
+def test_every_source_table_into_one_mirror_is_a_mistake() -> None:
+    assert "would mirror every source table into one" in problem("streams: {s: {tables: {'*': {to: s.b}}}}")
+
+
+def test_a_missing_target_says_what_to_write() -> None:
+    text = "streams:\n  shop:\n    tables:\n      public.orders:\n      'x.*':\n"
+    assert problems(text) == [
+        "firn.yaml:4: streams.shop.tables.public.orders.to: is missing; write to: shop.orders",
+        "firn.yaml:5: streams.shop.tables.x.*.to: is missing; write to: shop.{table}",
+    ]
+
+
+def test_streams_and_tables_must_be_there() -> None:
+    assert "streams: is missing" in problem("catalog: {type: sql}")
+    assert "streams.shop.tables: is missing" in problem("streams: {shop: {envelope: flat}}")
+    assert "streams: is a list; write a mapping" in problem("streams: [shop]")
+    assert problem("- a\n") == "firn.yaml:1: is a list; write a mapping of `name: value` lines"
+
+
+@pytest.mark.parametrize(
+    ("renames", "told"),
+    [
+        ("{b: b}", "renames.b: is the old name too; write new name: old name"),
+        ("{_firn_pos: a}", "renames._firn_pos: names that begin with _firn_ are Firn's own"),
+        ("{b: _firn_pos}", "renames.b: names that begin with _firn_ are Firn's own"),
+        ("{b: a, c: a}", "renames.c: 'a' became 'b' above, and can't have become two columns"),
+        ("{b: id}", "renames.b: 'id' is in the key, which can't be renamed"),
+        ("{id: a}", "renames.id: 'id' is in the key, which can't be renamed"),
+        ("{b: amount}", "renames.b: 'amount' is declared under columns: by its old name; write b there"),
+        ("{b: at}", "renames.b: partition_by names 'at'; write b there"),
+        ("{b: [a]}", "renames.b: is a list; write the column's old name"),
+        ("[a]", "renames: is a list; write a mapping"),
+    ],
+)
+def test_renames_that_can_not_be_name_what_to_write(renames: str, told: str) -> None:
+    rule = f"{{to: shop.b, key: [id], columns: {{amount: int}}, partition_by: [day(at)],\n      renames: {renames}}}"
+    text = problem(f"streams:\n  shop:\n    tables:\n     a.b: {rule}\n")
+    assert text.startswith(f"firn.yaml:5: streams.shop.tables.a.b.{told}")
+
+
+def test_what_orders_the_changes_is_not_renamed() -> None:
+    told = problem("streams: {shop: {order_by: version, tables: {a.b: {to: shop.b, renames: {rev: version}}}}}")
+    assert "streams.shop.order_by: 'version' is renamed in 'a.b', and changes under its other name" in told
+
+
+def test_renames_do_not_go_round_in_a_circle() -> None:
+    told = problems("streams: {shop: {tables: {a.b: {to: shop.b, renames: {b: a, c: b, a: c}}}}}")
+    assert len(told) == 3
+    assert "goes round in a circle with 'a'; write only the last new name of the column" in told[0]

@@ -1,0 +1,82 @@
+"""Letting snapshots go of tables that Firn does not look after."""
+
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from pyiceberg.catalog import Catalog
+from pyiceberg.table import Table
+
+from firn.errors import ConfigError
+from firn_lake.lake import Lake
+from firn_lake.lake_table import LakeTable
+from firn_lake.refs import expiry
+from firn_lake.refs.names import RefRefused
+from firn_lake.writing.commit import MovedOn
+
+AT_ONCE = timedelta(0)
+ROWS = pa.table({"id": [1]})
+
+
+@pytest.fixture
+def own(catalog: Catalog) -> Table:
+    """A table with 24 snapshots on main, the first of which is tagged."""
+    catalog.create_namespace("own")
+    table = catalog.create_table("own.numbers", ROWS.schema)
+    table.append(ROWS)
+    with table.transaction() as one:
+        for _ in range(23):
+            one.append(ROWS)
+    table.manage_snapshots().create_tag(table.metadata.snapshots[0].snapshot_id, "first").commit()
+    return table
+
+
+@pytest.fixture
+def table(catalog: Catalog, own: Table) -> LakeTable:
+    return Lake(catalog).table("own.numbers")
+
+
+def test_old_snapshots_go_and_what_is_named_or_new_stays(table: LakeTable) -> None:
+    before = [one.id for one in table.snapshots()]
+    told = table.expire(AT_ONCE, at_least=1, dry_run=True)
+    assert len(table.snapshots()) == 24
+    assert told == table.expire(AT_ONCE, at_least=1)
+    assert [one.id for one in table.snapshots()] == [before[0], *before[-20:]]
+    assert set(told.expired) == set(before[1:-20])
+    assert told.kept[before[0]] == "tag first"
+    assert table.read(as_of="first").count() == 1
+    assert table.read().count() == 24
+
+
+def test_young_snapshots_stay(table: LakeTable) -> None:
+    assert table.expire(at_least=1).expired == ()
+
+
+def test_a_tag_whose_time_is_over_goes_with_its_snapshot(table: LakeTable) -> None:
+    first = table.snapshots()[0].id
+    table.drop("first")
+    table.tag("first", first, keep=timedelta(days=1))
+    done = expiry.expire(table.iceberg, AT_ONCE, 1, datetime.now(UTC) + timedelta(days=2))
+    assert done.refs == ("first",)
+    assert [one.name for one in table.refs()] == ["main"]
+    assert first in done.expired
+    assert len(table.snapshots()) == 20
+
+
+def test_a_branch_that_moved_meanwhile_is_seen(table: LakeTable, own: Table) -> None:
+    stale = table.iceberg
+    own.refresh()
+    own.append(ROWS)
+    with pytest.raises(MovedOn):
+        expiry.expire(stale, AT_ONCE, 1, datetime.now(UTC))
+    assert len(table.snapshots()) == 25
+
+
+def test_what_firn_looks_after_is_left_to_it(catalog: Catalog, orders: Table) -> None:
+    with pytest.raises(RefRefused, match=r"run firn expire shop\.orders \(--dry-run"):
+        Lake(catalog).table("shop.orders").expire(AT_ONCE)
+
+
+def test_bad_settings_are_refused(table: LakeTable) -> None:
+    with pytest.raises(ConfigError, match="write keep="):
+        table.expire(timedelta(days=-1))

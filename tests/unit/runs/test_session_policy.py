@@ -1,0 +1,167 @@
+"""What a job may do in the two buckets, whatever its role may."""
+
+import json
+from fnmatch import fnmatchcase
+
+import pytest
+
+from firn.config.model import StreamConfig, parse
+from firn.dispatch import scheduled_rounds
+from firn.ingest.accept import accept
+from firn.log import epochs, published_configs
+from firn.runs.session_policy import LONGEST, policy
+from firn.settings import Settings
+from tests.unit.dispatch.jobs_list import NOW
+from tests.unit.log.storage_faults import FaultyStore
+
+STAGING, WAREHOUSE = "s3://acme-staging", "s3://acme-lake/warehouse"
+
+
+def streams(text: str) -> list[StreamConfig]:
+    return list(parse(f"streams: {text}").streams.values())
+
+
+def allowed(text: str | None, key: str, bucket: str = "acme-staging", action: str = "s3:PutObject") -> bool:
+    """As IAM decides, as far as these policies go: no Deny, and * and ? in ARNs."""
+    return permits(text, action, f"arn:aws:s3:::{bucket}/{key}")
+
+
+def permits(text: str | None, action: str, arn: str) -> bool:
+    """The same of any resource."""
+    assert text is not None
+
+    def has(patterns: str | list[str], value: str) -> bool:
+        return any(fnmatchcase(value, one) for one in ([patterns] if isinstance(patterns, str) else patterns))
+
+    return any(
+        (has(one["Action"], action) if "Action" in one else not has(one["NotAction"], action))
+        and (has(one["Resource"], arn) if "Resource" in one else not has(one["NotResource"], arn))
+        for one in json.loads(text)["Statement"]
+    )
+
+
+SHOP = "{shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}}"
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "staged/shop/2026/03/01/12/shop.0.parquet", "epochs/shop/00000000000000000001.json", "dead/shop/2026/x.parquet",
+        "cuts/shop/1.json", "quarantine/shop/epochs/1.json", "attempts/shop/1-1-1.started", "state/shop.json",
+        "jobs/firn-shop-1-2-1.closed", "config/abc.yaml", "config/current.json", "code/firn.zip",
+        "health/shop.json",
+    ],
+)  # fmt: skip
+def test_a_job_may_touch_its_own_stream(key: str) -> None:
+    text = policy(streams(SHOP), STAGING, WAREHOUSE)
+    assert allowed(text, key)
+    other = key.replace("shop", "other")
+    assert allowed(text, other) == (other == key), other
+
+
+def test_a_job_may_touch_its_own_tables_and_what_belongs_to_them() -> None:
+    text = policy(streams(SHOP), STAGING, WAREHOUSE)
+    for key in ("orders/data/x.parquet", "orders__deletes/metadata/v1.json", "orders__deletes_2_0a1b2c3d/data/x"):
+        assert allowed(text, f"warehouse/shop/{key}", "acme-lake"), key
+    for key in ("shop/orders_archive/data/x", "shop/customers/data/x", "bank/orders/data/x"):
+        assert not allowed(text, f"warehouse/{key}", "acme-lake"), key
+    assert not allowed(text, "elsewhere/shop/orders/data/x", "acme-lake")
+
+
+def test_everything_else_is_left_to_the_role() -> None:
+    text = policy(streams(SHOP), STAGING, WAREHOUSE)
+    assert allowed(text, "orders/data/x", "an-adopted-tables-bucket")
+    assert allowed(text, "x", action="glue:UpdateTable")
+
+
+def in_glue(tables: str, place: str) -> bool:
+    """Whether a job of that stream may change what lies there in Glue."""
+    text = policy(streams(f"{{shop: {{tables: {tables}}}}}"), STAGING, WAREHOUSE, catalog="glue://")
+    return permits(text, "glue:UpdateTable", f"arn:aws:glue:us-east-1:123456789012:{place}")
+
+
+@pytest.mark.parametrize(
+    ("tables", "may", "may_not"),
+    [
+        ("{public.orders: {to: shop.orders, key: [id]}}",
+         ["catalog", "database/shop", "table/shop/orders", "table/shop/orders__deletes",
+          "table/shop/orders__deletes_2_0a1b2c3d"],
+         ["table/shop/orders_archive", "table/shop/customers", "database/bank", "table/bank/orders"]),
+        ("{'*': {to: 'shop.{table}', key: [id]}}",
+         ["catalog", "database/shop", "table/shop/anything"], ["database/bank", "table/bank/orders"]),
+        ("{public.O: {to: shop.Mixed Case, key: [id]}}", ["table/shop/Mixed Case"], ["table/bank/orders"]),
+        ("{public.O: {to: Shop-1.orders, key: [id]}}", ["database/Shop-1", "table/Shop-1/orders"], []),
+        ("{'*.*': {to: '{schema}.{table}', key: [id]}}", ["database/bank", "table/bank/orders"], []),
+    ],
+)  # fmt: skip
+def test_in_glue_a_job_may_touch_its_own_tables(tables: str, may: list[str], may_not: list[str]) -> None:
+    assert [place for place in may if not in_glue(tables, place)] == []
+    assert [place for place in may_not if in_glue(tables, place)] == []
+
+
+def test_in_glue_a_job_may_not_touch_another_streams_tables() -> None:
+    assert not in_glue("{public.orders: {to: shop.orders, key: [id]}}", "table/bank/accounts")
+
+
+def test_another_catalog_leaves_glue_to_the_role() -> None:
+    text = policy(streams(SHOP), STAGING, WAREHOUSE, catalog="https://catalog.example")
+    assert permits(text, "glue:UpdateTable", "arn:aws:glue:us-east-1:123456789012:table/bank/orders")
+
+
+def test_a_pattern_allows_its_namespace_or_all() -> None:
+    text = policy(streams("{shop: {tables: {'*': {to: 'shop.{table}', key: [id]}}}}"), STAGING, WAREHOUSE)
+    assert allowed(text, "warehouse/shop/anything/data/x", "acme-lake")
+    assert not allowed(text, "warehouse/bank/anything/data/x", "acme-lake")
+    text = policy(streams("{shop: {tables: {'*.*': {to: '{schema}.{table}', key: [id]}}}}"), STAGING, WAREHOUSE)
+    assert allowed(text, "warehouse/bank/anything/data/x", "acme-lake")
+
+
+def test_a_name_that_is_no_path_allows_its_namespace() -> None:
+    text = policy(streams("{shop: {tables: {public.O: {to: shop.Mixed Case, key: [id]}}}}"), STAGING, WAREHOUSE)
+    assert allowed(text, "warehouse/shop/mixed_case-68a1f14a24/data/x", "acme-lake")
+    assert not allowed(text, "warehouse/bank/mixed_case-68a1f14a24/data/x", "acme-lake")
+
+
+@pytest.mark.parametrize("tables", [1, 5, 20, 300])
+@pytest.mark.parametrize("count", [1, 3, 50])
+@pytest.mark.parametrize("catalog", ["", "glue://"])
+def test_a_policy_always_fits(tables: int, count: int, catalog: str) -> None:
+    many = {
+        f"stream{n}": {"tables": {f"public.t{n}_{t}": {"to": f"space{n}.table{n}_{t}"} for t in range(tables)}}
+        for n in range(count)
+    }
+    text = policy(streams(json.dumps(many)), STAGING, WAREHOUSE, catalog=catalog)
+    assert text is not None
+    assert len(text) <= LONGEST
+    last = f"arn:aws:glue:us-east-1:123456789012:table/space{count - 1}/table{count - 1}_{tables - 1}"
+    assert permits(text, "glue:UpdateTable", last)
+    assert allowed(text, "epochs/stream0/1.json")
+    assert allowed(text, f"warehouse/space{count - 1}/table{count - 1}_{tables - 1}/data/x", "acme-lake")
+    assert allowed(text, "epochs/other/1.json") == (count == 50), "only so many streams can be named one by one"
+
+
+def test_files_have_no_policies() -> None:
+    assert policy(streams(SHOP), "file:///staging", WAREHOUSE) is None
+
+
+def test_a_jobs_policy_is_of_its_last_epochs_configuration_and_of_all_that_share_its_runs() -> None:
+    store = FaultyStore()
+    text = """
+    streams:
+      shop: {tables: {public.orders: {to: shop.orders, key: [id]}}}
+      bank: {tables: {public.accounts: {to: bank.accounts, key: [id]}}}
+      alone: {job: alone, tables: {public.things: {to: alone.things, key: [id]}}}
+    """
+    config = published_configs.publish(store, text)
+    body = b'{"op":"c","after":{"id":1},"source":{"schema":"public","table":"orders","connector":"postgresql"}}'
+    accept(store, config, "shop", body, now=NOW)
+    found = epochs.candidates(store, "shop", NOW, above=0)
+    assert epochs.seal(store, "shop", found, now=NOW, config=config.sha, nonce="n")
+    published_configs.publish(store, "streams: {other: {tables: {t: {to: o.t}}}}")  # it names the tables no more
+    settings = Settings(STAGING, warehouse=WAREHOUSE, emr_role="arn:aws:iam::123456789012:role/jobs")
+    first, again = (scheduled_rounds.job_policy(settings, store, "shop", 1, attempt) for attempt in (1, 2))
+    assert allowed(first, "warehouse/shop/orders/x", "acme-lake")
+    assert allowed(first, "warehouse/bank/accounts/x", "acme-lake")
+    assert not allowed(first, "warehouse/alone/things/x", "acme-lake")
+    assert allowed(again, "warehouse/shop/orders/x", "acme-lake")
+    assert not allowed(again, "warehouse/bank/accounts/x", "acme-lake"), "a job that is tried again serves no other"
