@@ -17,7 +17,7 @@ from pyiceberg.types import DateType, DoubleType, IntegerType, LongType, NestedF
 
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.reading.bloom import BloomFilter, xxh64
+from firn_lake.reading.bloom import BloomFilter
 from firn_lake.reading.files import read_file
 from firn_lake.reading.row_groups import Groups, chosen
 from firn_lake.reading.versions import version_at
@@ -29,12 +29,6 @@ DICE = random.Random(7)
 
 def lake_table(catalog: Catalog, table: Table) -> LakeTable:
     return LakeTable(Lake(catalog), table)
-
-
-def test_xxhash_gives_what_its_specification_gives() -> None:
-    assert xxh64(b"") == 0xEF46DB3751D8E999
-    assert xxh64(b"a") == 0xD24EC4F1A98C6E5B
-    assert xxh64(b"abc") == 0x44BC2CF5AD770999
 
 
 def rows(seed: int) -> pa.Table:

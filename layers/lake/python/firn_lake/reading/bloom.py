@@ -11,6 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
+from xxhash import xxh64_intdigest
+
 _BLOCK: Final = 32  # bytes
 _SALT: Final = (
     0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31,
@@ -21,10 +23,6 @@ _HEADER: Final = re.compile(rb"\x15([\x80-\xff]{0,4}[\x00-\x7f])" + rb"\x1c\x1c\
 _LONGEST_HEADER: Final = 19
 _SOME: Final = 4  # values: for more the filter is read as a whole
 _MOST_BYTES: Final = 16 * 1024 * 1024
-
-_P1, _P2, _P3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
-_P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
-_64: Final = 0xFFFFFFFFFFFFFFFF
 _32: Final = 0xFFFFFFFF
 
 
@@ -54,7 +52,7 @@ class BloomFilter:
             return True
         every = _read(file, self.start, self.blocks * _BLOCK) if len(values) > _SOME else None
         for value in values:
-            hashed = xxh64(value)
+            hashed = xxh64_intdigest(value)
             place = ((hashed >> 32) * self.blocks >> 32) * _BLOCK
             block = _read(file, self.start + place, _BLOCK) if every is None else every[place : place + _BLOCK]
             if len(block) < _BLOCK or _has(block, hashed & _32):
@@ -77,42 +75,3 @@ def _number(varint: bytes) -> int:
     """Thrift's zigzag number."""
     number = sum((byte & 0x7F) << (7 * place) for place, byte in enumerate(varint))
     return (number >> 1) ^ -(number & 1)
-
-
-def xxh64(data: bytes) -> int:
-    """xxHash64 with seed 0: https://github.com/Cyan4973/xxHash/blob/dev/doc/xxhash_spec.md."""
-    end = len(data)
-    at = 0
-    if end >= 32:
-        lanes = [(_P1 + _P2) & _64, _P2, 0, -_P1 & _64]
-        while at + 32 <= end:
-            words = struct.unpack_from("<4Q", data, at)
-            lanes = [_round(lane, word) for lane, word in zip(lanes, words, strict=True)]
-            at += 32
-        found = sum(_turned(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & _64
-        for lane in lanes:
-            found = ((found ^ _round(0, lane)) * _P1 + _P4) & _64
-    else:
-        found = _P5
-    found = (found + end) & _64
-    while at + 8 <= end:
-        (word,) = struct.unpack_from("<Q", data, at)
-        found = (_turned(found ^ _round(0, word), 27) * _P1 + _P4) & _64
-        at += 8
-    if at + 4 <= end:
-        (half,) = struct.unpack_from("<I", data, at)
-        found = (_turned(found ^ (half * _P1 & _64), 23) * _P2 + _P3) & _64
-        at += 4
-    for byte in data[at:]:
-        found = _turned(found ^ (byte * _P5 & _64), 11) * _P1 & _64
-    found = ((found ^ found >> 33) * _P2) & _64
-    found = ((found ^ found >> 29) * _P3) & _64
-    return found ^ found >> 32
-
-
-def _round(lane: int, word: int) -> int:
-    return _turned((lane + word * _P2) & _64, 31) * _P1 & _64
-
-
-def _turned(number: int, by: int) -> int:
-    return ((number << by) | (number >> (64 - by))) & _64
