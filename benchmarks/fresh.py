@@ -31,7 +31,8 @@ from benchmarks.firn_case import CONFIG, STREAM
 from benchmarks.spark import TABLE
 from firn.client import StreamClient
 from firn.deployment.flush_run import flush
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.errors import FirnError
 from firn.log import epochs
 from firn.tables.table_state import EPOCH

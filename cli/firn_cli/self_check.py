@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from firn.config.names import FACTS, slug
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
-from firn_cli.commands.doctor import Check
+from firn_cli.check import Check
 
 if TYPE_CHECKING:
     from firn.config.model import Config
@@ -90,7 +90,7 @@ class SelfCheck:
         return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _publish(self) -> str:
-        from firn.config.model import parse
+        from firn.config.reader import parse
         from firn.log import published_configs
 
         store = self._stack.store()
@@ -313,7 +313,7 @@ def without_stream(text: str, stream: str) -> str:
 def _edited(text: str, stream: str, rule: dict[str, Any] | None) -> str:
     import yaml
 
-    from firn.config.model import parse
+    from firn.config.reader import parse
 
     root = yaml.compose(text, yaml.SafeLoader)
     added = yaml.compose(yaml.safe_dump({} if rule is None else {stream: rule}), yaml.SafeLoader)

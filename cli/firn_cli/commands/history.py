@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 

@@ -6,7 +6,7 @@ import typer
 
 from firn.config.names import TableName
 from firn.deployment.rebuild_run import Rebuilt, Wanted, Work, prepare, rebuild
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 

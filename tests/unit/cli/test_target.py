@@ -20,14 +20,14 @@ from pyiceberg.types import LongType, NestedField
 
 from firn.config.reach import Reach
 from firn.deployment import cloudformation
-from firn.deployment import stack as stacks
+from firn.deployment import target as targets
 from firn.deployment.cloudformation import find_deployed
 from firn.deployment.stack import NoStack
 from firn.errors import ConfigError, TransientError
 from firn.log import published_configs
 from firn.log.store import open_store, paths, put
 from firn.runs.emr import EmrJobs
-from firn_cli.commands.doctor import Check
+from firn_cli.check import Check
 from firn_cli.main import main
 from firn_cli.self_check import SelfCheck, with_stream
 
@@ -69,7 +69,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         _deploy(client, "firn-dev", told)
         _deploy(client, "other", {"Website": "https://example.org"})
         yield staging
-    stacks.use_target(None)
+    targets.use_target(None)
 
 
 def _deploy(client: Any, name: str, outputs: dict[str, str], **parameters: str) -> None:

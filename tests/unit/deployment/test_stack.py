@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from firn.deployment.stack import NoStack, Stack, find_stack
+from firn.deployment.stack import NoStack, Stack
+from firn.deployment.target import find_stack
 
 
 def describe(folder: Path, **more: object) -> None:

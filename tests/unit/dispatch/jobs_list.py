@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.dispatch.dispatcher import Dispatched, dispatch
 from firn.ingest.accept import accept
 from firn.log import attempts, epochs

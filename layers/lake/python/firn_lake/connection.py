@@ -46,7 +46,7 @@ def connect(
         return Lake(open_catalog(str(where), warehouse, environment))
     path = Path(where)
     if path.is_dir():
-        from firn.deployment.stack import find_stack
+        from firn.deployment.target import find_stack
 
         return _of_stack(find_stack(path, running=False))
     if not path.is_file():
@@ -62,9 +62,9 @@ def _of_stack(stack: "Stack") -> Lake:
 
 
 def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:
-    from firn.config.model import parse
+    from firn.config.reader import parse
     from firn.deployment.cloudformation import find_deployed
-    from firn.deployment.stack import find_stack
+    from firn.deployment.target import find_stack
     from firn.log.store import open_store
 
     folder = path.parent / ".firn"
