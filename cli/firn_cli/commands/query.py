@@ -1,13 +1,16 @@
 """`firn query SQL`: one SELECT over the lake's tables, now or as of an earlier moment."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def command(
@@ -66,7 +69,12 @@ def command(
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())
-        return
+    else:
+        _show(result, limit)
+
+
+def _show(result: "pa.Table", limit: int) -> None:
+    """For people: the first `limit` rows, 0 for all, and how many there are."""
     shown = result.slice(0, limit) if limit else result
     # By place, not by name: a join may give two columns one name.
     values = [column.to_pylist() for column in shown.columns]

@@ -35,13 +35,7 @@ def command(
     if plot is not None:
         from firn_cli.plot import freshness_svg
 
-        drawn = freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now)
-        try:
-            plot.write_text(drawn, "utf-8")
-        except OSError as error:
-            raise typer.BadParameter(
-                f"{plot} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
-            ) from error
+        _write(plot, freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now))
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     paused = pause.since(stack.store())
     if as_json:
@@ -61,6 +55,24 @@ def command(
         typer.echo("deployed with Paused=true: schedules and events start no job")
     if paused is not None:
         typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
+    _print_streams(found, now)
+    _print_freshness(found)
+    _print_debts(looked_after)
+    for one in found:
+        for note in one.notes:
+            typer.echo(f"{one.stream}: {note}")
+
+
+def _write(file: Path, drawn: str) -> None:
+    try:
+        file.write_text(drawn, "utf-8")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
+        ) from error
+
+
+def _print_streams(found: "Sequence[StreamStatus]", now: datetime) -> None:
     print_table(
         ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
         [
@@ -78,11 +90,6 @@ def command(
             for one in found
         ],
     )
-    _print_freshness(found)
-    _print_debts(looked_after)
-    for one in found:
-        for note in one.notes:
-            typer.echo(f"{one.stream}: {note}")
 
 
 def _print_freshness(found: "Sequence[StreamStatus]") -> None:
