@@ -169,8 +169,9 @@ class SelfCheck:
 
     def _committed(self) -> str:
         from firn.deployment.flush_run import flush
+        from firn_lake.catalogs.stack_catalog import catalog_of
 
-        catalog = self._stack.catalog()
+        catalog = catalog_of(self._stack)
         self._made_namespace |= not catalog.namespace_exists(self._namespace)
         (done,) = flush(self._stack, self.name, timeout=self._timeout)
         self._runs |= {self._stack.jobs(starts=False).name_of(run) or "" for run in done.runs}
@@ -283,7 +284,9 @@ class SelfCheck:
     def _drop(self) -> None:
         from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
 
-        catalog = self._stack.catalog()
+        from firn_lake.catalogs.stack_catalog import catalog_of
+
+        catalog = catalog_of(self._stack)
         for table in self._tables():
             with suppress(NoSuchTableError, NoSuchNamespaceError):
                 catalog.purge_table(table)

@@ -44,6 +44,7 @@ def command(
         raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
     if fresh and (cut is not None or as_of is not None):
         raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.fresh.fresh_rows import Fresh
     from firn_lake.sql.query import query
 
@@ -62,7 +63,7 @@ def command(
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))
-    catalog = stack.catalog()
+    catalog = catalog_of(stack)
     now = Fresh(catalog, stack.store()) if fresh else None
     text = sys.stdin.read() if sql == "-" else sql
     result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now)

@@ -26,11 +26,12 @@ def command(
     its order and keys."""
     from firn.log import pause
     from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
+    from firn_lake.catalogs.stack_catalog import catalog_of
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
     window = timedelta(hours=hours)
-    found = stream_statuses(stack.store(), stack.catalog(), now, window)
+    found = stream_statuses(stack.store(), catalog_of(stack), now, window)
     looked_after = table_debts(stack.store(), now)
     if plot is not None:
         from firn_cli.plot import freshness_svg

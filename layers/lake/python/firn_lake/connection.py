@@ -9,6 +9,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from firn.errors import TerminalError
 from firn_lake.catalogs.catalog import CATALOG_NAME, open_catalog, storage_properties
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.lake import Lake
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def connect(
 
 
 def _of_stack(stack: "Stack") -> Lake:
-    return Lake(stack.catalog(), stack.store)
+    return Lake(catalog_of(stack), stack.store)
 
 
 def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 from firn.errors import FirnError
 
 if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
     from firn.config.reach import Reach
     from firn.log.store import Store
     from firn.runs.emr import EmrJobs
@@ -51,17 +49,19 @@ class Stack:
         self.use_environment()
         return open_store(self._known(self.staging, "staging store"))
 
-    def catalog(self) -> "Catalog":
-        """The Iceberg catalog, by PyIceberg: the stack's own, or the one that the published configuration names."""
+    def catalog_address(self) -> str:
+        """Where its Iceberg catalog is: its own, or the one that the published configuration names.
+
+        Raises NoStack (only its URL is known), ConfigError, StorageUnavailable.
+        """
         from firn.log import published_configs
-        from firn_lake.catalogs.catalog import open_catalog
 
         self.use_environment()
         uri = self.catalog_uri
         if not uri and self.staging:
             store = self.store()
             uri = published_configs.load(store, published_configs.current_sha(store)).catalog.address
-        return open_catalog(self._known(uri, "catalog"), self.warehouse, {**os.environ, **self.env})
+        return self._known(uri, "catalog")
 
     def settings(self, *, starts: bool = True) -> "Settings":
         """What the stack's own functions work by. Without `starts` how jobs are started may be missing: of a deployment
