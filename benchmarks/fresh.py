@@ -31,10 +31,12 @@ from benchmarks.firn_case import CONFIG, STREAM
 from benchmarks.spark import TABLE
 from firn.client import StreamClient
 from firn.deployment.flush_run import flush
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.errors import FirnError
 from firn.log import epochs
 from firn.tables.table_state import EPOCH
+from firn_lake.catalogs.stack_catalog import catalog_of
 
 REQUESTS_A_SECOND = 10
 SENDERS = 4
@@ -111,7 +113,7 @@ def progress(stack: Stack) -> int:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        table = stack.catalog().load_table(TABLE)
+        table = catalog_of(stack).load_table(TABLE)
     except NoSuchTableError:
         return 0
     summaries = (snapshot.summary for snapshot in table.metadata.snapshots)

@@ -36,7 +36,7 @@ import zstandard  # noqa: E402
 
 from firn.changes.change import Parsed  # noqa: E402
 from firn.changes.envelopes.parser import parse  # noqa: E402
-from firn.config.model import parse as parse_config  # noqa: E402
+from firn.config.reader import parse as parse_config  # noqa: E402
 from firn.ingest.accept import routed  # noqa: E402
 from firn.log import batches as staged  # noqa: E402
 from firn.log import layout  # noqa: E402

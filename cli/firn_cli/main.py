@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import firn
-from firn.deployment.stack import use_target
+from firn.deployment.target import use_target
 from firn.errors import FirnError
 from firn_cli.commands import (
     audit,

@@ -23,7 +23,7 @@ def stack_or_target(stack: str | None) -> "TargetConfig":
     ConfigError, typer's BadParameter."""
     from firn.config.model import TargetConfig
     from firn.deployment.cloudformation import target_of
-    from firn.deployment.stack import target_name
+    from firn.deployment.target import target_name
 
     name = target_name()
     if name is not None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from firn.config.names import FACTS, slug
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
-from firn_cli.commands.doctor import Check
+from firn_cli.check import Check
 
 if TYPE_CHECKING:
     from firn.config.model import Config
@@ -90,7 +90,7 @@ class SelfCheck:
         return Check(name, True, f"{said}, {time.monotonic() - began:.1f} s")
 
     def _publish(self) -> str:
-        from firn.config.model import parse
+        from firn.config.reader import parse
         from firn.log import published_configs
 
         store = self._stack.store()
@@ -169,8 +169,9 @@ class SelfCheck:
 
     def _committed(self) -> str:
         from firn.deployment.flush_run import flush
+        from firn_lake.catalogs.stack_catalog import catalog_of
 
-        catalog = self._stack.catalog()
+        catalog = catalog_of(self._stack)
         self._made_namespace |= not catalog.namespace_exists(self._namespace)
         (done,) = flush(self._stack, self.name, timeout=self._timeout)
         self._runs |= {self._stack.jobs(starts=False).name_of(run) or "" for run in done.runs}
@@ -283,7 +284,9 @@ class SelfCheck:
     def _drop(self) -> None:
         from pyiceberg.exceptions import NamespaceNotEmptyError, NoSuchNamespaceError, NoSuchTableError
 
-        catalog = self._stack.catalog()
+        from firn_lake.catalogs.stack_catalog import catalog_of
+
+        catalog = catalog_of(self._stack)
         for table in self._tables():
             with suppress(NoSuchTableError, NoSuchNamespaceError):
                 catalog.purge_table(table)
@@ -313,7 +316,7 @@ def without_stream(text: str, stream: str) -> str:
 def _edited(text: str, stream: str, rule: dict[str, Any] | None) -> str:
     import yaml
 
-    from firn.config.model import parse
+    from firn.config.reader import parse
 
     root = yaml.compose(text, yaml.SafeLoader)
     added = yaml.compose(yaml.safe_dump({} if rule is None else {stream: rule}), yaml.SafeLoader)

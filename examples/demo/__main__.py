@@ -25,6 +25,7 @@ from firn.deployment.flush_run import flush
 from firn.deployment.stack import Stack
 from firn.deployment.terminal import print_table, size
 from firn.errors import FirnError
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.sql.query import query
 from firn_lake.tables import find_table, history, list_tables
 
@@ -76,7 +77,7 @@ def _run(stack: Stack, started: float) -> bool:
     _commit(stack, None)
     _say("the rest is in too", started)
     _show(stack, int(between * 1000))
-    comparisons = list(compare_all(stack.catalog()))
+    comparisons = list(compare_all(catalog_of(stack)))
     console.rule("[bold]Against PostgreSQL's own final state[/bold]", align="left")
     for one in comparisons:
         console.print(f"  {'[green]✓[/green]' if one.ok else '[red]✗[/red]'} {one.line()}")
@@ -125,7 +126,7 @@ def _commit(stack: Stack, stream: str | None) -> None:
 
 
 def _show(stack: Stack, between: int) -> None:
-    catalog = stack.catalog()
+    catalog = catalog_of(stack)
     console.rule("[bold]The tables[/bold] (firn tables)", align="left")
     print_table(
         ["table", "rows", "snapshots", "size", "mode", "key"],

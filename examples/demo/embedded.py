@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from firn.client import Retry, StreamClient
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.errors import FirnError
 
 

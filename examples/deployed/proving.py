@@ -10,6 +10,7 @@ from firn.audit.ledger import read
 from firn.audit.verdict import Audit, audit
 from firn.deployment.stack import Stack
 from firn_lake.audit.table_histories import histories
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import TableNotFound
 
 
@@ -29,7 +30,7 @@ class Proof:
 
 def prove(stack: Stack, streams: tuple[str, ...]) -> Proof:
     """Compare and count. Raises StorageUnavailable, TableNotFound."""
-    catalog, store = stack.catalog(), stack.store()
+    catalog, store = catalog_of(stack), stack.store()
     audits = [audit(read(store, name, partial(histories, catalog, name)), datetime.now(UTC)) for name in streams]
     return Proof(list(compare_all(catalog)), audits)
 
@@ -37,6 +38,6 @@ def prove(stack: Stack, streams: tuple[str, ...]) -> Proof:
 def all_is_in(stack: Stack) -> bool:
     """Whether the tables are there and equal already."""
     try:
-        return all(one.ok for one in compare_all(stack.catalog()))
+        return all(one.ok for one in compare_all(catalog_of(stack)))
     except TableNotFound:
         return False

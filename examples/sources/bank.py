@@ -19,6 +19,7 @@ from examples.sources.fetching import ROOT
 from examples.sources.firn_up import FirnUp
 from examples.sources.postgres import Postgres
 from examples.sources.processes import ServerFailed
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import find_table
 
 Sink = Literal["http", "sqs", "kafka"]
@@ -144,7 +145,7 @@ class Bank:
 
     def compare(self) -> list[Comparison]:
         """Each row of each table in Iceberg against PostgreSQL's own."""
-        catalog, compared = self.firn.stack().catalog(), []
+        catalog, compared = catalog_of(self.firn.stack()), []
         for name in TABLES:
             final = self.folder / f"{name}.csv"
             self.postgres.table(f"public.{name}", final)

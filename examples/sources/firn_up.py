@@ -14,7 +14,8 @@ import yaml
 
 from examples.sources.processes import Server, free_port
 from firn.client import Retry, StreamClient
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.errors import FirnError
 
 

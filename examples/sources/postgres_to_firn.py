@@ -26,6 +26,7 @@ from examples.sources.schema_changes import SCHEMA_CHANGES, make
 from firn.deployment.flush_run import flush
 from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.tables import find_table, history
 
 _JAVA = 21
@@ -98,7 +99,7 @@ class Run:
         if audit.returncode:
             self._console.print(audit.stdout + audit.stderr, markup=False)
         self._report.tables = self._bank.compare()
-        catalog = self._bank.firn.stack().catalog()
+        catalog = catalog_of(self._bank.firn.stack())
         self._report.snapshots = {
             one.table: len(history(find_table(catalog, f"{STREAM}.{one.table}"))) for one in self._report.tables
         }

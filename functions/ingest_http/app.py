@@ -1,84 +1,44 @@
-"""POST /v1/streams/{stream} and what a sender may ask about it. REST API v1 events or a function URL's.
-
-The routes are a short table of our own: Powertools' resolver alone would cost more of a cold start than all of Firn
-(docs/adr/0002-staging-format.md). No log line holds a payload.
-"""
+"""POST /v1/streams/{stream} and what a sender may ask about it. No log line holds a payload."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.audit.batch_status import batch_status
-from firn.auth.gateway import NOT_CONFIGURED, Routes, call, request_of
+from firn.auth.gateway import NOT_CONFIGURED, Routes, call, json_response, refused, request_of, unavailable
 from firn.auth.senders import Senders, Unauthorized
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
-from firn.ingest.accept import accept, accepted_before, stream_config
-from firn.ingest.bodies import content_of, read_body
+from firn.function_metrics import count
 from firn.ingest.dead_letter_metrics import print_dead
-from firn.log.backlog_gate import refusal
-from firn.log.receipts import Header
+from firn.ingest.request import stage_request, streams_open_to
+from firn.log.backlog_gate import BacklogFull
 from firn.metrics import NAMESPACE
 
 logger = Logger(service="ingest_http")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
-RETRY = {"Retry-After": "1"}
 senders = Senders()
 
 
 def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     """Stage the body's events."""
     settings, store, config, gate = staging()
-    request = request_of(event)
-    raw, headers = request.body, request.headers
-    current, now = config(), datetime.now(UTC)
+    request, current, now = request_of(event), config(), datetime.now(UTC)
     senders.check(current, stream, request, now)
-    known = stream_config(current, stream)  # an unknown stream is a 404 whatever the body is
-    if "http" not in known.ways:
-        raise RequestError(403, "not_accepted", f"the stream {stream} takes queue messages only: so says firn.yaml")
-    auth = known.auth
-    content = content_of(headers.get("content-type"))
-    # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
-    # Where requests are signed only it counts: another key beside it would make a replayed request a new one.
-    signed = auth is not None and auth.by == "signature"
-    header: Header = "webhook-id" if signed or "idempotency-key" not in headers else "Idempotency-Key"
-    key = headers.get(header.lower())
-    shut = gate.shut(stream, now)
-    if shut is not None and not key:
-        raise _throttled(refusal(shut, now), stream)
-    body = read_body(raw, headers.get("content-encoding"), settings.limits)
-    if shut is not None and key:
-        # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
-        before = accepted_before(store, stream, body, key, header)
-        if before is None:
-            raise _throttled(refusal(shut, now), stream)
-        return 202, before
-    done = accept(
-        store, current, stream, body, now=now, content=content, key=key, key_header=header,
-        limits=settings.limits.events,
-    )  # fmt: skip
+    try:
+        done = stage_request(store, current, gate, stream, request, settings.limits, now)
+    except BacklogFull:
+        count(metrics, stream, {"throttled": 1})
+        raise
     counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
     if not done.duplicate:
-        metrics.add_dimension("stream", stream)
-        for name, value in counts.items():
-            metrics.add_metric(name, MetricUnit.Count, value)
-        metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
-        metrics.flush_metrics()
+        count(metrics, stream, {**counts, "bytes": len(request.body)})
         if done.rejected:
-            print_dead(store, known, done.batch_id, now)
+            print_dead(store, current.streams[stream], done.batch_id, now)
     logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
     return 202, done
-
-
-def _throttled(refused: RequestError, stream: str) -> RequestError:
-    metrics.add_dimension("stream", stream)
-    metrics.add_metric("throttled", MetricUnit.Count, 1)
-    metrics.flush_metrics()
-    return refused
 
 
 def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
@@ -93,17 +53,7 @@ def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
 
 def get_streams(event: Mapping[str, Any], _: str) -> tuple[int, Any]:
     """The streams that the sender may post to, and the rules of their tables."""
-    config, request, now = staging().config(), request_of(event), datetime.now(UTC)
-    posted = [stream.name for stream in config.streams.values() if "http" in stream.ways]
-    streams = [
-        {
-            "name": stream.name,
-            "envelope": stream.envelope,
-            "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
-        }
-        for stream in map(config.streams.__getitem__, senders.open_to(config, posted, request, now))
-    ]
-    return 200, {"streams": streams}
+    return 200, {"streams": streams_open_to(senders, staging().config(), request_of(event), datetime.now(UTC))}
 
 
 def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
@@ -112,9 +62,7 @@ def get_table_health(event: Mapping[str, Any], table: str) -> tuple[int, Any]:
 
     _, store, current, _ = staging()
     config, request, now = current(), request_of(event), datetime.now(UTC)
-    feeds = sorted(feeding(config, table)) or [""]
-    if not senders.open_to(config, feeds, request, now):
-        senders.check(config, feeds[0], request, now)
+    senders.check_any(config, feeding(config, table), request, now)
     return 200, health_of(store, config, table, now)
 
 
@@ -132,34 +80,19 @@ ROUTES: Routes = {
 }
 
 
-def route(event: Mapping[str, Any]) -> tuple[int, Any]:
-    """Call the handler of the event's path, as (status, value to answer). Raises RequestError 404, 405."""
-    status, answer = call(ROUTES, event, "events go to POST /v1/streams/{stream}")
-    return status, answer
-
-
 def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     """Lambda's entry point. Every error has its status here; none is a false 2xx."""
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
-    headers: Mapping[str, str] = {}
     try:
-        status, answer = route(event)
+        status, answer = call(ROUTES, event, "events go to POST /v1/streams/{stream}")
     except RequestError as error:
-        status, answer = error.status, {"error": error.code, "message": str(error)}
-        if error.retry_after is not None:
-            headers = {"Retry-After": str(error.retry_after)}
-            answer["retry_after"] = error.retry_after
         reason = {"reason": error.reason} if isinstance(error, Unauthorized) else {}
-        logger.warning("refused", extra={"status": status, "code": error.code, **reason})
+        logger.warning("refused", extra={"status": error.status, "code": error.code, **reason})
+        return refused(error)
     except (TransientError, UnknownOutcome) as error:
-        status, answer, headers = 503, {"error": "storage_unavailable", "message": "nothing was taken; retry"}, RETRY
         logger.error("storage is away", extra={"reason": str(error)})
+        return unavailable("storage_unavailable", "nothing was taken; retry")
     except ConfigError as error:
-        status, answer, headers = 503, {"error": "not_configured", "message": NOT_CONFIGURED}, RETRY
         logger.error("configuration", extra={"reason": str(error)})
-    return {
-        "statusCode": status,
-        "headers": {"Content-Type": "application/json", **headers},
-        "body": msgspec.json.encode(answer).decode(),
-        "isBase64Encoded": False,
-    }
+        return unavailable("not_configured", NOT_CONFIGURED)
+    return json_response(status, answer)

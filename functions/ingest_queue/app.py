@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
+from firn.function_metrics import count
 from firn.ingest.accept import stream_config
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.ingest.queue import Message, take
@@ -52,27 +52,20 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     current, now = config(), datetime.now(UTC)
     known = stream_config(current, stream)
     if (reason := current.queue_refuses(stream, settings.queue_stream)) is not None:
-        metrics.add_dimension("stream", stream)
-        metrics.add_metric("refused_messages", MetricUnit.Count, len(records))
-        metrics.flush_metrics()
+        count(metrics, stream, {"refused_messages": len(records)})
         raise RequestError(403, "not_accepted", reason)
     if (shut := gate.shut(stream, now)) is not None:
-        metrics.add_dimension("stream", stream)
-        metrics.add_metric("throttled", MetricUnit.Count, len(records))
-        metrics.flush_metrics()
+        count(metrics, stream, {"throttled": len(records)})
         raise refusal(shut, now)
     taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
     counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
-    metrics.add_dimension("stream", stream)
+    size = {}
     done = taken.batch
     if done is not None:
         counts |= {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
         left = {*taken.duplicates, *taken.again}
-        size = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
-        metrics.add_metric("bytes", MetricUnit.Bytes, size)
-    for name, value in counts.items():
-        metrics.add_metric(name, MetricUnit.Count, value)
-    metrics.flush_metrics()
+        size["bytes"] = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
+    count(metrics, stream, size | counts)
     if done is not None and done.rejected:
         print_dead(store, known, done.batch_id, now)
     batch = None if done is None else done.batch_id

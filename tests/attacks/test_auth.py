@@ -12,7 +12,7 @@ import pytest
 
 from firn.auth import signatures
 from firn.config.callers import is_one_of, read_caller
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.config.secret_addresses import is_same_place
 from firn.errors import ConfigError
 from firn.log import published_configs

@@ -14,8 +14,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from firn.changes.decode.row_decoder import META
 from firn.config import names
 from firn.config.maintenance import Compaction
-from firn.config.model import parse
 from firn.config.names import ICEBERGS
+from firn.config.reader import parse
 from firn.errors import ConfigError
 from firn.log import layout, published_configs
 from firn.log.store import put, put_if_absent

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import FirnError
 from firn.log import published_configs
 from firn.log.store import open_store, paths
-from firn_cli.commands.doctor import Check
+from firn_cli.check import Check
 from firn_cli.self_check import SELF_CHECK, SelfCheck, with_stream
 from tests.e2e.conftest import Stack
 

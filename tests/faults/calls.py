@@ -12,7 +12,7 @@ import pytest
 from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log.store import put_if_absent
 
@@ -174,4 +174,4 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"firn.{module}.ThreadPoolExecutor", OneByOne)
     monkeypatch.setitem(put_if_absent.__kwdefaults__, "pause", lambda _: None)
     monkeypatch.setattr("firn.ingest.dead_letter_metrics.print", lambda *_, **__: None, raising=False)
-    monkeypatch.setattr("firn.log.published_configs.parse", lru_cache(parse))
+    monkeypatch.setattr("firn.config.reader.parse", lru_cache(parse))

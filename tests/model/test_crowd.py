@@ -9,8 +9,8 @@ import pytest
 
 from firn.audit.verdict import Audit
 from firn.commit.table_limit import refused
-from firn.config.model import parse
 from firn.config.names import TableName
+from firn.config.reader import parse
 from firn.log import holds
 from firn.log.dead_letters.letters import DeadLetter, read_dead
 from firn.log.layout import dead_prefix

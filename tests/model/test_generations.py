@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import UnknownOutcome
 from firn.log import cuts, epochs, holds, layout
 from firn.log.batches import FORMAT
@@ -91,7 +91,9 @@ class Telling:
             self.release()
 
     def seal(self) -> None:
-        dispatch(self.stream.store, STREAM, None, now=self.stream.tick(), config=self.stream.config.sha, force=True)
+        dispatch(
+            self.stream.store, STREAM, None, now=self.stream.tick(), terms=Terms(self.stream.config.sha), force=True
+        )
 
     def commit(self) -> None:
         known = holds.read_all(self.stream.store, STREAM)
@@ -126,7 +128,7 @@ class Telling:
             self.release()
         for _ in range(5):
             done = dispatch(
-                self.stream.store, STREAM, None, now=self.stream.tick(), config=self.stream.config.sha, force=True
+                self.stream.store, STREAM, None, now=self.stream.tick(), terms=Terms(self.stream.config.sha), force=True
             )
             if done.pending is None:
                 return
@@ -167,7 +169,7 @@ def restored() -> Stream:
     old = at(event("u", 200, {"id": 1, "v": "old"}), BEGUN)
     stream.land(old, at(event("c", 150, {"a": "x"}, table="events"), BEGUN))
     stream.post(old, at(event("u", 90, {"id": 1, "v": "restored"}), BEGUN + 30 * MINUTE))
-    dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+    dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True)
     stream.publish(raised(1))
     stream.post(old, at(event("c", 150, {"a": "x"}, table="events"), BEGUN))
     return stream
@@ -175,7 +177,9 @@ def restored() -> Stream:
 
 def brought_up(stream: Stream, store: Any) -> None:
     for _ in range(5):
-        done = dispatch(store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True, generation=1)
+        done = dispatch(
+            store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha, generation=1), force=True
+        )
         if done.pending is None:
             return
         lake = MemoryLake(store, stream.ground.catalog)  # type: ignore[attr-defined]
@@ -221,7 +225,7 @@ def test_a_call_of_the_catalog_that_fails_or_whose_answer_is_lost_around_a_raise
         stream.ground.catalog.around = around  # type: ignore[attr-defined]
         for _ in range(4):
             done = dispatch(
-                stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True, generation=1
+                stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha, generation=1), force=True
             )
             if done.pending is not None:
                 stream.commit(*done.pending)

@@ -8,7 +8,7 @@ import obstore
 import pytest
 
 from firn.config.names import TableName
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.log import cuts, epochs, holds
 from firn.log.published_configs import CurrentConfig
 from firn.log.store import paths
@@ -52,7 +52,7 @@ def of_epochs(most: int, poison: int) -> World:
 
 def seal(world: World) -> None:
     config = CurrentConfig(world.disk)().sha
-    dispatch(world.store(), STREAM, None, now=world.now, config=config, force=True, random=world.random)
+    dispatch(world.store(), STREAM, None, now=world.now, terms=Terms(config), force=True, random=world.random)
 
 
 def ticks(world: World, most: int) -> int:

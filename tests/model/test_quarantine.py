@@ -7,7 +7,7 @@ import obstore
 import pytest
 
 from firn.config.names import TableName
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import StorageUnavailable
 from firn.log import cuts, epochs, holds, layout
 from firn.log.holds import How, Quarantine
@@ -42,8 +42,8 @@ def release(stream: Stream, table: str, how: How = "retry") -> None:
 def go_on(stream: Stream) -> None:
     """What dispatch and its job do, at once."""
     done = dispatch(
-        stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True,
-        generation=stream.settings.generation,
+        stream.store, STREAM, None, now=stream.tick(), force=True,
+        terms=Terms(stream.config.sha, generation=stream.settings.generation),
     )  # fmt: skip
     assert done.pending is not None
     assert done.held is None
@@ -100,7 +100,7 @@ def test_a_changed_key_quarantines_its_table_and_the_others_go_on(stream: Stream
     assert stream.values() == [(10, "a"), (20, "b"), (30, "c")]
     assert (stream.cut().quarantined, stream.cut().progress["lake.orders"]) == ({}, 3)
     assert balance(stream) == {"lake.orders": 3, "lake.other": 3}
-    idle = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+    idle = dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True)
     assert idle.pending is None
 
 
@@ -170,7 +170,7 @@ def test_a_released_table_that_fails_again_is_quarantined_again_and_loses_nothin
     for number in (1, 2):
         assert stream.commit(stream.seal(*two(10 * number, "a")), attempt=3) == 0
     release(stream, "lake.orders")
-    found = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True).pending
+    found = dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True).pending
     assert found == (3, 3)
     assert stream.commit(3, attempt=3) == 0
     assert [held(stream)["lake.orders"].epoch, stream.cut().quarantined] == [1, {"lake.orders": "failed"}]
@@ -274,7 +274,7 @@ def a_story(stream: Stream, store: Any) -> None:
     """Dispatch and a job over `store`, until nothing is left to do."""
     lake = MemoryLake(store, catalog(stream))
     for _ in range(5):
-        done = dispatch(store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+        done = dispatch(store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True)
         if done.pending is None:
             return
         assert stream.commit(*done.pending, lake=lake, store=store, attempt=3) == 0
@@ -324,7 +324,7 @@ def test_a_restored_source_holds_the_stream_until_its_generation_is_raised(strea
     found = holds.read_all(stream.store, STREAM).held_stream(0)
     assert found is not None
     assert "`generation: 1`" in found.advice
-    told = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+    told = dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True)
     assert (told.quarantined, told.held is not None) == (("stream",), True)
 
     stream.publish(CONFIG.replace("  shop:\n", "  shop:\n    generation: 1\n"))
@@ -388,7 +388,7 @@ def test_what_a_restored_source_sent_before_its_generation_was_raised_counts_und
     assert (stream.lines[-1]["status"], stream.values()) == ("committed", [(1, "restored"), (2, "and on")])
     stream.land(at(event("u", 2000, {"id": 1, "v": "b"}), 60), at(event("u", 1500, {"id": 1, "v": "restored"}), 90))
     assert stream.values() == [(1, "restored"), (2, "and on")]
-    idle = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, generation=1)
+    idle = dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha, generation=1))
     assert (idle.held, idle.pending) == (None, None)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.log import cuts, epochs
 from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
@@ -34,7 +34,7 @@ def begun_anew(old: int = 4) -> tuple[Stream, MemoryGround]:
 
 def seal(stream: Stream) -> Program:
     """A dispatcher."""
-    return lambda store: dispatch(store, STREAM, None, now=stream.now, config=stream.config.sha, force=True)
+    return lambda store: dispatch(store, STREAM, None, now=stream.now, terms=Terms(stream.config.sha), force=True)
 
 
 def job(stream: Stream, ground: MemoryGround) -> Program:
@@ -46,7 +46,7 @@ def ends_well(stream: Stream, ground: MemoryGround, old: int = 4, events: int = 
     """Dispatchers and jobs, until all is in: everything is in the table and counted once."""
     stream.post(event("c", 300, {"id": 300, "v": "new"}))
     for _ in range(6):
-        done = dispatch(stream.store, STREAM, None, now=stream.tick(), config=stream.config.sha, force=True)
+        done = dispatch(stream.store, STREAM, None, now=stream.tick(), terms=Terms(stream.config.sha), force=True)
         if done.pending is None:
             break
         assert stream.commit(*done.pending) == 0, stream.lines[-1]

@@ -17,7 +17,7 @@ from obstore.store import MemoryStore
 
 from firn.commit import warm_job
 from firn.config.names import TableName
-from firn.dispatch.dispatcher import Dispatched, dispatch
+from firn.dispatch.dispatcher import Dispatched, Terms, dispatch
 from firn.errors import ConfigError, FirnError, RequestError, StorageUnavailable, TransientError, UnknownOutcome
 from firn.ingest.accept import accept, accepted_before, stream_config
 from firn.ingest.dead_letter_metrics import print_dead
@@ -207,8 +207,8 @@ class World:
             config = published_configs.CurrentConfig(store)()
             settings = stream_config(config, STREAM)
             done = dispatch(
-                store, STREAM, self.emr, now=(clock or self.clock)(), config=config.sha, policy=settings.commit,
-                force=force, reconcile=reconcile, generation=settings.generation, random=self.random,
+                store, STREAM, self.emr, now=(clock or self.clock)(), force=force, reconcile=reconcile,
+                terms=Terms(config.sha, settings.commit, settings.generation), random=self.random,
             )  # fmt: skip
         except FirnError:
             return

@@ -55,7 +55,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "by columns a change counts that is older than its row",
-        f"{_SPARK}/driver/row_lookup.py",
+        f"{_SPARK}/driver/row_group.py",
         "bytes(told.max) < low",
         "True",
         (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),

@@ -24,8 +24,8 @@ MUTANTS: Final = (
     Mutant(
         "a request is acknowledged while storage is away",
         "functions/ingest_http/app.py",
-        'status, answer, headers = 503, {"error": "storage_unavailable"',
-        'status, answer, headers = 202, {"error": "storage_unavailable"',
+        'return unavailable("storage_unavailable", "nothing was taken; retry")',
+        "return json_response(202, {})",
         ("tests/unit/functions/test_ingest_http.py::test_storage_away_is_a_503_and_the_retry_lands_once",
          "tests/unit/functions/test_ingest_http.py::test_an_unclear_put_is_a_503_with_retry_after"),
     ),
@@ -215,7 +215,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a retry of what is staged is told that nothing was taken",
-        "functions/ingest_http/app.py",
+        f"{_CORE}/ingest/request.py",
         "        if before is None:\n",
         "        if before is not None:\n",
         ("tests/unit/functions/test_ingest_http.py"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from firn.changes.decode.types import Column, parse
 from firn.quarantine.rules import IN_TIME, High, span_of
 from firn_spark.driver import row_lookup
+from firn_spark.driver.row_group import RowGroup
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.span import span_of_all
 
@@ -19,7 +20,7 @@ INTS = st.one_of(st.integers(-3, 12), st.none())
 TEXTS = st.one_of(st.sampled_from(("", "a", "ab", "b", "é")), st.none())
 
 
-def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> row_lookup._Group:
+def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> RowGroup:
     kinds = {"long": pa.int64(), "date": pa.date32(), "string": pa.string()}
     arrays = [
         pa.array([row[i] for row in rows], pa.int32() if column.type.name == "date" else kinds[column.type.name]).cast(
@@ -29,7 +30,7 @@ def group_of(columns: Sequence[Column], rows: Sequence[tuple[Any, ...]]) -> row_
     ]
     file = io.BytesIO()
     pq.write_table(pa.table(arrays, names=[column.name for column in columns]), file)
-    return row_lookup._Group(pq.ParquetFile(file), 0, {column.name: column.name for column in columns})
+    return RowGroup(pq.ParquetFile(file), 0, {column.name: column.name for column in columns})
 
 
 @given(st.lists(INTS, max_size=30), st.sets(INTS, max_size=12), st.booleans(), st.sampled_from(("long", "date")))
@@ -39,9 +40,8 @@ def test_rows_of_one_column_are_found_sorted_or_not(
     if rising:
         held = sorted({one for one in held if one is not None})
     key = [Column("id", parse(kind))]
-    found = row_lookup._candidates(
-        row_lookup.Wanted(key, {(one,) for one in wanted}), group_of(key, [(one,) for one in held])
-    )
+    rows = row_lookup.Wanted(key, {(one,) for one in wanted})
+    found = group_of(key, [(one,) for one in held]).candidates(key, rows.values)
     assert found is not None
     assert sorted(found.to_pylist()) == [place for place, one in enumerate(held) if one in wanted]
 

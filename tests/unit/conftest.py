@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from firn.config.model import Config, parse
+from firn.config.model import Config
+from firn.config.reader import parse
 
 CONFIG = """
 streams:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -53,6 +53,7 @@ def command(
     from firn.audit.verdict import audit
     from firn_lake.audit.row_audit import audit_rows
     from firn_lake.audit.table_histories import histories_of, loaded
+    from firn_lake.catalogs.stack_catalog import catalog_of
 
     if (sample is not None or seed is not None) and not deep:
         raise typer.BadParameter("they go with --deep", param_hint="--sample, --seed")
@@ -62,7 +63,7 @@ def command(
     stack = find_stack(folder, running=False)
     store = stack.store()
     _expect_stream(store, stream)
-    catalog = stack.catalog()
+    catalog = catalog_of(stack)
     keeping = Keeping(timedelta(days=log_days), timedelta(days=dead_letter_days))
     tables: dict[str, Table] = {}
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import cell, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 

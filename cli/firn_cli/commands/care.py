@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json, print_table, size
 from firn.maintenance.schedule import Kind
 from firn_cli.options import DEFAULT_DIR, Dir, Json
@@ -58,6 +58,8 @@ def _run(
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from firn.deployment.maintenance_run import care_for
+    from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.tables import find_table
 
     stack = find_stack(folder)
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
@@ -68,7 +70,10 @@ def _run(
             progress.update(task, description=f"{kind} {', '.join(tables)}: job {state}")
 
         flags = flags + (["--dry-run"] if dry_run else [])
-        done = care_for(stack, [kind], tables, flags, report=report, timeout=timeout)
+        stack.expect_no_pause()
+        catalog = catalog_of(stack)
+        names = [".".join(find_table(catalog, table).name()) for table in tables]
+        done = care_for(stack, [kind], names, flags, report=report, timeout=timeout)
     if as_json:
         print_json({"run": done.run, "dry_run": dry_run, "seconds": round(done.seconds, 1), "lines": done.lines})
     else:

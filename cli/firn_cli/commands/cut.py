@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -27,12 +27,13 @@ def keep(
 ) -> None:
     """Keep a cut as NAME: a tag in each of its tables, which no expiry takes away. Safe to run again."""
     from firn.log.named_cuts import find
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.refs.keep import keep_cut
 
     stack = find_stack(folder, running=False)
     store = stack.store()
     found = find(store, None if cut is None else str(cut), stream)
-    kept = keep_cut(stack.catalog(), store, name, found, datetime.now(UTC))
+    kept = keep_cut(catalog_of(stack), store, name, found, datetime.now(UTC))
     if as_json:
         print_json({"name": kept.name, "stream": kept.cut.stream, "cut": kept.cut.n, "tables": kept.cut.tables})
         return
@@ -50,10 +51,11 @@ def drop(
     as_json: Json = False,
 ) -> None:
     """Let go of the cut kept as NAME: expiry may take its snapshots from now on. Safe to run again."""
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.refs.keep import drop_cut
 
     stack = find_stack(folder, running=False)
-    gone = drop_cut(stack.catalog(), stack.store(), name).cut
+    gone = drop_cut(catalog_of(stack), stack.store(), name).cut
     if as_json:
         print_json({"dropped": name, "stream": gone.stream, "cut": gone.n, "tables": gone.tables})
         return

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json, print_table
 from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json

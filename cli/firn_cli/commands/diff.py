@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import cell, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -38,11 +38,12 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Tell what changed in TABLE from one moment to another: inserts, updates (what was -> what is) and deletes."""
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 
     stack = find_stack(folder, running=False)
     wanted = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    changes = Lake(stack.catalog()).table(table).changes(from_, to, steps=steps, columns=wanted)
+    changes = Lake(catalog_of(stack)).table(table).changes(from_, to, steps=steps, columns=wanted)
     counts = dict.fromkeys(_STYLES, 0)
     found: list[dict[str, Any]] = []
     for batch in changes:

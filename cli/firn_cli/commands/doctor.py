@@ -8,30 +8,21 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import NoStack, find_stack, is_deployed
+from firn.deployment.stack import NoStack
+from firn.deployment.target import find_stack, is_deployed
 from firn.deployment.terminal import notes, print_json
 from firn.errors import FirnError
+from firn_cli.check import Check
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 _JAVA_RELEASES = (17, 21)
 _JARS = ("iceberg-spark-runtime", "iceberg-aws-bundle", "sqlite-jdbc")
-
-
-@dataclass(frozen=True)
-class Check:
-    """`ok` None: not needed here, or not to be said. `advice`: what to do, when it is not ok."""
-
-    name: str
-    ok: bool | None
-    found: str
-    advice: str = ""
 
 
 def command(
@@ -144,7 +135,7 @@ def packages() -> Check:
 
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
-    from firn.config.model import parse
+    from firn.config.reader import parse
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")

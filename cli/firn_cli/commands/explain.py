@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -26,9 +26,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Tell which files of TABLE a read with FILTER reads, and why the others are left out. Reads no rows."""
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 
-    found = Lake(find_stack(folder, running=False).catalog()).table(table).prune(filter_, as_of, footers=footers)
+    found = Lake(catalog_of(find_stack(folder, running=False))).table(table).prune(filter_, as_of, footers=footers)
     if as_json:
         print_json(found.plain())
         return

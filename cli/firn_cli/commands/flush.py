@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from firn.deployment.flush_run import flush
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json_line
 from firn_cli.commands.diff import told
 from firn_cli.options import DEFAULT_DIR, Dir
@@ -26,9 +26,10 @@ def command(
     folder: Dir = DEFAULT_DIR,
 ) -> None:
     """Print the changes of TABLE as they are committed, for ever, as lines of JSON, and the cursor after each step."""
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 
-    followed = Lake(find_stack(folder, running=False).catalog()).table(table)
+    followed = Lake(catalog_of(find_stack(folder, running=False))).table(table)
     try:
         for changes in followed.follow(from_, until=until, poll=poll):
             for batch in changes:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -17,9 +17,10 @@ def command(
     as_json: Json = False,
 ) -> None:
     """List the snapshots of TABLE, oldest first: what each added and took away, and the epochs in it."""
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table, history
 
-    found = history(find_table(find_stack(folder, running=False).catalog(), table))
+    found = history(find_table(catalog_of(find_stack(folder, running=False)), table))
     if as_json:
         print_json(found)
         return

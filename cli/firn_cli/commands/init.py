@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import ConfigError, FirnError
 from firn_cli.init_templates import COMMENTED, PASSWORD_VARIABLE, debezium_properties, firn_yaml, stream_name
 from firn_cli.postgres_source import parse_address, read_source

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from firn.deployment import flush_run, rebuild_run
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.log.epochs import SKEW

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.errors import ConfigError
 from firn_cli.options import DEFAULT_DIR, Dir
 
@@ -31,7 +31,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     `reach`: what the jobs that will work by it can reach, None for everything. Raises ConfigError (the file can't be
     read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
-    from firn.config.model import parse
+    from firn.config.reader import parse
     from firn.log import published_configs
 
     try:

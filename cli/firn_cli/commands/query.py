@@ -1,13 +1,16 @@
 """`firn query SQL`: one SELECT over the lake's tables, now or as of an earlier moment."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def command(
@@ -41,6 +44,7 @@ def command(
         raise typer.BadParameter("give one of them: a cut is a moment already", param_hint="--cut, --as-of")
     if fresh and (cut is not None or as_of is not None):
         raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.fresh.fresh_rows import Fresh
     from firn_lake.sql.query import query
 
@@ -59,14 +63,19 @@ def command(
 
         store = stack.store()
         on_read = recorder(store, CurrentConfig(store))
-    catalog = stack.catalog()
+    catalog = catalog_of(stack)
     now = Fresh(catalog, stack.store()) if fresh else None
     text = sys.stdin.read() if sql == "-" else sql
     result = query(catalog, text, as_of, wanted, on_read=on_read, fresh=now)
     if as_json:
         # Columns by name; of two with one name the last is kept, as in any JSON object.
         print_json(result.to_pylist())
-        return
+    else:
+        _show(result, limit)
+
+
+def _show(result: "pa.Table", limit: int) -> None:
+    """For people: the first `limit` rows, 0 for all, and how many there are."""
     shown = result.slice(0, limit) if limit else result
     # By place, not by name: a join may give two columns one name.
     values = [column.to_pylist() for column in shown.columns]

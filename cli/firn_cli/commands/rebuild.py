@@ -1,14 +1,18 @@
 """`firn rebuild TABLE`: the table again from the staged log."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from firn.config.names import TableName
 from firn.deployment.rebuild_run import Rebuilt, Wanted, Work, prepare, rebuild
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 
 def command(
@@ -38,6 +42,34 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Make TABLE again from the staged log, under the present firn.yaml. Run again, it goes on where it was."""
+    _check(into, in_place, check, to, partial)
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from firn_lake.catalogs.stack_catalog import catalog_of
+
+    stack = find_stack(folder)
+    wanted = Wanted(table, into, in_place, check, to, partial)
+    work = prepare(stack, wanted, lambda: _find(catalog_of(stack), wanted))
+    columns = (
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
+        TimeElapsedColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=notes(), transient=True, disable=as_json) as progress:
+        tasks = {part.stream: progress.add_task(part.stream, total=len(part.epochs)) for part in work.parts}
+
+        def report(stream: str, done: int, total: int, state: str) -> None:
+            progress.update(tasks[stream], completed=done, total=total, description=f"{stream}: job {state}")
+
+        done = rebuild(stack, work, lambda: catalog_of(stack), report=report, timeout=timeout)
+    if as_json:
+        print_json({**done.result, "run": done.run, "quarantined_in": done.held, "seconds": round(done.seconds, 1)})
+    else:
+        typer.echo("\n".join(told(work, done)))
+    if done.result["status"] != "done":
+        raise typer.Exit(1)
+
+
+def _check(into: str | None, in_place: bool, check: bool, to: str | None, partial: bool) -> None:
     if (into is not None) + in_place + check != 1:
         raise typer.BadParameter("give one of --into NAME, --in-place, --check")
     if into is None and (to is not None or partial):
@@ -50,27 +82,18 @@ def command(
             TableName.parse(into)
         except ValueError as error:
             raise typer.BadParameter(str(error), param_hint="--into") from error
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    stack = find_stack(folder)
-    work = prepare(stack, Wanted(table, into, in_place, check, to, partial))
-    columns = (
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"),
-        TimeElapsedColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=notes(), transient=True, disable=as_json) as progress:
-        tasks = {part.stream: progress.add_task(part.stream, total=len(part.epochs)) for part in work.parts}
 
-        def report(stream: str, done: int, total: int, state: str) -> None:
-            progress.update(tasks[stream], completed=done, total=total, description=f"{stream}: job {state}")
+def _find(catalog: "Catalog", wanted: Wanted) -> "Table | None":
+    """The live table; None if there is none and none is needed. Raises TableNotFound."""
+    from firn_lake.tables import TableNotFound, find_table
 
-        done = rebuild(stack, work, report=report, timeout=timeout)
-    if as_json:
-        print_json({**done.result, "run": done.run, "quarantined_in": done.held, "seconds": round(done.seconds, 1)})
-    else:
-        typer.echo("\n".join(told(work, done)))
-    if done.result["status"] != "done":
-        raise typer.Exit(1)
+    try:
+        return find_table(catalog, wanted.table)
+    except TableNotFound:
+        if wanted.into is None or not all(wanted.table.partition(".")):
+            raise
+        return None
 
 
 def told(work: Work, done: Rebuilt) -> list[str]:

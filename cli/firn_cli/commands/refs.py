@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -123,10 +123,11 @@ def rollback(
 
 
 def _table(folder: Path, name: str) -> "LakeTable":
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 
     stack = find_stack(folder, running=False)
-    return Lake(stack.catalog(), stack.store).table(name)
+    return Lake(catalog_of(stack), stack.store).table(name)
 
 
 def _age(text: str) -> timedelta:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json
 from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json

@@ -9,7 +9,7 @@ import typer
 
 from firn.deployment.delivery import Sent, post, send_to_queue
 from firn.deployment.event_files import Batch, file_size, read_batches
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json, Url
 

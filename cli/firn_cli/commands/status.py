@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -26,22 +26,17 @@ def command(
     its order and keys."""
     from firn.log import pause
     from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
+    from firn_lake.catalogs.stack_catalog import catalog_of
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
     window = timedelta(hours=hours)
-    found = stream_statuses(stack.store(), stack.catalog(), now, window)
+    found = stream_statuses(stack.store(), catalog_of(stack), now, window)
     looked_after = table_debts(stack.store(), now)
     if plot is not None:
         from firn_cli.plot import freshness_svg
 
-        drawn = freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now)
-        try:
-            plot.write_text(drawn, "utf-8")
-        except OSError as error:
-            raise typer.BadParameter(
-                f"{plot} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
-            ) from error
+        _write(plot, freshness_svg(commits_by_stream(stack.store(), now - window), now - window, now))
         typer.echo(f"{plot}: freshness of the last {hours:g} h", err=True)
     paused = pause.since(stack.store())
     if as_json:
@@ -61,6 +56,24 @@ def command(
         typer.echo("deployed with Paused=true: schedules and events start no job")
     if paused is not None:
         typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
+    _print_streams(found, now)
+    _print_freshness(found)
+    _print_debts(looked_after)
+    for one in found:
+        for note in one.notes:
+            typer.echo(f"{one.stream}: {note}")
+
+
+def _write(file: Path, drawn: str) -> None:
+    try:
+        file.write_text(drawn, "utf-8")
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file} can't be written: {error.strerror}; name a file in a folder that is there", param_hint="--plot"
+        ) from error
+
+
+def _print_streams(found: "Sequence[StreamStatus]", now: datetime) -> None:
     print_table(
         ["stream", "pending", "in batches", "sealed", "in epochs", "committed to", "when", "dead letters", "to replay"],
         [
@@ -78,11 +91,6 @@ def command(
             for one in found
         ],
     )
-    _print_freshness(found)
-    _print_debts(looked_after)
-    for one in found:
-        for note in one.notes:
-            typer.echo(f"{one.stream}: {note}")
 
 
 def _print_freshness(found: "Sequence[StreamStatus]") -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -20,9 +20,10 @@ def command(
     """List the tables with their rows, snapshots, size and source."""
     from dataclasses import replace
 
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import count_rows, find_table, list_tables
 
-    catalog = find_stack(folder, running=False).catalog()
+    catalog = catalog_of(find_stack(folder, running=False))
     found = list_tables(catalog)
     if exact:
         found = [replace(one, rows=count_rows(find_table(catalog, one.name))) for one in found]

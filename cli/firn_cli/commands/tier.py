@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from firn.deployment.stack import find_stack
+from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -36,6 +36,7 @@ def command(
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
     from firn.config.names import TableName
     from firn.log.published_configs import CurrentConfig
+    from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table
     from firn_lake.tiering import objects
     from firn_lake.tiering import round as tier_round
@@ -44,7 +45,7 @@ def command(
 
     stack = find_stack(folder)
     store, now = stack.store(), datetime.now(UTC)
-    found = find_table(stack.catalog(), table)
+    found = find_table(catalog_of(stack), table)
     s3 = objects.client()
     if warm is not None:
         done = tiering.warm(found, warm, s3, store)

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from firn.deployment.stack import Stack, find_stack
+from firn.deployment.stack import Stack
+from firn.deployment.target import find_stack
 from firn.log import layout, published_configs
 from firn.log.store import get, open_store
 from firn_deploy import emr, localstack, packaged, rules, sam

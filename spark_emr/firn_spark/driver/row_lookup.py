@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from firn.tables.planning import POSITION
 from firn_spark.driver import values
 from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.objects import Objects
+from firn_spark.driver.row_group import RowGroup
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 
@@ -25,7 +25,6 @@ MOST_SCANNED = 100_000_000  # rows whose keys are looked at
 MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
-_MOST_RUNS = 16  # of a row group that is searched rather than looked through
 T = TypeVar("T")
 
 
@@ -206,7 +205,7 @@ def _matching(
         names = {name: there.get(ids.get(name, -1)) for name in all_columns}
         first = 0
         for group in range(file.num_row_groups):
-            held = _Group(file, group, names)
+            held = RowGroup(file, group, names)
             places = [place for place in _places(wanted, held) if first + place not in gone]
             chosen = pa.array(places, pa.int64())
             for name, one in all_columns.items() if places else ():
@@ -220,48 +219,12 @@ def _matching(
     return result
 
 
-class _Group:
-    """One row group of a file, whose columns are read when they are asked for. `names`: column -> its name inside."""
-
-    def __init__(self, file: pq.ParquetFile, number: int, names: Mapping[str, str | None]) -> None:
-        self._file = file
-        self._number = number
-        self._names = names
-        self._known: dict[str, pa.ChunkedArray] = {}
-        self.rows = file.metadata.row_group(number).num_rows
-
-    def is_below(self, name: str, low: bytes) -> bool:
-        """Whether the file's statistics say so of all values of a column of bytes, but for nulls."""
-        told = self._statistics(name)
-        return told is not None and bytes(told.max) < low
-
-    def ends(self, name: str) -> tuple[int, int] | None:
-        """The least and the greatest value of a column of whole numbers; None if the file doesn't tell, or of others:
-        texts may be cut short there."""
-        told = self._statistics(name)
-        return (told.min, told.max) if told is not None and isinstance(told.min, int) else None
-
-    def _statistics(self, name: str) -> Any:
-        group = self._file.metadata.row_group(self._number)
-        chunks = (group.column(i) for i in range(group.num_columns))
-        chunk = next((one for one in chunks if one.path_in_schema == self._names[name]), None)
-        told = chunk.statistics if chunk is not None else None
-        return told if told is not None and told.has_min_max else None
-
-    def column(self, name: str) -> pa.ChunkedArray | None:
-        """Its values; None if the file has no such column."""
-        inside = self._names[name]
-        if inside is not None and name not in self._known:
-            self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
-        return self._known.get(name)
-
-
-def _places(wanted: Wanted, group: _Group) -> list[int]:
+def _places(wanted: Wanted, group: RowGroup) -> list[int]:
     """The rows of one row group that are wanted, deleted or not."""
     if wanted.keys is None:
         return list(range(group.rows))
     # One column at a time, by Arrow; then the few that are left as whole keys.
-    found = _candidates(wanted, group)
+    found = group.candidates(wanted.key, wanted.values)
     places = list(range(group.rows)) if found is None else found.to_pylist()
     if found is not None and len(wanted.key) == 1:
         return places
@@ -272,54 +235,6 @@ def _places(wanted: Wanted, group: _Group) -> list[int]:
     ]
     matching = [key in wanted.keys for key in zip(*keys, strict=True)]
     return [place for place, fits in zip(places, matching, strict=True) if fits]
-
-
-def _candidates(wanted: Wanted, group: _Group) -> pa.Array | None:
-    """The rows that have wanted values in each column of the key; None if no column can tell."""
-    mask = None
-    for some, kind in zip(wanted.values, wanted.key, strict=True):
-        if kind.type.name not in values.RANGED:
-            continue
-        if (ends := group.ends(kind.name)) is not None:
-            some = _within(some, *ends)
-            if not len(some):  # the column need not be read
-                return pa.array([], pa.int64())
-        if (data := group.column(kind.name)) is None:
-            continue
-        typed = values.plain_type(kind.type)
-        plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
-        if len(wanted.key) == 1 and (runs := _runs(plain)) is not None:
-            return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])
-        told = pc.is_in(plain, value_set=some)
-        mask = told if mask is None else pc.and_(mask, told)
-        if not pc.any(mask).as_py():
-            break
-    return None if mask is None else pc.indices_nonzero(mask).cast(pa.int64())
-
-
-def _within(some: pa.Array, low: Any, high: Any) -> pa.Array:
-    """Those of the values that are in a range: a small set is looked into faster than a large one."""
-    inside = pc.and_(pc.greater_equal(some, low), pc.less_equal(some, high))
-    return some.filter(pc.fill_null(inside, True))  # a null may be wanted, and be there
-
-
-def _runs(column: pa.Array) -> list[tuple[int, int]] | None:
-    """The runs (first place, length) in which each value is above the one before; None if they are many or hold nulls.
-    Rows that were written in the order of their key are a run: to find values in it costs no look at each row."""
-    if column.null_count or not len(column):
-        return None
-    falls = pc.indices_nonzero(pc.greater_equal(column.slice(0, len(column) - 1), column.slice(1)))
-    if len(falls) >= _MOST_RUNS:
-        return None
-    firsts = [0, *(place + 1 for place in falls.to_pylist()), len(column)]
-    return [(first, end - first) for first, end in pairwise(firsts)]
-
-
-def _searched(some: pa.Array, run: pa.Array, first: int) -> pa.Array:
-    """Where some of the values are, of a run that begins at the place `first`."""
-    inside = _within(some, run[0], run[-1])
-    places = pc.search_sorted(run, inside).cast(pa.int64())
-    return pc.add(places.filter(pc.equal(run.take(places), inside)), first)
 
 
 def _found(
@@ -336,8 +251,8 @@ def _found(
     deleted = pa.array(sorted(gone), pa.int64())
     first = 0
     for number in range(file.num_row_groups):
-        group = _Group(file, number, names)
-        places = _candidates(wanted, group)
+        group = RowGroup(file, number, names)
+        places = group.candidates(wanted.key, wanted.values)
         if places is None:
             raise Unfit("files without the key's columns")
         rows = pc.add(places, first)
@@ -357,7 +272,7 @@ def _found(
             )
 
 
-def _plain(group: _Group, column: Column, places: pa.Array) -> Any:
+def _plain(group: RowGroup, column: Column, places: pa.Array) -> Any:
     data = group.column(column.name)
     if data is None:
         raise Unfit("files without the key's columns")

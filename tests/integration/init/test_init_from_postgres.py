@@ -18,7 +18,8 @@ import pg8000.native
 import pytest
 
 import firn_lake
-from firn.config.model import Config, parse
+from firn.config.model import Config
+from firn.config.reader import parse
 from firn.errors import ConfigError, TransientError
 from firn_cli.commands.init import init
 from tests.postgresql import binaries

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 from pyiceberg.transforms import DayTransform
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
-from firn.config import model as configuration
+from firn.config import reader as configuration
 from firn.config.maintenance import Tiering
 from firn.log.store import Store, open_store
 from firn_lake.catalogs.catalog import open_catalog

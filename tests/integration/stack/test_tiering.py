@@ -12,7 +12,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import DateType, NestedField, StringType
 
-from firn.config import model as configuration
+from firn.config import reader as configuration
 from firn.config.maintenance import Tiering
 from firn.log import read_records, tiering_state
 from firn.maintenance.tiering import TAG

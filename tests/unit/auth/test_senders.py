@@ -12,7 +12,8 @@ from moto import mock_aws
 from firn.auth import signatures
 from firn.auth.secrets import KEPT, Secrets
 from firn.auth.senders import Request, Senders, Unauthorized
-from firn.config.model import Config, parse
+from firn.config.model import Config
+from firn.config.reader import parse
 from firn.errors import ConfigError, TransientError
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from firn.deployment import stack as stacks
+from firn.deployment import target as targets
 from firn_cli.main import main
 from firn_deploy import checkout
 from firn_local import environment
@@ -31,7 +31,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     with mock_aws():
         yield
-    stacks.use_target(None)
+    targets.use_target(None)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """A first firn.yaml for a database whose tables and columns are called what Firn calls its own."""
 
-from firn.config.model import parse
 from firn.config.names import is_reserved
+from firn.config.reader import parse
 from firn_cli.init_templates import firn_yaml
 from firn_cli.postgres_source import Address, Source, SourceColumn, SourceTable
 

@@ -13,7 +13,7 @@ from moto.cloudformation.models import cloudformation_backends
 from moto.s3.models import s3_backends
 
 from firn.config.model import TargetConfig
-from firn.deployment import stack as stacks
+from firn.deployment import target as targets
 from firn.deployment.cloudformation import find_deployed
 from firn_cli.commands.leftovers import Account, Leftover, NotRemoved
 from firn_cli.main import main
@@ -39,7 +39,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     )
     with mock_aws():
         yield
-    stacks.use_target(None)
+    targets.use_target(None)
 
 
 def client(service: str) -> Any:

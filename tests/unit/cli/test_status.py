@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyiceberg.catalog import Catalog
 
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
 from firn.log import cuts, published_configs
@@ -63,7 +63,7 @@ def test_what_is_staged_is_pending_and_what_is_sealed_waits_for_its_cut(store: S
     assert (idle.stream, idle.pending_events, idle.committed_epoch) == ("idle", 0, 0)
     assert (shop.pending_events, shop.pending_batches, shop.sealed_epochs) == (2, 1, 0)
 
-    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     shop = stream_statuses(store, catalog, NOW)[1]
     assert (shop.pending_events, shop.sealed_events, shop.sealed_epochs) == (0, 2, 1)
 
@@ -84,7 +84,7 @@ def test_rejected_events_are_counted_as_dead_letters(store: Store, catalog: Cata
 def test_a_stream_without_positions_is_marked(store: Store, catalog: Catalog) -> None:
     sha = send(store, event(1, position=False))
     assert stream_statuses(store, catalog, NOW)[1].without_position
-    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     shop = stream_statuses(store, catalog, NOW)[1]
     assert shop.without_position
     assert "no position" in shop.notes[0]
@@ -130,7 +130,7 @@ def test_how_long_changes_have_waited_is_told_by_stream_and_table(
     idle, shop = stream_statuses(store, catalog, NOW)
     assert (idle.oldest_seconds, idle.oldest_by_table) == (None, {})
     assert (shop.oldest_seconds, shop.oldest_by_table) == (90.0, {"shop.orders": 90.0})
-    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     assert stream_statuses(store, catalog, NOW)[1].oldest_by_table == {"shop.orders": 90.0}
     cuts.write(store, cuts.make("shop", 1, CUT, {}))
     shop = stream_statuses(store, catalog, NOW)[1]
@@ -141,7 +141,7 @@ def test_a_quarantined_table_ages_while_the_others_are_fresh(store: Store, catal
     for n in (1, 2):
         sha = send(store, event(n))
         taken(tmp_path, STAGED, 100 - n)
-        dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+        dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     held = {"shop.orders": "key_changed"}
     cuts.write(store, cuts.make("shop", 2, CUT, {}, progress={"shop.orders": 1}, quarantined=held))
     shop = stream_statuses(store, catalog, NOW)[1]
@@ -154,7 +154,7 @@ def test_the_freshness_of_the_last_hours_commits_is_told_and_drawn(
 ) -> None:
     sha = send(store, event(1), event(2))
     taken(tmp_path, STAGED, 90)
-    dispatch(store, "shop", None, now=NOW, config=sha, force=True)
+    dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     cuts.write(store, cuts.make("shop", 1, CUT, {}))
     taken(tmp_path, "cuts/shop/*.json", 70)
     found = stream_statuses(store, catalog, NOW)[1].freshness
@@ -170,7 +170,7 @@ def test_the_command_prints_freshness_and_writes_the_plot(
     store: Store, catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sha = send(store, event(1))
-    dispatch(store, "shop", None, now=datetime.now(UTC), config=sha, force=True)
+    dispatch(store, "shop", None, now=datetime.now(UTC), terms=Terms(sha), force=True)
     cuts.write(store, cuts.make("shop", 1, CUT, {}))
     send(store, event(2), when=datetime.now(UTC))
     file = tmp_path / "fresh.svg"

@@ -20,16 +20,17 @@ from pyiceberg.types import LongType, NestedField
 
 from firn.config.reach import Reach
 from firn.deployment import cloudformation
-from firn.deployment import stack as stacks
+from firn.deployment import target as targets
 from firn.deployment.cloudformation import find_deployed
 from firn.deployment.stack import NoStack
 from firn.errors import ConfigError, TransientError
 from firn.log import published_configs
 from firn.log.store import open_store, paths, put
 from firn.runs.emr import EmrJobs
-from firn_cli.commands.doctor import Check
+from firn_cli.check import Check
 from firn_cli.main import main
 from firn_cli.self_check import SelfCheck, with_stream
+from firn_lake.catalogs.stack_catalog import catalog_of
 
 FIRN = """
 targets:
@@ -69,7 +70,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         _deploy(client, "firn-dev", told)
         _deploy(client, "other", {"Website": "https://example.org"})
         yield staging
-    stacks.use_target(None)
+    targets.use_target(None)
 
 
 def _deploy(client: Any, name: str, outputs: dict[str, str], **parameters: str) -> None:
@@ -286,11 +287,11 @@ def test_where_the_deployment_names_no_catalog_it_is_the_published_configuration
     _deploy(client, "firn-gone", OUTPUTS | {"Staging": f"file://{account}"})
     stack = find_deployed("gone", tmp_path)
     with pytest.raises(ConfigError, match="no configuration is published"):
-        stack.catalog()
+        catalog_of(stack)
     published_configs.publish(
         open_store(f"file://{account}"), f"catalog: {{uri: 'sqlite:///{tmp_path}/own.db'}}\n{FIRN}"
     )
-    stack.catalog().create_namespace("here")
+    catalog_of(stack).create_namespace("here")
     assert (tmp_path / "own.db").is_file()
 
 
@@ -318,7 +319,7 @@ def test_what_a_killed_self_check_left_is_removed_by_the_next_and_one_that_runs_
     account: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     killed, runs = "firn_check_5f000000_abcd", f"firn_check_{int(time.time()) - 60:08x}_abcd"
-    store, lake = open_store(f"file://{account}"), find_deployed("dev", tmp_path).catalog()
+    store, lake = open_store(f"file://{account}"), catalog_of(find_deployed("dev", tmp_path))
     lake.create_namespace("scratch")
     for table in (killed, "of_others"):
         lake.create_table(f"scratch.{table}", Schema(NestedField(1, "id", LongType())), f"file://{tmp_path}/{table}")

@@ -15,7 +15,8 @@ from firn.config.catalogs import (
     shown,
     spark_properties,
 )
-from firn.config.model import CatalogType, parse
+from firn.config.model import CatalogType
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 

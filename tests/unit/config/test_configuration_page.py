@@ -16,7 +16,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_every_example_parses(example: str) -> None:
-    assert model.parse(example).streams
+    assert reader.parse(example).streams
 
 
 def test_there_are_examples() -> None:
@@ -26,7 +26,7 @@ def test_there_are_examples() -> None:
 def test_the_example_errors_are_what_the_parser_says() -> None:
     wrong = EXAMPLES[0].replace("60s", "60").replace("mode: mirror ", "mode: mirrored ").replace("reads:", "read:")
     with pytest.raises(ConfigError) as raised:
-        model.parse(wrong)
+        reader.parse(wrong)
     told = [re.sub(r"yaml:\d+", "yaml", line) for line in str(raised.value).splitlines()]
     (shown,) = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert told == [re.sub(r"yaml:\d+", "yaml", line) for line in shown.splitlines()]

@@ -2,7 +2,8 @@
 
 import pytest
 
-from firn.config.model import TargetConfig, parse
+from firn.config.model import TargetConfig
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 STREAMS = "streams: {shop: {tables: {'*': {to: 'shop.{table}'}}}}\n"

@@ -7,7 +7,7 @@ import pytest
 from typer import Typer
 from typer.testing import CliRunner
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import ConfigError, TransientError
 from firn_cli.commands.init import command, init
 

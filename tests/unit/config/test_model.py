@@ -10,16 +10,9 @@ import pytest
 from firn.changes.decode.source_encodings import DecodeSettings
 from firn.changes.decode.types import parse as parse_type
 from firn.config.epoch_limits import Caps
-from firn.config.model import (
-    BacklogLimit,
-    CatalogConfig,
-    ColumnDeclaration,
-    CommitPolicy,
-    StreamConfig,
-    TableRule,
-    parse,
-)
+from firn.config.model import BacklogLimit, CatalogConfig, ColumnDeclaration, CommitPolicy, StreamConfig, TableRule
 from firn.config.partitions import Partition
+from firn.config.reader import parse
 
 DESIGN = """\
 catalog: {type: sql}                # sql | glue | rest | hive | nessie

@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
-from firn.config.model import parse
 from firn.config.reach import Reach, barred, databases_in, unreachable
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 HERE = "eu-central-1"

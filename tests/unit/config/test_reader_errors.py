@@ -2,7 +2,7 @@
 
 import pytest
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 GOOD = "tables: {a.b: {to: shop.b}}"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from firn.config.model import Auth, parse
+from firn.config.model import Auth
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 STREAMS = "streams: {shop: {auth: {by: api_key, secret: 'ssm:/firn/posting'}, tables: {'*': {to: 'shop.{table}'}}}}\n"

@@ -2,8 +2,9 @@
 
 import pytest
 
-from firn.config.model import Mode, StreamConfig, TableRule, parse
+from firn.config.model import Mode, StreamConfig, TableRule
 from firn.config.names import TableName
+from firn.config.reader import parse
 from firn.errors import ConfigError, EventError
 
 
@@ -101,7 +102,7 @@ def test_a_pattern_gives_no_table_one_of_firns_own_names(table: str) -> None:
         config.target(f"s.{table}")
     assert raised.value.code == "reserved_name"
     assert config.target("s.zz_deletes") == TableName("x", "zz_deletes")
-    # Only a file from before names were reserved has such a rule (config.parse): its table goes on.
+    # Only a file from before names were reserved has such a rule (reader.parse): its table goes on.
     for rule in (TableRule(f"s.{table}", "x.{table}"), TableRule("*", f"x.{table}", mode="append")):
         assert of([rule]).target(f"s.{table}") == TableName("x", table)
 
@@ -117,7 +118,7 @@ def test_a_pattern_makes_no_name_that_is_too_long_for_a_catalog(mode: Mode, most
             config.target(table)
         assert raised.value.code == "bad_table"
         assert len(str(raised.value)) < 600
-    # Only a file from before has such a rule (config.parse): its table goes on, where its catalog takes the name.
+    # Only a file from before has such a rule (reader.parse): its table goes on, where its catalog takes the name.
     assert of([TableRule(f"s.{over}", "s.{table}", mode=mode)]).target(f"s.{over}") == TableName("s", over)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import ConfigError
 
 

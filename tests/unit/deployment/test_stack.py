@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from firn.deployment.stack import NoStack, Stack, find_stack
+from firn.deployment.stack import NoStack, Stack
+from firn.deployment.target import find_stack
+from firn_lake.catalogs.stack_catalog import catalog_of
 
 
 def describe(folder: Path, **more: object) -> None:
@@ -47,4 +49,4 @@ def test_dead_letter_queues_take_no_events(tmp_path: Path) -> None:
 
 def test_only_the_url_is_not_enough_to_read_tables(tmp_path: Path) -> None:
     with pytest.raises(NoStack, match="not its catalog"):
-        find_stack(tmp_path, "http://127.0.0.1:1").catalog()
+        catalog_of(find_stack(tmp_path, "http://127.0.0.1:1"))

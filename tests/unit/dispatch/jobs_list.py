@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from firn.config.model import parse
-from firn.dispatch.dispatcher import Dispatched, dispatch
+from firn.config.reader import parse
+from firn.dispatch.dispatcher import Dispatched, Terms, dispatch
 from firn.ingest.accept import accept
 from firn.log import attempts, epochs
 from firn.log.store import Store
@@ -60,7 +60,7 @@ def run(
     store: Store, jobs: Jobs | None, when: datetime = NOW, *, force: bool = False, reconcile: bool = False, **more: Any
 ) -> Dispatched:
     """Dispatches the stream shop."""
-    return dispatch(store, "shop", jobs, now=when, config=CONFIG.sha, force=force, reconcile=reconcile, **more)
+    return dispatch(store, "shop", jobs, now=when, terms=Terms(CONFIG.sha, **more), force=force, reconcile=reconcile)
 
 
 def held_batches(store: Store) -> list[str]:

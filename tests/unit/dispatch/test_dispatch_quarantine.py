@@ -3,7 +3,7 @@
 from obstore.store import MemoryStore
 
 from firn.audit.batch_status import batch_status
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.log import attempts, cuts, epochs, holds
 from firn.log.batches import FORMAT
 from firn.log.holds import Quarantine
@@ -107,12 +107,12 @@ def test_a_higher_generation_lets_the_stream_go_on_under_its_configuration() -> 
     stage(store)
     run(store, None)
     holds.hold(store, source_restored(0, 1))
-    done = dispatch(store, "shop", jobs, now=NOW + MINUTE, config="raised", generation=1)
+    done = dispatch(store, "shop", jobs, now=NOW + MINUTE, terms=Terms("raised", generation=1))
     assert (done.pending, done.run, done.held) == ((1, 2), "r1", None)
     newest = epochs.read(store, "shop", 2)
     assert newest is not None
     assert (newest.config, newest.batches) == ("raised", [])
-    again = dispatch(store, "shop", jobs, now=NOW + 2 * MINUTE, config="raised", generation=1)
+    again = dispatch(store, "shop", jobs, now=NOW + 2 * MINUTE, terms=Terms("raised", generation=1))
     assert (again.sealed, again.pending, again.waits_for) == ((), (1, 2), "r1")
 
 

@@ -7,7 +7,7 @@ from obstore.store import MemoryStore
 
 from firn.config.epoch_limits import Caps
 from firn.config.model import CommitPolicy
-from firn.dispatch.dispatcher import Dispatched, dispatch
+from firn.dispatch.dispatcher import Dispatched, Terms, dispatch
 from firn.dispatch.retry_policy import MAX_PASSING
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log import cuts, epochs, holds, layout, pause
@@ -30,7 +30,7 @@ def test_changes_wait_for_the_streams_commit_interval_unless_they_are_many_or_fl
         store = MemoryStore()
         stage(store)
         now = NOW + age
-        return dispatch(store, "shop", None, now=now, config=CONFIG.sha, policy=policy, force=force).sealed
+        return dispatch(store, "shop", None, now=now, terms=Terms(CONFIG.sha, policy=policy), force=force).sealed
 
     five_minutes = CommitPolicy(every_seconds=300)
     assert sealed(timedelta(minutes=2), five_minutes) == ()

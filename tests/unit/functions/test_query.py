@@ -24,7 +24,7 @@ from firn.log.epochs import Epoch
 from firn.log.layout import epoch_path
 from firn.log.published_configs import CurrentConfig, publish
 from firn.log.store import Store, open_store, paths
-from firn_lake import http_api
+from firn_lake import http_api, query_responses
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.lake import Lake
 from firn_lake.query_process import QueryProcess
@@ -287,7 +287,7 @@ def test_a_large_result_is_a_link(
     local = obstore.store.LocalStore(tmp_path / "a b", mkdir=True)
     opened = app.staging()._replace(store=local)
     monkeypatch.setattr(app, "staging", lambda: opened)
-    monkeypatch.setattr(app, "INLINE_BYTES", 1000)
+    monkeypatch.setattr(query_responses, "INLINE_BYTES", 1000)
     status, told = post(app, "SELECT i, 'text' AS t FROM range(500) r(i)", format="parquet")
     assert (status, told["rows"], told["format"]) == (200, 500, "parquet")
     address = urlsplit(told["url"])
@@ -310,8 +310,8 @@ def test_a_local_stack_takes_old_results_away(tmp_path: Path) -> None:
 
 
 def test_text_that_lambda_would_write_too_long_is_a_link(app: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "INLINE_BYTES", 100_000)
-    monkeypatch.setattr(app, "ESCAPED_BYTES", 140_000)
+    monkeypatch.setattr(query_responses, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(query_responses, "ESCAPED_BYTES", 140_000)
     # Each é is two bytes, and six in Lambda's JSON.
     assert "url" not in post(app, "SELECT repeat('e', 90000) AS t")[1]
     assert "url" in post(app, "SELECT repeat('é', 45000) AS t")[1]

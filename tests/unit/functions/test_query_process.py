@@ -22,7 +22,7 @@ from pyiceberg.catalog import Catalog
 from firn.errors import StorageUnavailable
 from firn.log.store import ObjectWriter, Store, paths
 from firn.settings import Settings
-from firn_lake import query_process
+from firn_lake import query_process, query_responses
 from firn_lake.query_process import NotStarted, QueryProcess
 from tests.unit.functions.test_query import ask, loaded, post
 from tests.unit.functions.test_query import catalog as catalog
@@ -219,7 +219,7 @@ def test_a_result_that_is_too_large_is_never_there_in_part(
     app: ModuleType, monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:
     bound(app, monkeypatch, query_memory="12MB")
-    monkeypatch.setattr(app, "INLINE_BYTES", 100_000)
+    monkeypatch.setattr(query_responses, "INLINE_BYTES", 100_000)
     status, told = post(app, "SELECT i AS a_rather_long_name, i AS another_such_name FROM range(300_000) t(i)")
     assert (status, told["error"]) == (413, "too_large")
     assert "larger than 12MB" in told["message"]
@@ -232,7 +232,7 @@ def test_storage_that_goes_away_under_a_result_is_503(app: ModuleType, monkeypat
     def away(*_: object) -> None:
         raise StorageUnavailable("s3 says no")
 
-    monkeypatch.setattr(app, "INLINE_BYTES", 1000)
+    monkeypatch.setattr(query_responses, "INLINE_BYTES", 1000)
     monkeypatch.setattr(ObjectWriter, "write", away)
     assert post(app, "SELECT i FROM range(1_000_000) t(i)")[0] == 503
     assert post(app, "SELECT 1 AS one")[0] == 200
@@ -328,7 +328,7 @@ def test_no_log_holds_what_ended_a_worker(app: ModuleType, monkeypatch: pytest.M
     threading.Timer(0.5, os.kill, (worker_of(app), signal.SIGABRT)).start()
     assert post(app, SLEEP)[0] == 500
     assert post(app, "SELECT DATE 'infinity' AS sesame")[0] == 422
-    monkeypatch.setattr(app, "call", lambda *_: 1 / 0)
+    monkeypatch.setattr(app, "asked", lambda *_: 1 / 0)
     status, told = post(app, "SELECT 'sesame'")
     assert (status, told["error"]) == (500, "internal")
     lines = [json.loads(line) for line in written.getvalue().splitlines()]

@@ -5,7 +5,8 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from firn.config.model import StreamConfig, parse
+from firn.config.model import StreamConfig
+from firn.config.reader import parse
 from firn.dispatch import scheduled_rounds
 from firn.ingest.accept import accept
 from firn.log import epochs, published_configs

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from firn.changes.merge import decoded_rows
-from firn.config.model import parse
+from firn.config.reader import parse
 from firn.errors import TerminalError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import route

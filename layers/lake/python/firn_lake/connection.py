@@ -9,6 +9,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 
 from firn.errors import TerminalError
 from firn_lake.catalogs.catalog import CATALOG_NAME, open_catalog, storage_properties
+from firn_lake.catalogs.stack_catalog import catalog_of
 from firn_lake.lake import Lake
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def connect(
         return Lake(open_catalog(str(where), warehouse, environment))
     path = Path(where)
     if path.is_dir():
-        from firn.deployment.stack import find_stack
+        from firn.deployment.target import find_stack
 
         return _of_stack(find_stack(path, running=False))
     if not path.is_file():
@@ -58,13 +59,13 @@ def connect(
 
 
 def _of_stack(stack: "Stack") -> Lake:
-    return Lake(stack.catalog(), stack.store)
+    return Lake(catalog_of(stack), stack.store)
 
 
 def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:
-    from firn.config.model import parse
+    from firn.config.reader import parse
     from firn.deployment.cloudformation import find_deployed
-    from firn.deployment.stack import find_stack
+    from firn.deployment.target import find_stack
     from firn.log.store import open_store
 
     folder = path.parent / ".firn"

@@ -1,9 +1,15 @@
-"""Requests as API Gateway and function URLs hand them over: REST API v1 events, and version 2's of a URL."""
+"""Requests and responses as API Gateway and function URLs take them: REST API v1 events, and version 2's of a URL.
+
+The routes are a short table of our own: Powertools' resolver alone would cost more of a cold start than all of Firn
+(docs/adr/0002-staging-format.md).
+"""
 
 import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import parse_qs, unquote
+
+import msgspec
 
 from firn.auth.senders import Request
 from firn.errors import RequestError
@@ -45,6 +51,44 @@ def parameters_of(event: Mapping[str, Any]) -> dict[str, str]:
     if event.get("queryStringParameters") is not None:
         return dict(event["queryStringParameters"])
     return {name: values[-1] for name, values in parse_qs(event.get("rawQueryString") or "").items()}
+
+
+def response(status: int, content: bytes, kind: str, headers: Mapping[str, str] = {}) -> dict[str, Any]:
+    """What a function answers: `content` of the type `kind`.
+
+    What is not text reaches callers that say `Accept: */*` or its type; for others the gateway leaves it as base64.
+    """
+    text = is_text(kind)
+    return {
+        "statusCode": status,
+        "headers": {"Content-Type": kind, **headers},
+        "body": content.decode() if text else binascii.b2a_base64(content, newline=False).decode(),
+        "isBase64Encoded": not text,
+    }
+
+
+def json_response(status: int, answer: Any, headers: Mapping[str, str] = {}) -> dict[str, Any]:
+    """What a function answers: a value as JSON."""
+    return response(status, msgspec.json.encode(answer), "application/json", headers)
+
+
+def refused(error: RequestError) -> dict[str, Any]:
+    """The answer to a request that can't be taken."""
+    answer: dict[str, Any] = {"error": error.code, "message": str(error)}
+    if error.retry_after is None:
+        return json_response(error.status, answer)
+    answer["retry_after"] = error.retry_after
+    return json_response(error.status, answer, {"Retry-After": str(error.retry_after)})
+
+
+def unavailable(code: str, message: str) -> dict[str, Any]:
+    """The answer where nothing was decided, and another try is worth it."""
+    return json_response(503, {"error": code, "message": message}, {"Retry-After": "1"})
+
+
+def is_text(kind: str) -> bool:
+    """Whether content of that type is answered as it is."""
+    return kind.startswith(("application/json", "text/"))
 
 
 def _raw_body(event: Mapping[str, Any]) -> bytes:

@@ -76,6 +76,13 @@ class Senders:
             raise trouble
         return found
 
+    def check_any(self, config: Config, streams: Iterable[str], request: Request, now: datetime) -> None:
+        """Raises as `check` unless the request is from one who may post to one of the streams; of none, as for an
+        unknown stream."""
+        names = sorted(streams) or [""]
+        if not self.open_to(config, names, request, now):
+            self.check(config, names[0], request, now)
+
     def fault(self, auth: Auth, request: Request, now: datetime) -> str | None:
         """Why the request is not one that `auth` lets through; None if it is. Raises TransientError, ConfigError."""
         match auth.by:

@@ -17,7 +17,7 @@ from firn.commit import job as commit
 from firn.commit.job import Log, Now
 from firn.commit.lake import Lake
 from firn.config.model import Config, StreamConfig
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import FirnError
 from firn.log import cuts, epochs, job_closed_marker
 from firn.log.store import Store
@@ -134,10 +134,8 @@ class _Lingering:
 
     def _turn(self, config: Config, stream: StreamConfig) -> tuple[bool, int]:
         policy = replace(stream.commit, every_seconds=stream.commit.fresh_seconds)
-        done = dispatch(
-            self._store, stream.name, None, now=self._clock.now(), config=config.sha, policy=policy,
-            generation=stream.generation, tick=timedelta(),
-        )  # fmt: skip
+        terms = Terms(config.sha, policy, stream.generation)
+        done = dispatch(self._store, stream.name, None, now=self._clock.now(), terms=terms, tick=timedelta())
         if done.pending is None or done.held or self._left.get(stream.name) == done.pending:
             return False, 0
         first, last = done.pending

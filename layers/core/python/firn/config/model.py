@@ -1,7 +1,7 @@
-"""`firn.yaml` as types. `parse` reads it, with every problem named by line; docs/configuration.md is the reference.
+"""`firn.yaml` as types; docs/configuration.md is the reference. firn.config.reader makes them from the file's text.
 
-Pure: text in, frozen dataclasses out. PyYAML and the checks are imported when `parse` is called, because the ingest
-function imports this module on every cold start.
+Pure, and quick to import: the ingest function imports this module on every cold start, and the reader with PyYAML only
+once it has a configuration to read.
 """
 
 import re
@@ -124,7 +124,7 @@ class TableRule:
 
         Raises EventError: "bad_table" if the names give no table name, as when {schema} is asked for and unknown, or a
         pattern makes one that is too long;
-        "reserved_name" if a pattern makes one of Firn's own out of them. (What firn.yaml names, `parse` refuses.)
+        "reserved_name" if a pattern makes one of Firn's own out of them. (What firn.yaml names, the reader refuses.)
         """
         schema, dot, name = table.partition(".")
         if not dot:
@@ -367,15 +367,3 @@ class Config:
         if "sqs" in self.streams[stream].ways:
             return None
         return f"the stream {stream} takes no queue messages: write accept: [http, sqs] into firn.yaml if it shall"
-
-
-def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) -> Config:
-    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an
-    older version; what has been refused only since then goes on.
-
-    Raises ConfigError that names all problems at once, a line each:
-    `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.
-    """
-    from firn.config.reader import read_config
-
-    return read_config(text, filename, published=published)

@@ -40,7 +40,7 @@ class Problems:
     """Everything that is wrong with one file, to be raised together."""
 
     def __init__(self, filename: str, *, published: bool = False) -> None:
-        """`published`: see config.parse."""
+        """`published`: see firn.config.reader.parse."""
         self.published = published
         self._filename = filename
         self._found: list[tuple[int, int, str]] = []

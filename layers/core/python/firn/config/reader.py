@@ -1,4 +1,4 @@
-"""From the YAML tree to `Config`: one function a section of the file. Reached through `config.parse`."""
+"""Reads `firn.yaml`, one function a section of the file: from its text to `Config`, every problem named by line."""
 
 import hashlib
 import re
@@ -86,8 +86,13 @@ _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: m
 _Placed = list[tuple[str, TableRule, int, str]]
 
 
-def read_config(text: str, filename: str, *, published: bool) -> Config:
-    """See `config.parse`."""
+def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) -> Config:
+    """Reads `firn.yaml`. `filename` is only for the messages. `published`: it was taken before, perhaps by an
+    older version; what has been refused only since then goes on.
+
+    Raises ConfigError that names all problems at once, a line each:
+    `firn.yaml:14: streams.shop.tables.public.orders.mode: 'mirrored' is not a mode; write mirror or append`.
+    """
     problems = Problems(filename, published=published)
     try:
         tree = read(text)

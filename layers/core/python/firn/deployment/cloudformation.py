@@ -1,18 +1,17 @@
 """Deployments on AWS or LocalStack: `targets` of firn.yaml, and what their CloudFormation stacks say of themselves."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from firn.config import model
+from firn.config import reader
 from firn.config.model import TargetConfig
 from firn.config.reach import Reach, databases_in
 from firn.config.region import NO_NETWORK
 from firn.deployment.stack import NoStack, Stack
-from firn.errors import ConfigError, FirnError, TransientError
+from firn.errors import ConfigError, TransientError
 
 FILE: Final = Path("firn.yaml")
 # A deletion that failed is the one that `firn pause --stop` was forgotten before.
@@ -62,44 +61,10 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
     )
 
 
-def variables(function: str) -> dict[str, str]:
-    """The FIRN_* settings of a deployed function. Raises TransientError."""
-    import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        found = boto3.client("lambda").get_function_configuration(FunctionName=function)
-    except (BotoCoreError, ClientError) as error:
-        raise TransientError(
-            f"the settings of the function {function} can't be read: {error}; starting a job takes "
-            "lambda:GetFunctionConfiguration"
-        ) from error
-    known = found.get("Environment", {}).get("Variables", {})
-    return {str(name): str(value) for name, value in known.items() if name.startswith("FIRN_")}
-
-
-def invoke(function: str, body: bytes) -> Mapping[str, Any]:
-    """What a deployed function answers to an event. Raises TransientError, FirnError (it failed)."""
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
-
-    try:
-        client = boto3.client("lambda", config=Config(read_timeout=300, retries={"max_attempts": 2}))
-        answer = client.invoke(FunctionName=function, Payload=body)
-        said = json.loads(answer["Payload"].read())
-    except (BotoCoreError, ClientError) as error:
-        raise TransientError(f"the function {function} can't be invoked: {error}") from error
-    if answer.get("FunctionError"):
-        raise FirnError(f"the function {function} failed: {said.get('errorMessage', said)}; its log group tells more")
-    found: Mapping[str, Any] = said
-    return found
-
-
 def target_of(name: str, file: Path = FILE) -> TargetConfig:
     """The target `name` of `file`. Raises NoStack, ConfigError."""
     try:
-        known = model.parse(file.read_text("utf-8"), str(file)).targets
+        known = reader.parse(file.read_text("utf-8"), str(file)).targets
     except OSError as error:
         raise NoStack(f"--target {name}: {file} can't be read ({error.strerror}), which names the targets") from error
     except UnicodeDecodeError as error:

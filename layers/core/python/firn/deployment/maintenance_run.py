@@ -54,18 +54,14 @@ def care_for(
     report: Report = lambda _state: None,
     timeout: float = 86_400.0,
 ) -> Done:
-    """Starts a job for `kinds` of these tables (as a person wrote them) and waits for its end. `timeout` in seconds.
+    """Starts a job for `kinds` of these tables (namespace.table) and waits for its end. `timeout` in seconds.
 
-    Raises Paused, TableNotFound, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
+    Raises Paused, CareFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
-    from firn_lake.tables import find_table
-
     stack.expect_no_pause()
     began = time.monotonic()
-    catalog = stack.catalog()
-    names = [".".join(find_table(catalog, table).name()) for table in tables]
     identifier = uuid.uuid4().hex
-    run = _start(stack, identifier, kinds, names, flags)
+    run = _start(stack, identifier, kinds, tables, flags)
     while True:
         state, details = flush_run.run_state(stack, run)
         report(state.lower())

@@ -14,9 +14,13 @@ from firn.deployment.stack import Stack
 from firn.errors import FirnError, TransientError, UnknownOutcome
 
 if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
+
     from firn.log.store import Store
     from firn.rebuild.plan import Part
     from firn.runs.emr import EmrJobs
+    from firn.tables.table_state import TableState
 
 Report = Callable[[str, int, int, str], None]
 """Called with a stream, how many of its epochs are done, of how many, and the job's state."""
@@ -71,19 +75,19 @@ class Rebuilt:
     seconds: float = 0.0
 
 
-def prepare(stack: Stack, wanted: Wanted) -> Work:
-    """Finds the table and what the log has of it, before any job is started.
+def prepare(stack: Stack, wanted: Wanted, find: Callable[[], "Table | None"]) -> Work:
+    """Looks at the table and what the log has of it, before any job is started. `find`: gives the live table; None if
+    there is none and none is needed.
 
-    Raises CannotRebuild (the log does not hold it all, says what), TableNotFound, ConfigError, StorageUnavailable.
+    Raises CannotRebuild (the log does not hold it all, says what), ConfigError, StorageUnavailable, what `find` raises.
     """
     from firn.log import published_configs
     from firn.rebuild.plan import plan
 
     store = stack.store()
     config = published_configs.load(store, published_configs.current_sha(store))
-    live = _find(stack, wanted)
-    table = live[0] if live else TableName.parse(wanted.table)
-    state = live[1] if live else None
+    live = find()
+    table, state = _state(live) if live is not None else (TableName.parse(wanted.table), None)
     properties = state.properties if state else {}
     upto = None
     if wanted.into is None and state is not None:
@@ -107,8 +111,16 @@ def prepare(stack: Stack, wanted: Wanted) -> Work:
     return Work(table, parts, seen, (*places, *how), tuple(name for name in columns if not name.startswith("_firn_")))
 
 
-def rebuild(stack: Stack, work: Work, *, report: Report = lambda *_: None, timeout: float = 86_400.0) -> Rebuilt:
+def rebuild(
+    stack: Stack,
+    work: Work,
+    open_catalog: "Callable[[], Catalog]",
+    *,
+    report: Report = lambda *_: None,
+    timeout: float = 86_400.0,
+) -> Rebuilt:
     """Starts the job, or finds the one that does this very work already, and waits for its end. `timeout` in seconds.
+    `open_catalog`: opens the stack's catalog, again at each look, for credentials end.
 
     Raises Paused, RebuildFailed (with the end of the job's log), TransientError, UnknownOutcome.
     """
@@ -119,7 +131,7 @@ def rebuild(stack: Stack, work: Work, *, report: Report = lambda *_: None, timeo
     done: dict[str, int] = {}
     while True:
         state, details = flush_run.run_state(stack, run)
-        _look(stack, work, done)
+        _look(open_catalog(), work, done)
         for part in work.parts:
             count = sum(n <= done.get(part.stream, 0) for n in part.epochs)
             report(part.stream, count, len(part.epochs), state.lower())
@@ -141,19 +153,11 @@ def rebuild(stack: Stack, work: Work, *, report: Report = lambda *_: None, timeo
     return Rebuilt(run, result, _held(store, work), time.monotonic() - started)
 
 
-def _find(stack: Stack, wanted: Wanted) -> "tuple[TableName, Any] | None":
-    """The live table's name and TableState; None if there is none and none is needed."""
+def _state(live: "Table") -> "tuple[TableName, TableState]":
     from firn.tables import table_state
-    from firn_lake.tables import TableNotFound, find_table
 
-    try:
-        loaded = find_table(stack.catalog(), wanted.table)
-    except TableNotFound:
-        if wanted.into is None or not all(wanted.table.partition(".")):
-            raise
-        return None
-    *namespace, table = loaded.name()
-    return TableName(".".join(namespace), table), table_state.parse(loaded.metadata.model_dump_json())
+    *namespace, table = live.name()
+    return TableName(".".join(namespace), table), table_state.parse(live.metadata.model_dump_json())
 
 
 def _start(jobs: "EmrJobs", work: Work) -> tuple[str, str]:
@@ -176,7 +180,7 @@ def _start(jobs: "EmrJobs", work: Work) -> tuple[str, str]:
     raise AssertionError("unreachable")
 
 
-def _look(stack: Stack, work: Work, done: dict[str, int]) -> None:
+def _look(catalog: "Catalog", work: Work, done: dict[str, int]) -> None:
     """How far the job is, from the table that it fills. It is not there yet, or no longer: then as before."""
     from pyiceberg.exceptions import NoSuchTableError
 
@@ -184,7 +188,7 @@ def _look(stack: Stack, work: Work, done: dict[str, int]) -> None:
 
     table, branch = work.seen
     try:
-        loaded = stack.catalog().load_table(table.identifier)
+        loaded = catalog.load_table(table.identifier)
     except (NoSuchTableError, FileNotFoundError):  # a check drops its table
         return
     state = table_state.parse(loaded.metadata.model_dump_json(), branch)

@@ -49,86 +49,98 @@ class Dispatched:
     paused: str | None = None  # since when the stack is paused: nothing was sealed or started
 
 
+@dataclass(frozen=True)
+class Terms:
+    """What the current configuration says of a stream.
+
+    config      the configuration's sha
+    policy      how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick, or
+                hold `size_bytes`
+    generation  the stream's
+    together    the streams whose jobs commit this one's epochs too
+    """
+
+    config: str
+    policy: CommitPolicy = EVERY_MINUTE
+    generation: int = 0
+    together: Collection[str] = ()
+
+
 def dispatch(
     store: Store,
     stream: str,
     jobs: Jobs | None,
     *,
     now: datetime,
-    config: str,
-    policy: CommitPolicy = EVERY_MINUTE,
+    terms: Terms,
     force: bool = False,
     reconcile: bool = False,
-    generation: int = 0,
-    together: Collection[str] = (),
     tick: timedelta = TICK,
     random: Callable[[int], bytes] = os.urandom,
 ) -> Dispatched:
-    """Seal and start for one stream. `config`: sha of the current configuration, `generation`: the stream's in it.
-    `jobs` None: seal only.
-
-    `policy` says how long changes may wait: they are sealed when they would pass `every_seconds` before the next tick,
-    or hold `size_bytes`.
-
-    `together`: the streams whose jobs commit this one's epochs too. `tick`: when somebody looks again.
+    """Seal and start for one stream. `jobs` None: seal only. `tick`: when somebody looks again.
 
     `force` (firn flush) seals at once whatever is there; `reconcile` (daily) lists the whole log instead of its last
     hours; both try a stuck range once more. Raises StorageUnavailable, UnknownOutcome, TransientError; what was sealed
     by then stays sealed, and the next dispatch goes on.
     """
     if jobs is not None and (since := pause.since(store)) is not None:
-        quarantined = holds.read_all(store, stream).names(generation)
+        quarantined = holds.read_all(store, stream).names(terms.generation)
         return Dispatched(stream, quarantined=quarantined, paused=layout.instant(since))
     committed = cuts.newest(store, stream)
-    sealed = _seal_all(
-        store, stream, committed, now, config, policy, whole=force or reconcile, at_once=force, tick=tick,
-        random=random,
-    )  # fmt: skip
+    sealer = _Sealer(store, stream, committed, terms, now, random)
+    sealed = sealer.seal_due(tick, whole=force or reconcile, at_once=force)
     known = holds.read_all(store, stream)
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
-    again = rules.waiting_for_release(cut, known) or known.outgrown(generation, committed)
+    again = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
     waiting = _waiting(store, stream, committed, known)
-    if again and not known.held_stream(generation):
+    if again and not known.held_stream(terms.generation):
         # A job runs under the configuration of its last epoch: what was mended there has to be in one.
         last = epochs.read(store, stream, waiting[-1]) if waiting else None
-        if last is None or last.config != config:
-            found = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
-            fresh = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
+        if last is None or last.config != terms.config:
+            fresh = sealer.seal(sealer.free())
             sealed += [fresh] if fresh else []
             waiting = _waiting(store, stream, committed, known)
-    done = Dispatched(
-        stream,
-        tuple(epoch.n for epoch in sealed),
-        sum(len(epoch.batches) for epoch in sealed),
-        sum(epoch.events for epoch in sealed),
-        quarantined=known.names(generation),
-    )
+    done = _dispatched(stream, sealed, known.names(terms.generation))
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
-        if held := known.held_stream(generation):
+        if held := known.held_stream(terms.generation):
             _log.error("stream %s is quarantined: %s; %s", stream, held.message, held.advice)
             return replace(done, pending=(waiting[0], waiting[-1]), held=held.message)
         if not again and not any(epoch.events for epoch in pending):
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
-        started = _start(store, jobs, done, pending, together, once_more=force or reconcile)
-        if isinstance(started, Dispatched):
-            return started
-        n = started
+        n = _start(store, jobs, done, pending, terms.together, once_more=force or reconcile)
+        if isinstance(n, Dispatched):
+            return n
         waiting.remove(n)
         if cuts.newest(store, stream) >= n:
             return done  # a job was quicker than this dispatcher
         if waiting and n > waiting[-1]:
             # Some table may have this epoch: only a cut above it can name the tables as they are.
-            above = epochs.candidates(store, stream, now, above=committed, whole=True, caps=policy.caps)
-            epochs.seal(store, stream, above, now=now, config=config, nonce=random(16).hex())
+            sealer.seal(sealer.free())
             waiting = [m for m in _waiting(store, stream, committed, known) if m != n]
-        found_dead = rules.killing_epoch(stream, n, rules.MAX_ATTEMPTS, layout.instant(now))
-        holds.hold(store, found_dead)
-        _log.error("epoch %d of stream %s is quarantined: %s; %s", n, stream, found_dead.message, found_dead.advice)
+        _hold(store, stream, n, now)
         done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
     return done
+
+
+def _hold(store: Store, stream: str, n: int, now: datetime) -> None:
+    """Quarantine the epoch that kills every job."""
+    found_dead = rules.killing_epoch(stream, n, rules.MAX_ATTEMPTS, layout.instant(now))
+    holds.hold(store, found_dead)
+    _log.error("epoch %d of stream %s is quarantined: %s; %s", n, stream, found_dead.message, found_dead.advice)
+
+
+def _dispatched(stream: str, sealed: Sequence[epochs.Epoch], quarantined: tuple[str, ...]) -> Dispatched:
+    return Dispatched(
+        stream,
+        tuple(epoch.n for epoch in sealed),
+        sum(len(epoch.batches) for epoch in sealed),
+        sum(epoch.events for epoch in sealed),
+        quarantined=quarantined,
+    )
 
 
 def _waiting(store: Store, stream: str, committed: int, known: Quarantines) -> list[int]:
@@ -144,35 +156,45 @@ def _note_sealed_again(store: Store, stream: str, known: Quarantines) -> None:
             holds.note_again(store, stream, n)
 
 
-def _seal_all(
-    store: Store,
-    stream: str,
-    committed: int,
-    now: datetime,
-    config: str,
-    policy: CommitPolicy,
-    *,
-    whole: bool,
-    at_once: bool,
-    tick: timedelta,
-    random: Callable[[int], bytes],
-) -> list[epochs.Epoch]:
-    """Seal until nothing is free. A number lost to a twin costs one listing; a twin that wins always leaves less."""
-    sealed: list[epochs.Epoch] = []
-    lost = 0
-    while lost < _SEAL_TRIES:
-        found = epochs.candidates(store, stream, now, above=committed, whole=whole, caps=policy.caps)
-        if not found.batches or not (at_once or _worth_sealing(found, now, policy, tick)):
-            break
-        epoch = epochs.seal(store, stream, found, now=now, config=config, nonce=random(16).hex())
-        if epoch is None:
-            lost += 1
-            continue
-        _log.info("sealed", extra={"stream": stream, "epoch": epoch.n, "batches": len(epoch.batches)})
-        sealed.append(epoch)
-        if not found.left:
-            break
-    return sealed
+@dataclass(frozen=True)
+class _Sealer:
+    """Seals what is free above the newest cut, `committed`."""
+
+    store: Store
+    stream: str
+    committed: int
+    terms: Terms
+    now: datetime
+    random: Callable[[int], bytes]
+
+    def free(self, *, whole: bool = True) -> epochs.Candidates:
+        """What no epoch has yet. `whole`: by the whole log, not its last hours."""
+        caps = self.terms.policy.caps
+        return epochs.candidates(self.store, self.stream, self.now, above=self.committed, whole=whole, caps=caps)
+
+    def seal(self, found: epochs.Candidates) -> epochs.Epoch | None:
+        """The epoch of what was free; None if a twin took its number."""
+        nonce = self.random(16).hex()
+        return epochs.seal(self.store, self.stream, found, now=self.now, config=self.terms.config, nonce=nonce)
+
+    def seal_due(self, tick: timedelta, *, whole: bool, at_once: bool) -> list[epochs.Epoch]:
+        """Seal until nothing is free that is due (`at_once`: nothing at all). A number lost to a twin costs one
+        listing; a twin that wins always leaves less."""
+        sealed: list[epochs.Epoch] = []
+        lost = 0
+        while lost < _SEAL_TRIES:
+            found = self.free(whole=whole)
+            if not found.batches or not (at_once or _worth_sealing(found, self.now, self.terms.policy, tick)):
+                break
+            epoch = self.seal(found)
+            if epoch is None:
+                lost += 1
+                continue
+            _log.info("sealed", extra={"stream": self.stream, "epoch": epoch.n, "batches": len(epoch.batches)})
+            sealed.append(epoch)
+            if not found.left:
+                break
+        return sealed
 
 
 def _worth_sealing(found: epochs.Candidates, now: datetime, policy: CommitPolicy, tick: timedelta) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from firn.config.model import Config, StreamConfig
-from firn.dispatch.dispatcher import dispatch
+from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import FirnError
 from firn.ingest.accept import stream_config
 from firn.log import epochs, published_configs
@@ -60,6 +60,10 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     return session_policy.policy(streams, settings.staging, settings.warehouse, partition, settings.catalog_uri)
 
 
+def _terms(config: Config, stream: StreamConfig) -> Terms:
+    return Terms(config.sha, stream.commit, stream.generation, config.sharing(stream.name))
+
+
 def run(
     names: Iterable[str],
     config: Config,
@@ -79,10 +83,7 @@ def run(
                 name,
                 jobs,
                 now=datetime.now(UTC),
-                config=config.sha,
-                policy=stream_config(config, name).commit,
-                generation=stream_config(config, name).generation,
-                together=config.sharing(name),
+                terms=_terms(config, stream_config(config, name)),
                 force=force,
                 reconcile=reconcile,
             )

@@ -108,14 +108,18 @@ class Gate:
         return state if state is not None and state.over and state.fresh(now) else None
 
 
-def refusal(state: State, now: datetime) -> RequestError:
+class BacklogFull(RequestError):
+    """The stream takes nothing for now."""
+
+
+def refusal(state: State, now: datetime) -> BacklogFull:
     """The 429 of a shut stream: what waits, what the limit is, what to do."""
     limit = state.limit
     reasons = [f"{state.bytes / 1e6:,.1f} MB staged (limit {limit.bytes / 1e6:,.1f} MB)"]
     reasons += [f"{state.events:,} events (limit {limit.events:,})"] if limit.events is not None else []
     age = f"the oldest for {state.age(now):,.0f} s"
     age += f" (limit {limit.age_seconds:,} s)" if limit.age_seconds is not None else ""
-    return RequestError(
+    return BacklogFull(
         429,
         "backlog_full",
         f"nothing was taken: {', '.join(reasons)} of stream {state.stream} wait for their commit, {age}; send the "

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from firn.config.model import Config, parse
+from firn.config.model import Config
 from firn.errors import ConfigError
 from firn.log import layout
 from firn.log.batches import FORMAT
@@ -28,6 +28,8 @@ def publish(store: Store, text: str, filename: str = "firn.yaml") -> Config:
 
     Raises ConfigError (nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
+    from firn.config.reader import parse
+
     config = parse(text, filename)
     put_if_absent(store, layout.config_path(config.sha), text.encode())
     put(store, layout.CONFIG_POINTER, msgspec.json.encode(_Pointer(FORMAT, config.sha)))
@@ -36,6 +38,8 @@ def publish(store: Store, text: str, filename: str = "firn.yaml") -> Config:
 
 def load(store: Store, sha: str) -> Config:
     """The configuration `sha`, as an epoch names it. Raises ConfigError if it is not there, StorageUnavailable."""
+    from firn.config.reader import parse  # with PyYAML, which no cold start needs before it has a configuration
+
     path = layout.config_path(sha)
     data = get(store, path)
     if data is None:

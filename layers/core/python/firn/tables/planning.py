@@ -67,13 +67,7 @@ def plan_columns(
     fit one becomes a dead letter. New columns are optional but for the key.
     """
     declarations = {column.name: column for column in declared if not is_left_out(column.name)}
-    offered: dict[str, list[Column]] = {}
-    for columns in seen:
-        for column in columns:
-            if not is_left_out(column.name) and column.name not in unwritable:
-                offered.setdefault(column.name, []).append(column)
-    for name in declarations:
-        offered.setdefault(name, [])
+    offered = _offered(seen, declarations, unwritable)
 
     result: list[Column] = []
     widened: list[Column] = []
@@ -114,6 +108,20 @@ def plan_columns(
     new = _stored(added)
     wider, others = _stored(widened), _stored(retyped)
     return ColumnPlan((*_stored(result), *new), new, wider, others, unwritable, seen_as, frozenset(unnamed))
+
+
+def _offered(
+    seen: Iterable[Sequence[Column]], declared: Iterable[str], unwritable: frozenset[str]
+) -> dict[str, list[Column]]:
+    """What was seen of each column that a table may have, by name, and nothing of those that are declared only."""
+    offered: dict[str, list[Column]] = {}
+    for columns in seen:
+        for column in columns:
+            if not is_left_out(column.name) and column.name not in unwritable:
+                offered.setdefault(column.name, []).append(column)
+    for name in declared:
+        offered.setdefault(name, [])
+    return offered
 
 
 def _names(column: Column) -> Iterator[str]:

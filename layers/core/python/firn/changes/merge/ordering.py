@@ -34,7 +34,9 @@ PLACED_BY: Final = (
 )  # fmt: skip
 
 
-# When the connector sent a flattened row stands in the row. In text, a quote inside a value has a backslash before it.
+# When the connector sent a flattened row stands in the row. After a restart it sends a change again, at another time:
+# it is the same change. Equal rows of a snapshot are told apart by it. In text, a quote inside a value has a backslash
+# before it.
 _SENT: Final = re.compile(r',\s*"__ts_[mun]s":\s*-?[0-9]+')
 
 
@@ -57,12 +59,10 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     eras = [by.generation if generation is None else generation for generation in generations]
     pos: list[bytes | None] = []
     totals: list[bytes] = []
-    fault: list[str | None] = [None] * len(ops)
-    fault_text: list[str | None] = [None] * len(ops)
+    faults: dict[int, tuple[str, str]] = {}  # code and text
     wrong = _not_changes(ops, columns.get("ts", ()))
-    for row, (op, connector, order, before, after, era) in enumerate(
-        zip(ops, connectors, orders, befores, afters, eras, strict=True)
-    ):
+    changes = zip(ops, connectors, orders, befores, afters, eras, strict=True)
+    for row, (op, connector, order, before, after, era) in enumerate(changes):
         where: bytes | None = None
         inside: bytes | None = None
         total_order = b""
@@ -80,13 +80,11 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
             elif where is not None:
                 content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
                 if '"__ts_' in content and op != "r":
-                    # After a restart the connector sends a change again, at another time: it is the same change. Equal
-                    # rows of a snapshot are told apart by it.
                     content = _SENT.sub("", content)
                 total_order = b"\1" + order_key(where, op, content.encode())
         except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)
             why = poison(error)
-            where, fault[row], fault_text[row] = None, why.code, str(why)
+            where, faults[row] = None, (why.code, str(why))
         pos.append(where)
         if where is None:
             # No position: arrival order, as the epochs list the batches; older than anything that has a position.
@@ -98,14 +96,25 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
         "pos": pos,
         "ord": totals,
         "occurrence": _occurrences(totals, tables, indexes, emitted, given),
-        "fault": fault,
-        "fault_text": fault_text,
-        # Equal rows that a snapshot read are told apart by when. A streamed change may be emitted again.
-        "tx_order": [
-            at if op == "r" and number is None else number
-            for op, number, at in zip(ops, in_transaction, emitted, strict=True)
-        ],
+        "fault": _by_row({row: code for row, (code, _) in faults.items()}, len(ops)),
+        "fault_text": _by_row({row: text for row, (_, text) in faults.items()}, len(ops)),
+        "tx_order": _in_transaction(ops, in_transaction, emitted),
     }
+
+
+def _by_row(texts: Mapping[int, str], rows: int) -> list[str | None]:
+    found: list[str | None] = [None] * rows
+    for row, text in texts.items():
+        found[row] = text
+    return found
+
+
+def _in_transaction(
+    ops: Sequence[str], places: Sequence[int | None], emitted: Sequence[int | None]
+) -> list[int | None]:
+    """The place of each change in its transaction. Equal rows that a snapshot read are told apart by when: a streamed
+    change may be emitted again."""
+    return [at if op == "r" and number is None else number for op, number, at in zip(ops, places, emitted, strict=True)]
 
 
 def _not_changes(ops: Sequence[str], times: Sequence[int | None]) -> dict[int, EventError]:

@@ -1,0 +1,62 @@
+"""A sender's request: its stream's rules, its key and the stream's backlog are looked at, then it is staged."""
+
+from datetime import datetime
+from typing import Any
+
+from firn.auth.senders import Request, Senders
+from firn.config.model import Config
+from firn.errors import RequestError
+from firn.ingest.accept import Accepted, accept, accepted_before, stream_config
+from firn.ingest.bodies import Limits, content_of, read_body
+from firn.log.backlog_gate import Gate, refusal
+from firn.log.receipts import Header
+from firn.log.store import Store
+
+
+def stage_request(
+    store: Store, config: Config, gate: Gate, stream: str, request: Request, limits: Limits, now: datetime
+) -> Accepted:
+    """Stage the events of a request from one who may post. `now`: aware.
+
+    Raises RequestError (as firn.ingest.accept.accept, and 403 where the stream takes queue messages only, 413 and 415
+    for bodies that are not read here), BacklogFull, StorageUnavailable, UnknownOutcome.
+    """
+    known = stream_config(config, stream)  # an unknown stream is a 404 whatever the body is
+    if "http" not in known.ways:
+        raise RequestError(403, "not_accepted", f"the stream {stream} takes queue messages only: so says firn.yaml")
+    auth, headers = known.auth, request.headers
+    content = content_of(headers.get("content-type"))
+    # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks
+    # Where requests are signed only it counts: another key beside it would make a replayed request a new one.
+    signed = auth is not None and auth.by == "signature"
+    header: Header = "webhook-id" if signed or "idempotency-key" not in headers else "Idempotency-Key"
+    key = headers.get(header.lower())
+    shut = gate.shut(stream, now)
+    if shut is not None and not key:
+        raise refusal(shut, now)
+    body = read_body(request.body, headers.get("content-encoding"), limits)
+    if shut is not None and key:
+        # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
+        before = accepted_before(store, stream, body, key, header)
+        if before is None:
+            raise refusal(shut, now)
+        return before
+    return accept(
+        store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events
+    )
+
+
+def streams_open_to(senders: Senders, config: Config, request: Request, now: datetime) -> list[dict[str, Any]]:
+    """The streams that the sender of a request may post to, and the rules of their tables, as GET /v1/streams answers.
+
+    Raises TransientError, ConfigError if secrets can't be had.
+    """
+    posted = [stream.name for stream in config.streams.values() if "http" in stream.ways]
+    return [
+        {
+            "name": stream.name,
+            "envelope": stream.envelope,
+            "tables": [{"source": r.source, "to": r.to, "mode": r.mode, "key": r.key} for r in stream.tables],
+        }
+        for stream in map(config.streams.__getitem__, senders.open_to(config, posted, request, now))
+    ]

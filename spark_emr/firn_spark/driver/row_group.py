@@ -1,0 +1,98 @@
+"""One row group of a Parquet file: its columns as they are asked for, and which of its rows have wanted keys."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from firn.changes.decode.types import Column
+from firn_spark.driver import values
+
+_MOST_RUNS: Final = 16  # of a row group that is searched rather than looked through
+
+
+class RowGroup:
+    """One row group of a file, whose columns are read when they are asked for. `names`: column -> its name inside."""
+
+    def __init__(self, file: pq.ParquetFile, number: int, names: Mapping[str, str | None]) -> None:
+        self._file = file
+        self._number = number
+        self._names = names
+        self._known: dict[str, pa.ChunkedArray] = {}
+        self.rows = file.metadata.row_group(number).num_rows
+
+    def is_below(self, name: str, low: bytes) -> bool:
+        """Whether the file's statistics say so of all values of a column of bytes, but for nulls."""
+        told = self._statistics(name)
+        return told is not None and bytes(told.max) < low
+
+    def ends(self, name: str) -> tuple[int, int] | None:
+        """The least and the greatest value of a column of whole numbers; None if the file doesn't tell, or of others:
+        texts may be cut short there."""
+        told = self._statistics(name)
+        return (told.min, told.max) if told is not None and isinstance(told.min, int) else None
+
+    def _statistics(self, name: str) -> Any:
+        group = self._file.metadata.row_group(self._number)
+        chunks = (group.column(i) for i in range(group.num_columns))
+        chunk = next((one for one in chunks if one.path_in_schema == self._names[name]), None)
+        told = chunk.statistics if chunk is not None else None
+        return told if told is not None and told.has_min_max else None
+
+    def column(self, name: str) -> pa.ChunkedArray | None:
+        """Its values; None if the file has no such column."""
+        inside = self._names[name]
+        if inside is not None and name not in self._known:
+            self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
+        return self._known.get(name)
+
+    def candidates(self, key: Sequence[Column], wanted: Sequence[pa.Array]) -> pa.Array | None:
+        """The places of the rows that have wanted values in each column of the key; None if no column can tell.
+        `wanted`: of each of those columns, in its plain type (values.plain_type)."""
+        mask = None
+        for some, kind in zip(wanted, key, strict=True):
+            if kind.type.name not in values.RANGED:
+                continue
+            if (ends := self.ends(kind.name)) is not None:
+                some = _within(some, *ends)
+                if not len(some):  # the column need not be read
+                    return pa.array([], pa.int64())
+            if (data := self.column(kind.name)) is None:
+                continue
+            typed = values.plain_type(kind.type)
+            plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
+            if len(key) == 1 and (runs := _runs(plain)) is not None:
+                return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])
+            told = pc.is_in(plain, value_set=some)
+            mask = told if mask is None else pc.and_(mask, told)
+            if not pc.any(mask).as_py():
+                break
+        return None if mask is None else pc.indices_nonzero(mask).cast(pa.int64())
+
+
+def _within(some: pa.Array, low: Any, high: Any) -> pa.Array:
+    """Those of the values that are in a range: a small set is looked into faster than a large one."""
+    inside = pc.and_(pc.greater_equal(some, low), pc.less_equal(some, high))
+    return some.filter(pc.fill_null(inside, True))  # a null may be wanted, and be there
+
+
+def _runs(column: pa.Array) -> list[tuple[int, int]] | None:
+    """The runs (first place, length) in which each value is above the one before; None if they are many or hold nulls.
+    Rows that were written in the order of their key are a run: to find values in it costs no look at each row."""
+    if column.null_count or not len(column):
+        return None
+    falls = pc.indices_nonzero(pc.greater_equal(column.slice(0, len(column) - 1), column.slice(1)))
+    if len(falls) >= _MOST_RUNS:
+        return None
+    firsts = [0, *(place + 1 for place in falls.to_pylist()), len(column)]
+    return [(first, end - first) for first, end in pairwise(firsts)]
+
+
+def _searched(some: pa.Array, run: pa.Array, first: int) -> pa.Array:
+    """Where some of the values are, of a run that begins at the place `first`."""
+    inside = _within(some, run[0], run[-1])
+    places = pc.search_sorted(run, inside).cast(pa.int64())
+    return pc.add(places.filter(pc.equal(run.take(places), inside)), first)

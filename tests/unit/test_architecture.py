@@ -1,0 +1,62 @@
+"""No module of ours needs itself by way of others, and no package. What may import what is in pyproject.toml
+(import-linter)."""
+
+from collections.abc import Callable
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+OURS = ("firn", "firn_lake", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
+
+
+def package(module: str) -> str:
+    """firn's subsystems are packages, and each of the others is one."""
+    return ".".join(module.split(".")[:2]) if module.startswith("firn.") else module.partition(".")[0]
+
+
+def circle(*packages: str, of: Callable[[str], str] = str) -> list[str]:
+    """One circle of modules, or of what they are parts of; the first again at the end, [] if there is none. Imports
+    within functions count, those for types alone do not."""
+    graph = grimp.build_graph(*packages, exclude_type_checking_imports=True, cache_dir=None)
+    imports: dict[str, set[str]] = {}
+    for module in graph.modules:
+        mine = imports.setdefault(of(module), set())
+        mine |= {of(other) for other in graph.find_modules_directly_imported_by(module)} - {of(module)}
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle(*OURS) == []
+
+
+def test_no_packages_import_each_other_in_a_circle() -> None:
+    assert circle(*OURS, of=package) == []
+
+
+@pytest.mark.parametrize(
+    ("last", "found"),
+    [
+        ("from ringed import first\n", True),
+        ("def use():\n    from ringed.first import begin\n", True),
+        ("from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ringed import first\n", False),
+        ("", False),
+    ],
+)
+def test_a_circle_of_three_is_found_lazy_imports_included(
+    last: str, found: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "ringed"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "first.py").write_text("from ringed import second\n")
+    (package / "second.py").write_text("from ringed.third import end\n")
+    (package / "third.py").write_text(last)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert (set(circle("ringed")) == {"ringed.first", "ringed.second", "ringed.third"}) is found
