@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.audit.batch_status import batch_status
 from firn.auth.gateway import NOT_CONFIGURED, Routes, call, request_of
@@ -22,7 +21,7 @@ from firn.ingest.bodies import content_of, read_body
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.log.backlog_gate import refusal
 from firn.log.receipts import Header
-from firn.metrics import NAMESPACE
+from firn.metrics import NAMESPACE, Metric, named
 
 logger = Logger(service="ingest_http")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
@@ -61,24 +60,29 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
         store, current, stream, body, now=now, content=content, key=key, key_header=header,
         limits=settings.limits.events,
     )  # fmt: skip
-    counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+    counts = {
+        Metric.ACCEPTED: done.accepted, Metric.REJECTED: done.rejected, Metric.IGNORED: sum(done.ignored.values())
+    }  # fmt: skip
     if not done.duplicate:
-        metrics.add_dimension("stream", stream)
-        for name, value in counts.items():
-            metrics.add_metric(name, MetricUnit.Count, value)
-        metrics.add_metric("bytes", MetricUnit.Bytes, len(raw))
-        metrics.flush_metrics()
+        _count(stream, counts | {Metric.BYTES: len(raw)})
         if done.rejected:
             print_dead(store, known, done.batch_id, now)
-    logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
+    logger.info(
+        "staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **named(counts)}
+    )
     return 202, done
 
 
 def _throttled(refused: RequestError, stream: str) -> RequestError:
-    metrics.add_dimension("stream", stream)
-    metrics.add_metric("throttled", MetricUnit.Count, 1)
-    metrics.flush_metrics()
+    _count(stream, {Metric.THROTTLED: 1})
     return refused
+
+
+def _count(stream: str, values: Mapping[Metric, int]) -> None:
+    metrics.add_dimension("stream", stream)
+    for metric, value in values.items():
+        metrics.add_metric(metric.value, metric.unit, value)
+    metrics.flush_metrics()
 
 
 def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from aws_lambda_powertools import Logger, Metrics
-from aws_lambda_powertools.metrics import MetricUnit
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
@@ -21,7 +20,7 @@ from firn.ingest.accept import stream_config
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.ingest.queue import Message, take
 from firn.log.backlog_gate import refusal
-from firn.metrics import NAMESPACE
+from firn.metrics import NAMESPACE, Metric, named
 
 logger = Logger(service="ingest_queue")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_queue")
@@ -52,29 +51,30 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     current, now = config(), datetime.now(UTC)
     known = stream_config(current, stream)
     if (reason := current.queue_refuses(stream, settings.queue_stream)) is not None:
-        metrics.add_dimension("stream", stream)
-        metrics.add_metric("refused_messages", MetricUnit.Count, len(records))
-        metrics.flush_metrics()
+        _count(stream, {Metric.REFUSED_MESSAGES: len(records)})
         raise RequestError(403, "not_accepted", reason)
     if (shut := gate.shut(stream, now)) is not None:
-        metrics.add_dimension("stream", stream)
-        metrics.add_metric("throttled", MetricUnit.Count, len(records))
-        metrics.flush_metrics()
+        _count(stream, {Metric.THROTTLED: len(records)})
         raise refusal(shut, now)
     taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
-    counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
-    metrics.add_dimension("stream", stream)
+    counts = {Metric.DUPLICATE_MESSAGES: len(taken.duplicates), Metric.MESSAGES_AGAIN: len(taken.again)}
+    size: dict[Metric, int] = {}
     done = taken.batch
     if done is not None:
-        counts |= {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+        counts[Metric.ACCEPTED], counts[Metric.REJECTED] = done.accepted, done.rejected
+        counts[Metric.IGNORED] = sum(done.ignored.values())
         left = {*taken.duplicates, *taken.again}
-        size = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
-        metrics.add_metric("bytes", MetricUnit.Bytes, size)
-    for name, value in counts.items():
-        metrics.add_metric(name, MetricUnit.Count, value)
-    metrics.flush_metrics()
+        size[Metric.BYTES] = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
+    _count(stream, counts | size)
     if done is not None and done.rejected:
         print_dead(store, known, done.batch_id, now)
     batch = None if done is None else done.batch_id
-    logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **counts})
+    logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **named(counts)})
     return [records[place]["messageId"] for place in taken.again]
+
+
+def _count(stream: str, values: Mapping[Metric, int]) -> None:
+    metrics.add_dimension("stream", stream)
+    for metric, value in values.items():
+        metrics.add_metric(metric.value, metric.unit, value)
+    metrics.flush_metrics()
