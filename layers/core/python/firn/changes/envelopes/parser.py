@@ -32,6 +32,7 @@ __all__ = ["Content", "Parsed", "Rejected", "parse"]
 Content = Literal["json", "ndjson", "auto"]
 T = TypeVar("T")
 _Lists = tuple[list[Any], ...]  # Parsed's columns, in its order
+_Unwrapped = tuple[Sequence[int], list[Any], list[str | None], list[bytes | None], list[bytes | None]]
 _NULL = Raw(b"null")
 _LOOKS = 8  # events to look at for one that is a change
 
@@ -119,7 +120,8 @@ def _decoded(body: bytes, shape: Shape, value_type: ValueType, *, array: bool) -
 
 
 def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, array: bool) -> Parsed | None:
-    """All events by one decode; None if they are not of one shape."""
+    """All events by one decode: decoded, unwrapped, made columns; then the irregular ones, each on its own. None if
+    they are not of one shape."""
     form = registry.KNOWN.envelopes[shape.envelope]
     if not readable_together(body, limits, array=array, exact=form.counted):
         return None
@@ -127,28 +129,12 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
     values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
     if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
         return None
-    count = len(values)
-    limits.check_events(count)
-    keys: list[bytes | None] = [None] * count
-    destinations: list[str | None] = [None] * count
-    schemas: list[bytes | None] = [None] * count
-    if shape.record:
-        keys, destinations = _keys([r.key for r in values]), [r.destination for r in values]
-        values = [r.value for r in values]
-    if shape.wrapped:
-        schemas, objects = images([w.schema if w else _NULL for w in values])
-        if not objects:
-            return None
-        schemas = _shared(schemas)
-        values = [w.payload if w else None for w in values]
+    limits.check_events(len(values))
     rest = _Rest(envelope)
-    places: Sequence[int] = range(count)
-    if not all(values):
-        there = [value is not None for value in values]
-        rest.ignored.update(absent(destinations[i]) for i, it_is in enumerate(there) if not it_is)
-        places, values, destinations, keys, schemas = (
-            list(compress(column, there)) for column in (places, values, destinations, keys, schemas)
-        )
+    unwrapped = _unwrapped(values, shape, rest)
+    if unwrapped is None:
+        return None
+    places, values, destinations, keys, schemas = unwrapped
     try:
         columns = form.columns(values, destinations, shape.connector)
     except (msgspec.DecodeError, RecursionError):  # flat.py decodes its rows here
@@ -167,6 +153,35 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
             rest.read(places[i], bytes(originals[places[i]]))
         regular = tuple(list(compress(column, keep)) for column in regular)
     return rest.parsed(regular)
+
+
+def _unwrapped(values: list[Any], shape: Shape, rest: "_Rest") -> _Unwrapped | None:
+    """Equal lists: places in the request, values without record and inline schema, destinations, keys, schemas. What is
+    null is left out, and ignored in `rest`; None if an inline schema is no object."""
+    count = len(values)
+    keys: list[bytes | None] = [None] * count
+    destinations: list[str | None] = [None] * count
+    schemas: list[bytes | None] = [None] * count
+    if shape.record:
+        keys, destinations = _keys([r.key for r in values]), [r.destination for r in values]
+        values = [r.value for r in values]
+    if shape.wrapped:
+        schemas, objects = images([w.schema if w else _NULL for w in values])
+        if not objects:
+            return None
+        schemas = _shared(schemas)
+        values = [w.payload if w else None for w in values]
+    if all(values):
+        return range(count), values, destinations, keys, schemas
+    there = [value is not None for value in values]
+    rest.ignored.update(absent(destinations[i]) for i, it_is in enumerate(there) if not it_is)
+    return (
+        list(compress(range(count), there)),
+        list(compress(values, there)),
+        list(compress(destinations, there)),
+        list(compress(keys, there)),
+        list(compress(schemas, there)),
+    )
 
 
 def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
