@@ -11,11 +11,11 @@ from firn.auth.gateway import NOT_CONFIGURED, Routes, call, json_response, refus
 from firn.auth.senders import Senders, Unauthorized
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
-from firn.function_metrics import count
+from firn.function_metrics import changes_of, count
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.ingest.request import stage_request, streams_open_to
 from firn.log.backlog_gate import BacklogFull
-from firn.metrics import NAMESPACE
+from firn.metrics import NAMESPACE, Metric, named
 
 logger = Logger(service="ingest_http")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
@@ -30,14 +30,15 @@ def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
     try:
         done = stage_request(store, current, gate, stream, request, settings.limits, now)
     except BacklogFull:
-        count(metrics, stream, {"throttled": 1})
+        count(metrics, stream, {Metric.THROTTLED: 1})
         raise
-    counts = {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+    counts = changes_of(done)
     if not done.duplicate:
-        count(metrics, stream, {**counts, "bytes": len(request.body)})
+        count(metrics, stream, counts | {Metric.BYTES: len(request.body)})
         if done.rejected:
             print_dead(store, current.streams[stream], done.batch_id, now)
-    logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate, **counts})
+    about = {"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate}
+    logger.info("staged", extra=about | named(counts))
     return 202, done
 
 

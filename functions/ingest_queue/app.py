@@ -16,12 +16,12 @@ from aws_lambda_powertools import Logger, Metrics
 
 from firn.errors import ConfigError, RequestError, TransientError, UnknownOutcome
 from firn.function_context import staging
-from firn.function_metrics import count
+from firn.function_metrics import changes_of, count
 from firn.ingest.accept import stream_config
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.ingest.queue import Message, take
 from firn.log.backlog_gate import refusal
-from firn.metrics import NAMESPACE
+from firn.metrics import NAMESPACE, Metric, named
 
 logger = Logger(service="ingest_queue")
 metrics = Metrics(namespace=NAMESPACE, service="ingest_queue")
@@ -52,22 +52,22 @@ def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     current, now = config(), datetime.now(UTC)
     known = stream_config(current, stream)
     if (reason := current.queue_refuses(stream, settings.queue_stream)) is not None:
-        count(metrics, stream, {"refused_messages": len(records)})
+        count(metrics, stream, {Metric.REFUSED_MESSAGES: len(records)})
         raise RequestError(403, "not_accepted", reason)
     if (shut := gate.shut(stream, now)) is not None:
-        count(metrics, stream, {"throttled": len(records)})
+        count(metrics, stream, {Metric.THROTTLED: len(records)})
         raise refusal(shut, now)
     taken = take(store, current, stream, messages, now=now, limits=settings.limits.events)
-    counts = {"duplicate_messages": len(taken.duplicates), "messages_again": len(taken.again)}
-    size = {}
+    counts = {Metric.DUPLICATE_MESSAGES: len(taken.duplicates), Metric.MESSAGES_AGAIN: len(taken.again)}
+    size: dict[Metric, int] = {}
     done = taken.batch
     if done is not None:
-        counts |= {"accepted": done.accepted, "rejected": done.rejected, "ignored": sum(done.ignored.values())}
+        counts |= changes_of(done)
         left = {*taken.duplicates, *taken.again}
-        size["bytes"] = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
+        size[Metric.BYTES] = sum(len(message.body) for place, message in enumerate(messages) if place not in left)
     count(metrics, stream, size | counts)
     if done is not None and done.rejected:
         print_dead(store, known, done.batch_id, now)
     batch = None if done is None else done.batch_id
-    logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **counts})
+    logger.info("staged", extra={"stream": stream, "batch": batch, "messages": len(messages), **named(counts)})
     return [records[place]["messageId"] for place in taken.again]

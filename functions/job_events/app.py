@@ -14,6 +14,7 @@ from aws_lambda_powertools import Logger
 from firn.dispatch import scheduled_rounds
 from firn.function_context import staging
 from firn.maintenance import launcher
+from firn.metrics import Metric
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import ENDED, stream_of
 
@@ -33,13 +34,13 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     name = EmrJobs(settings).name_of(run) or ""
     stream = stream_of(name)
     if state == "FAILED" and name.startswith(launcher.PREFIX):
-        scheduled_rounds.count("firn_job_failed", "care", 1)
+        scheduled_rounds.count(Metric.JOB_FAILED, "care", 1)
         logger.error("a job that cares for tables failed", extra={"run": run, "reason": detail.get("stateDetails")})
     if stream is None:
         logger.info("no commit job", extra={"run": run, "state": state})
         return {"streams": []}
     if state == "FAILED":
-        scheduled_rounds.count("firn_job_failed", stream, 1)
+        scheduled_rounds.count(Metric.JOB_FAILED, stream, 1)
         logger.error("a job failed", extra={"run": run, "stream": stream, "reason": detail.get("stateDetails")})
     # A stream that firn.yaml names no more has nothing that could go on.
     names = [name for name in config.sharing(stream) if name in config.streams]

@@ -29,7 +29,8 @@ from firn.audit.verdict import Audit, audit
 from firn.changes.change import Parsed
 from firn.changes.envelopes.json_text import readable
 from firn.changes.envelopes.limits import LIMITS
-from firn.changes.envelopes.parser import ENVELOPES, _one_by_one, parse
+from firn.changes.envelopes.parser import _one_by_one, parse
+from firn.changes.envelopes.registry import KNOWN
 from firn.errors import RequestError
 from firn.function_context import Staging
 from firn.log import cuts, epochs, holds, layout
@@ -208,6 +209,9 @@ def or_refused(parsed: Callable[[], Parsed]) -> Parsed | tuple[int, str]:
         return parsed()
     except RequestError as error:
         return error.status, str(error)
+
+
+ENVELOPES: Final = KNOWN.names
 
 
 @pytest.mark.parametrize("envelope", ENVELOPES)

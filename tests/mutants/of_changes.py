@@ -197,6 +197,13 @@ MUTANTS: Final = (
         ("tests/unit/changes/test_parser_rejected.py::test_a_flattened_message_is_ignored_as_elsewhere[flat]",),
     ),
     Mutant(
+        "an event with another envelope's marks is read by the one without",
+        f"{_CORE}/changes/envelopes/registry.py",
+        "self.foreign |= {name: marks for name",
+        "self.foreign |= {name: frozenset() for name",
+        ("tests/unit/ingest/test_added_envelope.py::test_a_stream_of_another_envelope_says_what_it_sees",),
+    ),
+    Mutant(
         "a flattened row without a connector has that of the rows beside it",
         f"{_CORE}/changes/envelopes/flat.py",
         'others=_told_otherwise(rows, connector) if "" in named else (),',

@@ -10,7 +10,6 @@ _INGEST: Final = f"{_CORE}/ingest/accept.py"
 _STORE: Final = f"{_CORE}/log/store.py"
 _EPOCHS: Final = f"{_CORE}/log/epochs.py"
 _QUEUE: Final = f"{_CORE}/ingest/queue.py"
-_TESTS: Final = "tests/unit/staging"
 _AUTH: Final = "tests/attacks/test_auth.py"
 
 MUTANTS: Final = (

@@ -1,6 +1,8 @@
 import json
+import re
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +10,42 @@ from firn.config.model import Config
 from firn.ingest.accept import accept
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.log import layout
-from firn.metrics import dead_lines, known_tables
+from firn.metrics import Metric, dead_lines, known_tables
 from tests.unit.log.storage_faults import FaultyStore
 
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
+ROOT = Path(__file__).parents[2]
+MONITORING = (ROOT / "infra" / "monitoring.yaml").read_text(encoding="utf-8")
+
+
+def test_every_metric_is_written_and_by_nothing_but_its_line_in_the_registry() -> None:
+    folders = ("layers/core/python/firn", "functions", "infra/local/firn_local")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    code = "".join(path.read_text(encoding="utf-8").rpartition("\n\ndef emf(")[2] for path in files)
+    assert [metric.name for metric in Metric if not re.search(rf"\bMetric\.{metric.name}\b", code)] == []
+    own = [metric.value for metric in Metric if metric.value.startswith(("firn_", "dlq_"))]
+    assert [name for name in own if f'"{name}"' in code] == []
+    assert re.findall(r"""add_metric\(["'].*""", code) == []
+
+
+def test_alarms_look_at_the_metrics_that_are_said_to_have_one() -> None:
+    alarms = re.findall(r"Namespace: !Sub Firn/\$\{Environment\}\n +MetricName: (\w+)", MONITORING)
+    assert set(alarms) == {metric.value for metric in Metric if "alarm" in metric.shown}
+
+
+def test_the_dashboard_shows_the_metrics_that_are_said_to_be_on_it() -> None:
+    shown = re.findall(r'''MetricName=\\"(\w+)|\["Firn/\$\{Environment\}", "(\w+)"''', MONITORING)
+    assert {one or other for one, other in shown} == {m.value for m in Metric if "dashboard" in m.shown}
+
+
+def test_the_table_in_operations_has_a_line_for_each_metric_and_no_other() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    table = text.partition("| metric | unit | kind | shown by | says |\n|---|---|---|---|---|\n")[2].partition("\n\n")[
+        0
+    ]
+    assert table.splitlines() == [
+        f"| `{m.value}` | {m.unit} | {m.kind} | {m.shown} | {m.says} |".replace("|  |", "| |") for m in Metric
+    ]
 
 
 def test_each_table_and_reason_is_a_line_in_the_embedded_metric_format() -> None:

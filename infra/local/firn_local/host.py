@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 from wsgiref.types import StartResponse, WSGIEnvironment
 
+from firn.metrics import Metric
 from firn_local.events import HttpRequest, api_event, matches, path_parameters, schedule_event
 from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
 from firn_local.lifecycle_runner import Done
@@ -155,7 +156,7 @@ class FunctionHost:
                 environ.get("REMOTE_ADDR", "127.0.0.1"),
             )
             response = self._api(request)
-            self._metrics.count("firn_api_requests_total", status=str(response.status))
+            self._metrics.count(Metric.API_REQUESTS, status=str(response.status))
         return response.send(start_response)
 
     def _api(self, request: HttpRequest) -> Response:

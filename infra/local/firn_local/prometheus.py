@@ -11,15 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from firn.metrics import Metric
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # These say how things are; all others count what happened.
-GAUGES = frozenset(
-    {
-        "firn_epoch_stuck", "firn_quarantined", "firn_oldest_uncommitted_seconds", "firn_backlog_bytes",
-        "firn_backlog_events", "firn_backlog_over", "firn_job_start_seconds", "firn_freshness_p50_seconds",
-        "firn_freshness_p99_seconds",
-    }
-)  # fmt: skip
+GAUGES = frozenset(metric.value for metric in Metric if metric.kind == "gauge")
 _MARK = b'"_aws"'
 
 Labels = tuple[tuple[str, str], ...]
@@ -35,10 +31,10 @@ class Metrics:
         self._gauges: dict[tuple[str, Labels], float] = {}
         self._lock = threading.Lock()
 
-    def count(self, name: str, **labels: str) -> None:
-        """One more of the stack's own, such as firn_api_requests_total."""
+    def count(self, metric: Metric, **labels: str) -> None:
+        """One more of the stack's own."""
         with self._lock:
-            self._counters[name, tuple(sorted(labels.items()))] += 1
+            self._counters[metric.value, tuple(sorted(labels.items()))] += 1
 
     def text(self) -> str:
         """Everything so far, as Prometheus reads it."""

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from firn.changes.envelopes.parser import ENVELOPES, parse
+from firn.changes.envelopes import registry
+from firn.changes.envelopes.parser import parse
 from tests.unit.changes.debezium_events import (
     KEY_SCHEMA,
     ROW,
@@ -41,7 +42,7 @@ def test_a_change_is_the_same_in_every_wrapping(envelope: str, declared: bool) -
 
 
 def test_every_envelope_is_tested_in_every_wrapping() -> None:
-    assert {*VALUES, "auto"} == set(ENVELOPES)
+    assert {*VALUES, "auto"} == set(registry.KNOWN.names)
 
 
 def test_the_inline_schema_comes_along_and_equal_schemas_are_one_object() -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.envelopes.parser import ENVELOPES, parse
+from firn.changes.envelopes import registry
+from firn.changes.envelopes.parser import parse
 from firn.errors import RequestError
 from tests.unit.changes.debezium_events import SOURCE, body, cloudevent, event, ndjson, record, row, source, wrapped
 
@@ -89,7 +90,7 @@ def test_sources_of_different_connectors_in_one_request_are_each_read_by_their_o
         (b"\x00\x01\x02", "bad_json"),
     ],
 )
-@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize("envelope", registry.KNOWN.names)
 def test_a_body_of_which_nothing_can_be_read_is_refused(text: bytes, code: str, envelope: str) -> None:
     with pytest.raises(RequestError) as error:
         parse(text, envelope)
@@ -167,7 +168,7 @@ JSON = st.recursive(
 @settings(max_examples=60, deadline=None)
 @given(JSON)
 def test_any_json_beside_a_good_event_is_taken_ignored_or_rejected(value: Any) -> None:
-    for envelope in ENVELOPES:
+    for envelope in registry.KNOWN.names:
         parsed = parse(body(value, event(), value), envelope)
         assert len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected) == 3
         assert all(r.code != "bad_json" for r in parsed.rejected)
@@ -176,7 +177,7 @@ def test_any_json_beside_a_good_event_is_taken_ignored_or_rejected(value: Any) -
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(text: bytes) -> None:
-    for envelope in ENVELOPES:
+    for envelope in registry.KNOWN.names:
         for whole in (text, b"[" + text + b"]", b'{"op":"c"}\n' + text):
             try:
                 parse(whole, envelope)

@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from firn.changes.decode import source_encodings
+from firn.changes.envelopes import registry
 from firn.config import deployments, maintenance, maintenance_reader, model, reader
 from firn.errors import ConfigError
 
@@ -37,7 +38,8 @@ def test_every_setting_and_every_word_is_documented() -> None:
     words += [f"commit.{key}" for key in reader._COMMIT_KEYS] + [f"backlog.{key}" for key in reader._BACKLOG_KEYS]
     words += [f"care.{section}.{key}" for section, keys in maintenance_reader.KEYS.items() for key in keys]
     words += get_args(maintenance.StorageClass)
-    for kind in (model.Envelope, model.Mode, model.SnapshotReads, model.CatalogType, source_encodings.OutOfRange):
+    words += registry.KNOWN.names
+    for kind in (model.Mode, model.SnapshotReads, model.CatalogType, source_encodings.OutOfRange):
         words += get_args(kind)
     for kind in (
         source_encodings.DecimalMode,

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from firn.metrics import dead_lines, emf
-from firn_local.prometheus import GAUGES, Metrics
+from firn.metrics import Metric, dead_lines, emf
+from firn_local.prometheus import Metrics
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-ROOT = Path(__file__).parents[3]
 
 
 def powertools(stream: str, **values: float) -> str:
@@ -66,7 +65,7 @@ def test_a_line_counts_once_it_is_ended(log: Path, tmp_path: Path) -> None:
 def test_a_jobs_metrics_are_read_too_and_each_counts_under_its_finest_dimensions(tmp_path: Path) -> None:
     metrics = Metrics(tmp_path)
     lines = [*dead_lines("shop", {"public.orders": {"no_key": 2}}, NOW)]
-    lines.append(emf({"stream": "shop", "stage": "fold"}, {"firn_stage_seconds": (1.5, "Seconds")}, NOW))
+    lines.append(emf({"stream": "shop", "stage": "fold"}, {Metric.STAGE_SECONDS: 1.5}, NOW))
     write(tmp_path / "jobs" / "r1" / "stdout", "".join(json.dumps(line) + "\n" for line in lines))
     assert metrics.text() == (
         "# TYPE dlq_total counter\n"
@@ -81,14 +80,6 @@ def test_lines_of_somebody_else_are_passed_over_and_names_are_only_text(log: Pat
     for wrong in ('{"_aws": 1}', '"_aws" no json', '{"_aws": {"CloudWatchMetrics": [{"Dimensions": []}]}}', "[]"):
         write(log, wrong + "\n")
     write(log, powertools('a"b\\\n', accepted=1))
-    metrics.count("firn_api_requests_total", status="202")
+    metrics.count(Metric.API_REQUESTS, status="202")
     assert 'stream="a\\"b\\\\\\n"} 1\n' in metrics.text()
     assert 'firn_api_requests_total{status="202"} 1\n' in metrics.text()
-
-
-def test_every_gauge_is_a_metric_that_the_code_writes() -> None:
-    code = "".join(
-        (ROOT / "layers/core/python/firn" / name).read_text()
-        for name in ("dispatch/scheduled_rounds.py", "commit/job_metrics.py")
-    )
-    assert [name for name in GAUGES if f'"{name}"' not in code] == []

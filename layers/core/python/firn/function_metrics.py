@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 
 from aws_lambda_powertools import Metrics
-from aws_lambda_powertools.metrics import MetricUnit
+
+from firn.ingest.accept import Accepted
+from firn.metrics import Metric
 
 
-def count(metrics: Metrics, stream: str, counts: Mapping[str, int]) -> None:
-    """Print one line: `counts` (name -> number) under the stream. What is named `bytes` counts bytes."""
+def changes_of(done: Accepted) -> dict[Metric, int]:
+    """What became of a batch's events."""
+    return {
+        Metric.ACCEPTED: done.accepted, Metric.REJECTED: done.rejected, Metric.IGNORED: sum(done.ignored.values())
+    }  # fmt: skip
+
+
+def count(metrics: Metrics, stream: str, values: Mapping[Metric, int]) -> None:
+    """Print one line: `values` under the stream."""
     metrics.add_dimension("stream", stream)
-    for name, value in counts.items():
-        metrics.add_metric(name, MetricUnit.Bytes if name == "bytes" else MetricUnit.Count, value)
+    for metric, value in values.items():
+        metrics.add_metric(metric.value, metric.unit, value)
     metrics.flush_metrics()

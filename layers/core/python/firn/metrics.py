@@ -1,4 +1,4 @@
-"""Metrics as lines in CloudWatch's embedded metric format.
+"""All metrics, a line of `Metric` each, and how they are printed: as lines in CloudWatch's embedded metric format.
 
 The functions and the commit job print such a line each; CloudWatch Logs makes metrics of them, and a line is plain JSON
 for everybody else. `dlq_total{stream,table,reason}` also counts under {stream} alone and, as all that is `watched`,
@@ -10,6 +10,7 @@ https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedd
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from enum import Enum, unique
 from typing import Any, Final, Literal
 
 from firn.config.model import StreamConfig
@@ -17,21 +18,80 @@ from firn.errors import EventError
 from firn.log.dead_letters.letters import Counts
 
 NAMESPACE: Final = os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or "Firn"
-DEAD: Final = "dlq_total"
-INTERNAL: Final = "dlq_internal"  # those of them that are Firn's own mistakes (firn.changes.decode.poison)
 UNKNOWN: Final = "unknown"
 Unit = Literal["Count", "Bytes", "Seconds"]
+Kind = Literal["counter", "gauge"]
+Shown = Literal["", "alarm", "dashboard", "alarm, dashboard"]
+
+
+@unique
+class Metric(Enum):
+    """Every metric there is.
+
+    value  its name in CloudWatch. The embedded stack shows all of them to Prometheus (firn_local.prometheus)
+    unit   CloudWatch's
+    kind   counter: what happened, and adds up; gauge: how things are, of which the newest counts
+    shown  where else: in an alarm, on the dashboard (infra/monitoring.yaml)
+    says   what it says, as in the table of docs/operations.md
+    """
+
+    unit: Unit
+    kind: Kind
+    shown: Shown
+    says: str
+
+    def __new__(cls, name: str, unit: Unit, kind: Kind, shown: Shown, says: str) -> "Metric":
+        """One line of the registry; `name` becomes the value."""
+        one = object.__new__(cls)
+        one._value_ = name
+        one.unit, one.kind, one.shown, one.says = unit, kind, shown, says
+        return one
+
+    # fmt: off
+    # ingest
+    ACCEPTED = "accepted", "Count", "counter", "dashboard", "changes staged"
+    REJECTED = "rejected", "Count", "counter", "dashboard", "events that became dead letters"
+    IGNORED = "ignored", "Count", "counter", "", "events that change no row of a configured table"
+    BYTES = "bytes", "Bytes", "counter", "", "size of what was taken, as it was sent"
+    THROTTLED = "throttled", "Count", "counter", "dashboard", "requests, messages refused over the backlog limit"
+    DUPLICATE_MESSAGES = "duplicate_messages", "Count", "counter", "", "queue messages that had been staged before"
+    MESSAGES_AGAIN = "messages_again", "Count", "counter", "", "queue messages left in the queue, to come again"
+    REFUSED_MESSAGES = "refused_messages", "Count", "counter", "dashboard", "messages for streams that take none"
+    # dispatch
+    OLDEST = "firn_oldest_uncommitted_seconds", "Seconds", "gauge", "alarm, dashboard", "longest wait for a commit"
+    BACKLOG_BYTES = "firn_backlog_bytes", "Bytes", "gauge", "", "size of the batches that wait for their commit"
+    BACKLOG_EVENTS = "firn_backlog_events", "Count", "gauge", "dashboard", "changes that wait for their commit"
+    BACKLOG_OVER = "firn_backlog_over", "Count", "gauge", "", "1 while the backlog is over its limit, else 0"
+    EPOCH_STUCK = "firn_epoch_stuck", "Count", "gauge", "alarm, dashboard", "1 if an epoch has no attempt left"
+    QUARANTINED = "firn_quarantined", "Count", "gauge", "alarm, dashboard", "tables, epochs, streams left out"
+    DISPATCH_FAILED = "firn_dispatch_failed", "Count", "counter", "", "rounds of dispatch that failed"
+    # job events
+    JOB_FAILED = "firn_job_failed", "Count", "counter", "alarm, dashboard", "runs that failed (`care`: maintenance)"
+    # the commit job
+    JOB_EVENTS = "firn_job_events", "Count", "counter", "", "commit job: changes of its epochs"
+    JOB_BYTES = "firn_job_bytes", "Bytes", "counter", "", "commit job: size of the batches of its epochs"
+    JOB_SECONDS = "firn_job_seconds", "Seconds", "counter", "dashboard", "commit job: from its start to its end"
+    JOB_START = "firn_job_start_seconds", "Seconds", "gauge", "", "commit job: from its last epoch's seal to start"
+    FRESHNESS_P50 = "firn_freshness_p50_seconds", "Seconds", "gauge", "", "commit job: freshness of cut, median"
+    FRESHNESS_P99 = "firn_freshness_p99_seconds", "Seconds", "gauge", "dashboard", "commit job: freshness of cut, p99"
+    STAGE_SECONDS = "firn_stage_seconds", "Seconds", "counter", "", "commit job: each stage, all tables together"
+    # dead letters
+    DEAD = "dlq_total", "Count", "counter", "alarm, dashboard", "dead letters"
+    INTERNAL = "dlq_internal", "Count", "counter", "alarm", "those that are Firn's own mistakes: reason `internal`"
+    # the embedded stack
+    API_REQUESTS = "firn_api_requests_total", "Count", "counter", "", "requests to the embedded stack, by status"
+    # fmt: on
 
 
 def emf(
     dimensions: Mapping[str, str],
-    values: Mapping[str, tuple[float, Unit]],
+    values: Mapping[Metric, float],
     when: datetime,
     also: Sequence[str] = (),
     *,
     watched: bool = False,
 ) -> dict[str, Any]:
-    """One line: `values` (name -> number, unit) under all `dimensions`, and once more under those of `also` alone.
+    """One line: `values` under all `dimensions`, and once more under those of `also` alone.
 
     `watched`: and once more without dimensions, all streams together.
     """
@@ -42,13 +102,18 @@ def emf(
                 {
                     "Namespace": NAMESPACE,
                     "Dimensions": [list(dimensions), *([list(also)] if also else []), *([[]] if watched else [])],
-                    "Metrics": [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()],
+                    "Metrics": [{"Name": metric.value, "Unit": metric.unit} for metric in values],
                 }
             ],
         },
         **dimensions,
-        **{name: value for name, (value, _) in values.items()},
+        **named(values),
     }
+
+
+def named(values: Mapping[Metric, float]) -> dict[str, float]:
+    """`values` by the metrics' names."""
+    return {metric.value: value for metric, value in values.items()}
 
 
 def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datetime) -> Iterator[dict[str, Any]]:
@@ -56,9 +121,9 @@ def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datet
     for table, reasons in counts.items():
         for reason, letters in reasons.items():
             names = {"stream": stream, "table": table or UNKNOWN, "reason": reason}
-            values: dict[str, tuple[float, Unit]] = {DEAD: (letters, "Count")}
+            values = {Metric.DEAD: letters}
             if reason == "internal":
-                values[INTERNAL] = (letters, "Count")
+                values[Metric.INTERNAL] = letters
             yield emf(names, values, when, also=["stream"], watched=True)
 
 

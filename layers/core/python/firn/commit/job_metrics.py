@@ -10,7 +10,7 @@ from firn.errors import FirnError
 from firn.log import layout
 from firn.log.freshness import read_commit
 from firn.log.store import modified
-from firn.metrics import Unit, emf
+from firn.metrics import Metric, emf
 from firn.tables.outcome import Outcome
 
 _log: Final = logging.getLogger(__name__)
@@ -25,10 +25,10 @@ def lines(
     is left out: no job fails because of its metrics.
     """
     stream = {"stream": work.stream}
-    values: dict[str, tuple[float, Unit]] = {
-        "firn_job_events": (sum(outcome.events for outcome in outcomes), "Count"),
-        "firn_job_bytes": (sum(batch.bytes for epoch in work.epochs.values() for batch in epoch.batches), "Bytes"),
-        "firn_job_seconds": (round(seconds, 3), "Seconds"),
+    values: dict[Metric, float] = {
+        Metric.JOB_EVENTS: sum(outcome.events for outcome in outcomes),
+        Metric.JOB_BYTES: sum(batch.bytes for epoch in work.epochs.values() for batch in epoch.batches),
+        Metric.JOB_SECONDS: round(seconds, 3),
     }
     yield emf(stream, values | _by_the_storages_clock(work, first, attempt), when)
     stages: dict[str, float] = {}
@@ -36,12 +36,12 @@ def lines(
         for stage, spent in outcome.stages.items():
             stages[stage] = stages.get(stage, 0.0) + spent
     for stage, spent in stages.items():
-        yield emf(stream | {"stage": stage}, {"firn_stage_seconds": (round(spent, 3), "Seconds")}, when)
+        yield emf(stream | {"stage": stage}, {Metric.STAGE_SECONDS: round(spent, 3)}, when)
 
 
-def _by_the_storages_clock(work: Work, first: int, attempt: int) -> dict[str, tuple[float, Unit]]:
+def _by_the_storages_clock(work: Work, first: int, attempt: int) -> dict[Metric, float]:
     """How long the newest epoch waited for this run to begin, and the freshness of the cut that it made."""
-    found: dict[str, tuple[float, Unit]] = {}
+    found: dict[Metric, float] = {}
     try:
         sealed = modified(work.store, layout.epoch_path(work.stream, work.last))
         began = modified(work.store, layout.attempt_path(work.stream, first, work.last, attempt, "started"))
@@ -50,9 +50,9 @@ def _by_the_storages_clock(work: Work, first: int, attempt: int) -> dict[str, tu
         _log.warning("the freshness of cut %d of %s is not known: %s", work.last, work.stream, error)
         return found
     if sealed is not None and began is not None:
-        found["firn_job_start_seconds"] = (max(0.0, (began - sealed).total_seconds()), "Seconds")
-    for name, share in (("firn_freshness_p50_seconds", 0.5), ("firn_freshness_p99_seconds", 0.99)):
+        found[Metric.JOB_START] = max(0.0, (began - sealed).total_seconds())
+    for metric, share in ((Metric.FRESHNESS_P50, 0.5), (Metric.FRESHNESS_P99, 0.99)):
         lag = commit.lag(share) if commit else None
         if lag is not None:
-            found[name] = (lag, "Seconds")
+            found[metric] = lag
     return found

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
 
-Envelope = Literal["debezium", "flat", "cloudevents", "auto"]
 Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
@@ -178,7 +177,7 @@ class StreamConfig:
 
     name: str
     tables: tuple[TableRule, ...]
-    envelope: Envelope = "debezium"
+    envelope: str = "debezium"  # one of those in firn.changes.envelopes.registry
     unavailable_value: str = UNAVAILABLE
     commit: CommitPolicy = CommitPolicy()
     backlog: BacklogLimit = BacklogLimit()

@@ -159,8 +159,8 @@ class Section:
         return good
 
     def choice(self, key: str, kind: object, noun: str, default: T, later: Mapping[str, str] | None = None) -> T:
-        """One of the words of the Literal `kind`. `later` explains words that are not taken yet."""
-        options = get_args(kind)
+        """One of the words of `kind`, a Literal or a tuple. `later` explains words that are not taken yet."""
+        options: tuple[str, ...] = kind if isinstance(kind, tuple) else get_args(kind)
         value = self.text(key, words(options))
         if value is None:
             return default

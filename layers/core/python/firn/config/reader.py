@@ -6,6 +6,7 @@ from typing import Final
 
 from firn.changes.decode import types
 from firn.changes.decode.source_encodings import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
+from firn.changes.envelopes import registry
 from firn.config import partitions, quantities
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.config.catalogs import KINDS, check_uri
@@ -23,7 +24,6 @@ from firn.config.model import (
     ColumnDeclaration,
     CommitPolicy,
     Config,
-    Envelope,
     Mode,
     SnapshotReads,
     StreamConfig,
@@ -185,7 +185,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     return StreamConfig(
         name=name,
         tables=tables,
-        envelope=section.choice("envelope", Envelope, "envelope", "debezium"),
+        envelope=section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope),
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
         backlog=_backlog(section.section("backlog")),

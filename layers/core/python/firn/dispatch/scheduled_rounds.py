@@ -17,7 +17,7 @@ from firn.log.backlog import tell
 from firn.log.store import Store
 from firn.maintenance import launcher
 from firn.maintenance.schedule import Kind
-from firn.metrics import Unit, emf
+from firn.metrics import Metric, emf
 from firn.runs import session_policy
 from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Jobs
@@ -89,14 +89,14 @@ def run(
             )
         except FirnError as error:
             log.error("dispatch failed", extra={"stream": name, "reason": str(error)})
-            count("firn_dispatch_failed", name, 1)
+            count(Metric.DISPATCH_FAILED, name, 1)
             results.append({"stream": name, "error": str(error)})
             if name in config.streams:
                 _tell(store, config.streams[name])
             continue
         log.info("dispatched", extra=asdict(done))
-        count("firn_epoch_stuck", name, int(done.stuck))
-        count("firn_quarantined", name, len(done.quarantined))
+        count(Metric.EPOCH_STUCK, name, int(done.stuck))
+        count(Metric.QUARANTINED, name, len(done.quarantined))
         _tell(store, config.streams[name])
         results.append(asdict(done))
     return results
@@ -116,13 +116,13 @@ def _tell(store: Store, settings: StreamConfig) -> None:
     now = datetime.now(UTC)
     told = tell(store, settings, now)
     if told is not None:
-        count("firn_oldest_uncommitted_seconds", settings.name, told.age(now), "Seconds")
-        count("firn_backlog_bytes", settings.name, told.bytes, "Bytes")
-        count("firn_backlog_events", settings.name, told.events)
-        count("firn_backlog_over", settings.name, int(told.over))
+        count(Metric.OLDEST, settings.name, told.age(now))
+        count(Metric.BACKLOG_BYTES, settings.name, told.bytes)
+        count(Metric.BACKLOG_EVENTS, settings.name, told.events)
+        count(Metric.BACKLOG_OVER, settings.name, int(told.over))
 
 
-def count(name: str, stream: str, value: float, unit: Unit = "Count") -> None:
+def count(metric: Metric, stream: str, value: float) -> None:
     """Print one metric of a stream."""
-    line = emf({"service": _SERVICE, "stream": stream}, {name: (value, unit)}, datetime.now(UTC), watched=True)
+    line = emf({"service": _SERVICE, "stream": stream}, {metric: value}, datetime.now(UTC), watched=True)
     print(msgspec.json.encode(line).decode(), flush=True)

@@ -73,8 +73,7 @@ def accept(
     settings = stream_config(config, stream)
     # Judged before its key is used: a corrected body may come under the same key.
     try:
-        parsed = parse(body, settings.envelope, content, limits)
-        made = _made(config, settings, parsed, layout.batch_id(stream, now, random(8)), limits)
+        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits)
     except RequestError:
         # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
         before = accepted_before(store, stream, body, key, key_header) if key else None
@@ -92,8 +91,7 @@ def accept(
         # The first try died between its dead letters and its batch: the batch has to go with those letters.
         config = published_configs.load(store, receipt.config)
         settings = stream_config(config, stream)
-        parsed = parse(body, settings.envelope, content, limits)
-    return _stage(store, _made(config, settings, parsed, receipt.batch, limits), duplicate=True)
+    return _stage(store, _batch_of(config, settings, body, content, receipt.batch, limits), duplicate=True)
 
 
 def accepted_before(
@@ -169,6 +167,15 @@ class _Made(NamedTuple):
     meta: BatchMeta
     data: bytes
     letters: Sequence[DeadLetter]
+
+
+def _batch_of(
+    config: Config, settings: StreamConfig, body: bytes, content: Content, batch: str, limits: EventLimits
+) -> _Made:
+    """The way of one body: its envelope recognised and read into changes, these routed by the tables' rules, and
+    written as a batch with its dead letters. Raises RequestError 400, 413."""
+    parsed = parse(body, settings.envelope, content, limits)
+    return _made(config, settings, parsed, batch, limits)
 
 
 def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None) -> _Made:

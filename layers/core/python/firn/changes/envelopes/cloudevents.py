@@ -13,9 +13,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.envelopes.columnar_events import MARKERS, Columns, absent, images, irregular, single
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, single
+from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
-from firn.changes.envelopes.sources import Source, orders_of, source_type
+from firn.changes.envelopes.sources import Source, orders_of, source_type, table_of
 from firn.errors import EventError
 
 _PREFIX = "iodebezium"
@@ -42,10 +43,10 @@ _NO_DATA = Data()
 
 
 @cache
-def event_type(source: type[Source]) -> Any:
+def event_type(source: type[Source], foreign: frozenset[str] = frozenset()) -> Any:
     """The event, with this connector's source fields as attributes of its own: sources.py reads it like a source."""
     fields = msgspec.structs.fields(source)
-    others, named = absent(*sorted(MARKERS))
+    others, named = absent(foreign)
     return msgspec.defstruct(
         "CloudEvent",
         [(field.name, field.type, field.default) for field in fields]
@@ -72,9 +73,9 @@ def attribute(name: str) -> str:
     return _PREFIX + name.replace("_", "")
 
 
-def value_type(connector: str) -> Any:
+def value_type(connector: str, foreign: frozenset[str]) -> Any:
     """What the fast path decodes a value into."""
-    return event_type(source_type(connector)) | None
+    return event_type(source_type(connector), foreign) | None
 
 
 def connector_of(value: Value) -> str:
@@ -139,3 +140,14 @@ def read(value: Value) -> Change | Ignored:
     if change.schema is not None and not change.schema.startswith(b"{"):
         raise EventError("bad_event", "`data.schema` is no JSON object")
     return change
+
+
+def table_hint(value: Value) -> str | None:
+    """The table that the attributes name."""
+    return table_of(value.fields, attribute) if "specversion" in value.fields else None
+
+
+ENVELOPE = Envelope(
+    "this is a CloudEvent", connector_of, value_type, columns, read, table_hint,
+    marks=frozenset({"specversion"}), strict=False, counted=True,
+)  # fmt: skip

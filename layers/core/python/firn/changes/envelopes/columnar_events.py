@@ -1,7 +1,7 @@
 """Decoded events of one shape -> columns, at one comprehension a column: the path that nearly all events take."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
@@ -12,14 +12,12 @@ from firn.errors import EventError
 _OBJECT = b"{"[0]
 _NULL = Raw(b"null")
 _Never = Annotated[str, Meta(min_length=1, max_length=0)]
-# What only a flattened row has.
-MARKERS: Final = frozenset({"__op", "__deleted"})
 
 
-def absent(*names: str) -> tuple[list[tuple[str, Any, Any]], dict[str, str]]:
+def absent(names: Iterable[str]) -> tuple[list[tuple[str, Any, Any]], dict[str, str]]:
     """Struct fields for members that an event of this format never has, and what they are called in JSON: what has one
     fails the decode of them all, and is then read on its own, as what it is."""
-    fields = {f"no_{name.strip('_')}": name for name in names}
+    fields = {f"absent_{i}": name for i, name in enumerate(sorted(names))}
     return [(field, _Never, "") for field in fields], fields
 
 

@@ -11,9 +11,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.envelopes.columnar_events import MARKERS, Columns, absent, images, irregular, single
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, single
+from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
-from firn.changes.envelopes.sources import Postgres, Sequenced, Source, frequent_type, orders_of, source_type
+from firn.changes.envelopes.sources import Postgres, Sequenced, Source, frequent_type, orders_of, source_type, table_of
 from firn.errors import EventError
 
 _NULL = Raw(b"null")
@@ -27,12 +28,12 @@ class Transaction(Struct, frozen=True, gc=False):
 
 
 @cache
-def event_type(source: type[Source], op: Any = str) -> Any:
+def event_type(source: type[Source], op: Any = str, foreign: frozenset[str] = frozenset()) -> Any:
     """The envelope with this connector's source. Members that Firn doesn't need are skipped undecoded.
 
     Everything has a default, so that a heartbeat among events does not fail the decode of them all: its op is "".
     """
-    others, named = absent(*sorted(MARKERS), "specversion")
+    others, named = absent(foreign)
     return msgspec.defstruct(
         "Event",
         [
@@ -50,17 +51,17 @@ def event_type(source: type[Source], op: Any = str) -> Any:
     )
 
 
-def value_type(connector: str) -> Any:
+def value_type(connector: str, foreign: frozenset[str]) -> Any:
     """What the fast path decodes a value into."""
-    return event_type(frequent_type(connector)) | None
+    return event_type(frequent_type(connector), foreign=foreign) | None
 
 
-def exact_type(connector: str) -> Any:
+def exact_type(connector: str, foreign: frozenset[str]) -> Any:
     """The same for events that have an op of _Op and this connector: one object for all, where each had its own."""
     source = msgspec.defstruct(
         "Source", [("connector", Literal[connector], "")], bases=(frequent_type(connector),), frozen=True, gc=False
     )
-    return event_type(source, _Op) | None
+    return event_type(source, _Op, foreign) | None
 
 
 def connector_of(value: Value) -> str:
@@ -104,10 +105,6 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
 
 def read(value: Value) -> Change | Ignored:
     """One event, with a reason if it can't be taken. Raises EventError."""
-    if not MARKERS.isdisjoint(value.fields):
-        raise EventError("missing_op", "the event is flattened: write `envelope: flat` (or auto) for this stream")
-    if "specversion" in value.fields:
-        raise EventError("missing_op", "this is a CloudEvent: write `envelope: cloudevents` (or auto) for this stream")
     op = required_op(value, "op", " (a flattened row needs `__op`: add `op` to ExtractNewRecordState's add.fields)")
     if op == "m":
         return Ignored("message")
@@ -119,3 +116,20 @@ def read(value: Value) -> Change | Ignored:
     if kind is not source_type(connector) and kind.orders([event.source]) == [None]:
         event = decode(value.text, event_type(source_type(connector)))
     return single(columns([event], [None], connector), value, flat=False)
+
+
+def table_hint(value: Value) -> str | None:
+    """The table that `source` names."""
+    source = value.raw("source")
+    return None if source is None else table_of(msgspec.json.decode(source, type=dict[str, Raw]))
+
+
+ENVELOPE = Envelope(
+    "the event is in Debezium's own envelope",
+    connector_of,
+    value_type,
+    columns,
+    read,
+    table_hint,
+    exact_type=exact_type,
+)

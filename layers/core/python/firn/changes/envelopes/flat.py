@@ -30,8 +30,9 @@ from msgspec import UNSET, Raw, UnsetType
 
 from firn.changes.change import Change, Ignored, Int64, Time
 from firn.changes.envelopes.columnar_events import Columns, irregular, single
+from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
-from firn.changes.envelopes.sources import MongoDb, MySql, Source, orders_of, source_type
+from firn.changes.envelopes.sources import MongoDb, MySql, Source, orders_of, source_type, table_of
 from firn.errors import EventError
 
 # Which connector a row comes from when it does not say: by the order field that only this one has.
@@ -77,7 +78,7 @@ def row_type(source: type[Source]) -> Any:
     )
 
 
-def value_type(connector: str) -> Any:  # noqa: ARG001
+def value_type(connector: str, foreign: frozenset[str]) -> Any:  # noqa: ARG001
     """What the fast path decodes a value into: the row itself is the image."""
     return Raw
 
@@ -190,3 +191,14 @@ def _schema_in(destination: str | None, table: str) -> str | None:
     before = destination.removesuffix(suffix)
     _, dot, schema = before.rpartition(".")
     return schema if before != destination and dot and schema else None
+
+
+def table_hint(value: Value) -> str | None:
+    """The table that `__table` and its like name."""
+    return table_of(value.fields, "__{}".format)
+
+
+ENVELOPE = Envelope(
+    "the event is flattened", connector_of, value_type, columns, read, table_hint,
+    marks=frozenset({"__op", "__deleted"}), flat=True, counted=True,
+)  # fmt: skip

@@ -2,9 +2,8 @@
 
 The fast path decodes the whole body at once into the structs of one shape, found by looking at the first events, and
 turns them into columns. What does not fit (markers, broken events, other shapes) is read again, one event at a time, by
-the same rules; so is the whole body, if the decode of it fails. Both paths give the same answer.
-
-To add an envelope: a module with `value_type`, `connector_of`, `columns` and `read`, and a line in FORMATS.
+the same rules; so is the whole body, if the decode of it fails. Both paths give the same answer. Which envelopes there
+are stands in registry.py.
 """
 
 from collections import Counter
@@ -17,57 +16,25 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from firn.changes.change import Change, Ignored, Parsed, Rejected
-from firn.changes.envelopes import cloudevents, debezium, flat
-from firn.changes.envelopes.columnar_events import MARKERS, Columns, images
+from firn.changes.change import Change, Parsed, Rejected
+from firn.changes.envelopes import registry
+from firn.changes.envelopes.columnar_events import images
+from firn.changes.envelopes.envelope import ValueType
 from firn.changes.envelopes.event_reader import Value, absent, key_payload, unwrap
 from firn.changes.envelopes.json_text import elements, first_elements, readable, readable_together
 from firn.changes.envelopes.limits import LARGE, LIMITS, EventLimits
+from firn.changes.envelopes.registry import Registry
 from firn.changes.envelopes.sources import SOURCES
 from firn.errors import EventError, RequestError
 
-__all__ = ["ENVELOPES", "Content", "Parsed", "Rejected", "parse"]
+__all__ = ["Content", "Parsed", "Rejected", "parse"]
 
 Content = Literal["json", "ndjson", "auto"]
 T = TypeVar("T")
 _Lists = tuple[list[Any], ...]  # Parsed's columns, in its order
+_Unwrapped = tuple[Sequence[int], list[Any], list[str | None], list[bytes | None], list[bytes | None]]
 _NULL = Raw(b"null")
 _LOOKS = 8  # events to look at for one that is a change
-
-
-class Format(Struct, frozen=True):
-    """One envelope format."""
-
-    value_type: Callable[[str], Any]  # connector -> what the fast path decodes a value into
-    connector_of: Callable[[Value], str]
-    columns: Callable[[Sequence[Any], Sequence[str | None], str], Columns]  # values, destinations, connector
-    read: Callable[[Value], Change | Ignored]
-    strict: bool = True  # False: numbers may come as text
-    flat: bool = False
-    counted: bool = False  # whether an event takes much memory when it is decoded, however small it was
-    # The same as value_type, quicker, for events that all have a known op and this connector; tried first.
-    exact_type: Callable[[str], Any] | None = None
-
-
-FORMATS = {
-    "debezium": Format(
-        debezium.value_type,
-        debezium.connector_of,
-        debezium.columns,
-        debezium.read,
-        exact_type=debezium.exact_type,
-    ),
-    "flat": Format(flat.value_type, flat.connector_of, flat.columns, flat.read, flat=True, counted=True),
-    "cloudevents": Format(
-        cloudevents.value_type,
-        cloudevents.connector_of,
-        cloudevents.columns,
-        cloudevents.read,
-        strict=False,
-        counted=True,
-    ),
-}
-ENVELOPES = (*FORMATS, "auto")
 
 
 class Record(Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=True):
@@ -89,7 +56,7 @@ class Wrapped(Struct, Generic[T], frozen=True, gc=False, forbid_unknown_fields=T
 class Shape(Struct, frozen=True):
     """What the events of a request look like."""
 
-    format: str
+    envelope: str
     connector: str
     record: bool
     wrapped: bool
@@ -98,13 +65,13 @@ class Shape(Struct, frozen=True):
 def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLimits = LIMITS) -> Parsed:
     """Read a request's body: a JSON object, an array of them, or NDJSON, each event in any wrapping.
 
-    `envelope`: debezium, flat, cloudevents, or auto (by the event). `content`: "ndjson" if the body can't be one array.
+    `envelope`: one of the registry, or auto (by the event). `content`: "ndjson" if the body can't be one array.
     Raises RequestError 400 (empty, not_utf8, bad_json) if nothing of it can be read, 413 over `limits`; an event that
     can't be taken is in `rejected`, with one of these codes: bad_json, not_an_object, too_deep, missing_op, unknown_op,
     missing_table, missing_image, bad_event.
     """
-    if envelope not in ENVELOPES:
-        raise ValueError(f"{envelope!r} is no envelope: {', '.join(ENVELOPES)}")
+    if envelope not in registry.KNOWN.names:
+        raise ValueError(f"{envelope!r} is no envelope: {', '.join(registry.KNOWN.names)}")
     body, array = readable(body, lines=content == "ndjson")
     shape = _shape(body, envelope, array=array)
     parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
@@ -119,78 +86,55 @@ def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLi
     return parsed
 
 
-def _format(value: Value, envelope: str) -> str:
-    if envelope != "auto":
-        return envelope
-    if not MARKERS.isdisjoint(value.fields):
-        return "flat"
-    return "cloudevents" if "specversion" in value.fields else "debezium"
-
-
 def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
     """The shape of the first event that is a change; None if there is none among the first few."""
     for element in islice(first_elements(body, array=array), _LOOKS):
         try:
             value = unwrap(element)
             if isinstance(value, Value):
-                name = _format(value, envelope)
-                return Shape(name, FORMATS[name].connector_of(value), value.record, value.wrapped)
+                name = registry.KNOWN.envelope_of(value, envelope)
+                return Shape(name, registry.KNOWN.envelopes[name].connector_of(value), value.record, value.wrapped)
         except EventError:
             continue
     return None
 
 
 @cache  # bounded: a shape's connector is one of SOURCES or ""
-def _decoder(shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> Callable[[bytes], list[Any]]:
-    form = FORMATS[shape.format]
-    kind = value_type(shape.connector)
+def _decoder(known: Registry, shape: Shape, value_type: ValueType, *, array: bool) -> Callable[[bytes], list[Any]]:
+    strict = known.envelopes[shape.envelope].strict
+    kind = value_type(shape.connector, known.foreign[shape.envelope])
     if shape.wrapped:
         kind = Wrapped[kind] | None  # type: ignore[valid-type]
     if shape.record:
         kind = Record[kind]  # type: ignore[valid-type]
     if array:
-        return msgspec.json.Decoder(list[kind], strict=form.strict).decode  # type: ignore[valid-type]
-    return msgspec.json.Decoder(kind, strict=form.strict).decode_lines
+        return msgspec.json.Decoder(list[kind], strict=strict).decode  # type: ignore[valid-type]
+    return msgspec.json.Decoder(kind, strict=strict).decode_lines
 
 
-def _decoded(body: bytes, shape: Shape, value_type: Callable[[str], Any], *, array: bool) -> list[Any] | None:
+def _decoded(body: bytes, shape: Shape, value_type: ValueType, *, array: bool) -> list[Any] | None:
     try:
-        return _decoder(shape, value_type, array=array)(body)
+        return _decoder(registry.KNOWN, shape, value_type, array=array)(body)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
 def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, array: bool) -> Parsed | None:
-    """All events by one decode; None if they are not of one shape."""
-    form = FORMATS[shape.format]
+    """All events by one decode: decoded, unwrapped, made columns; then the irregular ones, each on its own. None if
+    they are not of one shape."""
+    form = registry.KNOWN.envelopes[shape.envelope]
     if not readable_together(body, limits, array=array, exact=form.counted):
         return None
     known = shape if shape.connector in SOURCES else msgspec.structs.replace(shape, connector="")
     values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
     if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
         return None
-    count = len(values)
-    limits.check_events(count)
-    keys: list[bytes | None] = [None] * count
-    destinations: list[str | None] = [None] * count
-    schemas: list[bytes | None] = [None] * count
-    if shape.record:
-        keys, destinations = _keys([r.key for r in values]), [r.destination for r in values]
-        values = [r.value for r in values]
-    if shape.wrapped:
-        schemas, objects = images([w.schema if w else _NULL for w in values])
-        if not objects:
-            return None
-        schemas = _shared(schemas)
-        values = [w.payload if w else None for w in values]
+    limits.check_events(len(values))
     rest = _Rest(envelope)
-    places: Sequence[int] = range(count)
-    if not all(values):
-        there = [value is not None for value in values]
-        rest.ignored.update(absent(destinations[i]) for i, it_is in enumerate(there) if not it_is)
-        places, values, destinations, keys, schemas = (
-            list(compress(column, there)) for column in (places, values, destinations, keys, schemas)
-        )
+    unwrapped = _unwrapped(values, shape, rest)
+    if unwrapped is None:
+        return None
+    places, values, destinations, keys, schemas = unwrapped
     try:
         columns = form.columns(values, destinations, shape.connector)
     except (msgspec.DecodeError, RecursionError):  # flat.py decodes its rows here
@@ -209,6 +153,35 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
             rest.read(places[i], bytes(originals[places[i]]))
         regular = tuple(list(compress(column, keep)) for column in regular)
     return rest.parsed(regular)
+
+
+def _unwrapped(values: list[Any], shape: Shape, rest: "_Rest") -> _Unwrapped | None:
+    """Equal lists: places in the request, values without record and inline schema, destinations, keys, schemas. What is
+    null is left out, and ignored in `rest`; None if an inline schema is no object."""
+    count = len(values)
+    keys: list[bytes | None] = [None] * count
+    destinations: list[str | None] = [None] * count
+    schemas: list[bytes | None] = [None] * count
+    if shape.record:
+        keys, destinations = _keys([r.key for r in values]), [r.destination for r in values]
+        values = [r.value for r in values]
+    if shape.wrapped:
+        schemas, objects = images([w.schema if w else _NULL for w in values])
+        if not objects:
+            return None
+        schemas = _shared(schemas)
+        values = [w.payload if w else None for w in values]
+    if all(values):
+        return range(count), values, destinations, keys, schemas
+    there = [value is not None for value in values]
+    rest.ignored.update(absent(destinations[i]) for i, it_is in enumerate(there) if not it_is)
+    return (
+        list(compress(range(count), there)),
+        list(compress(values, there)),
+        list(compress(destinations, there)),
+        list(compress(keys, there)),
+        list(compress(schemas, there)),
+    )
 
 
 def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
@@ -233,7 +206,7 @@ class _Rest:
     def read(self, index: int, element: bytes) -> None:
         try:
             value = unwrap(element)
-            result = FORMATS[_format(value, self.envelope)].read(value) if isinstance(value, Value) else value
+            result = registry.KNOWN.read(value, self.envelope) if isinstance(value, Value) else value
         except EventError as error:
             self.rejected.append(Rejected(index, error.code, str(error), element))
             return

@@ -18,11 +18,11 @@ connector leaves open stands in docs/guarantees.md.
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from firn.changes.change import Time
 
@@ -232,6 +232,23 @@ SOURCES: dict[str, type[Source]] = {
 def orders_of(kind: type[Source], sources: Sequence[Any], made: Told, numbers: Told) -> list[str | None]:
     """`kind.orders`, with what only some connectors' orders are made of: asked for only if it is needed."""
     return MongoDb.orders(sources, made, numbers) if issubclass(kind, MongoDb) else kind.orders(sources)
+
+
+def table_of(fields: Mapping[str, Raw], spelled: Callable[[str], str] = str) -> str | None:
+    """The table that a broken event names, each name read on its own; None if none is there to be read. `spelled`: what
+    a field of `source` is called among `fields`."""
+
+    def name(field: str) -> str | None:
+        raw = fields.get(spelled(field))
+        try:
+            return None if raw is None else msgspec.json.decode(raw, type=str | None)
+        except (msgspec.MsgspecError, UnicodeError):
+            return None
+
+    kind = source_type(name("connector") or "")
+    table = name("collection" if kind is MongoDb else "table")
+    schema = name("db" if kind in (MySql, MongoDb) else "schema")
+    return f"{schema}.{table}" if schema and table else table or None
 
 
 def frequent_type(connector: str) -> type[Source]:
