@@ -122,7 +122,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-
 
 # All locks of Python libraries but LocalStack's and the runtime's, which say in their .in files what they need besides.
 # Versions stay as they are where they still fit; UPGRADE=1 takes the newest.
-lock: setup  ## pin anew: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
+lock: setup  ## pin again: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -m infra.package lock
 	@for name in sam checkov bench duckdb engines; do \

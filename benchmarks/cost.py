@@ -59,7 +59,7 @@ def section(suites: list[Suite]) -> str:
             "",
             f"A worker that waits is billed too. A driver of {vcpus} vCPUs and {gigabytes} GB that stays all day"
             f" (changes come at least once a `linger`) costs {always:.2f} dollars a day, whatever the number of"
-            f" streams that share it; one that starts anew costs at least {minute:.4f} dollars for its minute, so every"
+            f" streams that share it; a new one costs at least {minute:.4f} dollars for its minute, so every"
             f" quarter of an hour {minute * 96:.2f} dollars a day.\n",
         ]
     )

@@ -111,13 +111,13 @@ def measured(folder: Path, rows: int, partitions: int, runs: int) -> list[Pair]:
         return sum(len(batch) for batch in table.read(as_of=as_of, batch_size=BATCH))
 
     def opened() -> int:
-        with firn_lake.connect(address, warehouse=warehouse, env={}) as anew:
-            return len(anew.table("bench.orders").name)
+        with firn_lake.connect(address, warehouse=warehouse, env={}) as again:
+            return len(again.table("bench.orders").name)
 
     def opened_bare() -> int:
-        anew = load_catalog("firn", type="sql", uri=address, warehouse=warehouse)
-        found = len(anew.load_table("bench.orders").name())
-        anew.close()
+        again = load_catalog("firn", type="sql", uri=address, warehouse=warehouse)
+        found = len(again.load_table("bench.orders").name())
+        again.close()
         return found
 
     look_up = f"key = '{wanted}'"

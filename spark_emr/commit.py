@@ -21,7 +21,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--attempt", type=int, default=1, help="which try of this range it is, from 1")
     given = parser.parse_args(arguments)
     if not 1 <= given.first <= given.last:
-        parser.error(f"--first {given.first} --last {given.last} is no range of epochs: write 1 <= first <= last")
+        parser.error(f"--first {given.first} --last {given.last} is not a range of epochs: write 1 <= first <= last")
     return given
 
 

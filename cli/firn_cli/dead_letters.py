@@ -93,7 +93,7 @@ def streams(store: Store, only: str | None) -> list[str]:
     """The streams to look at: the one that is named, else all that are configured."""
     if only is not None:
         if not layout.is_stream_name(only):
-            raise FirnError(f"{only!r} is no stream's name")
+            raise FirnError(f"{only!r} is not a stream's name")
         return [only]
     return sorted(published_configs.load(store, published_configs.current_sha(store)).streams)
 
@@ -133,7 +133,7 @@ def shown(store: Store, name: str, index: int | None) -> list[Shown]:
 
 def exported(store: Store, stream: str, choice: Choice) -> Iterator[str]:
     """The letters that wait, a JSON line each: object, row, what is wrong, and `original` (a JSON object where it is
-    one in a line, else text; `original_base64` where it is no text)."""
+    one in a line, else text; `original_base64` where it is not text)."""
     claims = replay_marks.of_stream(store, stream)
     for path in choice.objects(store, stream):
         for row, letter, batch in _letters(store, path, choice, claims.get(path, ())):

@@ -178,7 +178,7 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
         "# The password is not in it. Start Debezium Server with it in the environment:",
         f"#   export {PASSWORD_VARIABLE}=...",
         "# Where it starts, make the folder `data`: there it keeps how far it has come. Without that folder it only",
-        "# warns, and begins anew after a restart.",
+        "# warns, and starts over after a restart.",
     ]
     if source.wal_level != "logical":
         lines += [

@@ -321,7 +321,7 @@ def _edited(text: str, stream: str, rule: dict[str, Any] | None) -> str:
     root = yaml.compose(text, yaml.SafeLoader)
     added = yaml.compose(yaml.safe_dump({} if rule is None else {stream: rule}), yaml.SafeLoader)
     if not isinstance(root, yaml.MappingNode) or not isinstance(added, yaml.MappingNode):
-        raise ConfigError("the configuration is no mapping")
+        raise ConfigError("the configuration is not a mapping")
     (streams,) = (value for name, value in root.value if name.value == "streams")
     streams.value[:] = [one for one in streams.value if one[0].value != stream] + added.value
     made: str = yaml.serialize(root, Dumper=yaml.SafeDumper)

@@ -64,7 +64,7 @@ class Run:
 
     def load(self, transactions: int, rate: float, accounts: int, *, chaos: bool) -> None:
         """pgbench, and what happens while it runs."""
-        # Until the snapshot is in: what a killed Debezium Server would begin anew with new positions.
+        # Until the snapshot is in: what a killed Debezium Server would start over with new positions.
         with self._console.status("Debezium reads what is there") as status:
             self._bank.delivered("", status.update)
         self.say("the initial snapshot is handed over; pgbench starts")

@@ -48,7 +48,7 @@ def get_batch(event: Mapping[str, Any], batch: str) -> tuple[int, Any]:
     senders.check(config(), batch.partition(".")[0], request_of(event), datetime.now(UTC))
     status = batch_status(store, batch)
     if status is None:
-        raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; an id stands in the answer to a POST")
+        raise RequestError(404, "unknown_batch", f"there is no batch {batch!r}; the answer to a POST has the id")
     return 200, status
 
 

@@ -5,7 +5,7 @@
     python -m infra.package sha256                        the packaged job's, which the template's JobSha256 takes
     python -m infra.package upload --stack firn-dev       put the job into the stack's staging bucket
     python -m infra.package upload --bucket NAME
-    python -m infra.package lock                          pin anew what goes into the layers
+    python -m infra.package lock                          pin again what goes into the layers
 
 Exit codes: 0 done; 1 over budget, for another system than that which runs it, or not possible; 2 usage.
 """
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     where.add_argument("--bucket", help="name of the staging bucket")
     commands.add_parser("job", help="package the job alone, if it is not there as it would be made")
     commands.add_parser("sha256", help="say which job is packaged, for the template's parameter JobSha256")
-    commands.add_parser("lock", help="pin anew what goes into the layers")
+    commands.add_parser("lock", help="pin again what goes into the layers")
     return parser
 
 

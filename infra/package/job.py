@@ -55,7 +55,7 @@ _LEFT_OUT: Final = re.compile(
 
 
 def build(folder: Path, python: str = PYTHON, began: Callable[[str], None] = lambda _what: None) -> dict[str, Any]:
-    """Make everything anew in `folder`, and return the manifest. `python`: the version that the image's jobs run.
+    """Make everything again in `folder`, and return the manifest. `python`: the version that the image's jobs run.
 
     `began` hears each step. Raises PackageError.
     """

@@ -52,7 +52,7 @@ def requirements(text: str) -> list[Requirement]:
 
 
 def make(layer: str, root: Path = ROOT) -> None:
-    """Write the layer's lock anew, by what the package registry has. Raises PackageError."""
+    """Write the layer's lock again, by what the package registry has. Raises PackageError."""
     folder = root / "layers" / layer / "python"
     tested = pins((root / "requirements.lock").read_text())
     with tempfile.TemporaryDirectory() as scratch:

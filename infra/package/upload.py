@@ -55,7 +55,7 @@ def _put(s3: Any, bucket: str, key: str, file: Path, sha256: str) -> None:
 
     checksum = base64.b64encode(bytes.fromhex(sha256)).decode()
     try:
-        # In one part: the checksum of an object of several is no hash of its bytes.
+        # In one part: the checksum of an object of several is not a hash of its bytes.
         with file.open("rb") as opened:
             s3.put_object(
                 Bucket=bucket, Key=key, Body=opened, IfNoneMatch="*",

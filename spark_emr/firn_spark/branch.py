@@ -1,4 +1,4 @@
-"""A table that is built anew on a branch of its own, and published in one commit (docs/adr/0012-rebuild.md).
+"""A table that is rebuilt on a branch of its own, and published in one commit (docs/adr/0012-rebuild.md).
 
 The branch begins at an empty snapshot without a parent, so that its ancestry tells the rebuild's own progress. The
 facts are in a table of the rebuild's own; `firn.deletes` names it. One compare-and-swap of the table's metadata makes

@@ -1,7 +1,7 @@
 """Which of a catalog's several servers a job goes to: the first that answers.
 
 Iceberg's Java client knows one. The job stays with it: a commit whose answer got lost there must not be tried on
-another one, and a run that fails for it is started anew, which comes by here again.
+another one, and a run that fails for it is started again, which comes by here again.
 """
 
 import urllib.error
@@ -15,7 +15,7 @@ from firn.errors import TransientError
 def answering(catalog_uri: str, seconds: float = CONNECT_SECONDS) -> str:
     """The address with only its first server that answers within `seconds`; any other address as it is.
 
-    Raises TransientError that says of each why not; ConfigError for what is no address.
+    Raises TransientError that says of each why not; ConfigError for what is not an address.
     """
     address = read_address(catalog_uri)
     if len(servers(address)) < 2:

@@ -185,7 +185,7 @@ class _Rebuild:
             self._into(self._request.into)
         elif self._live is None:
             name = self._request.table
-            raise CannotRebuild(f"there is no table {name}: make it anew with --into {name}")
+            raise CannotRebuild(f"there is no table {name}: make it again with --into {name}")
         elif self._request.check:
             self._check(self._live)
         else:
@@ -201,7 +201,7 @@ class _Rebuild:
         for one in (name, facts):
             if self._tables.load(one) is not None and not self._tables.marked(one):
                 raise CannotRebuild(
-                    f"{one} exists and is no rebuild of {self._request.table} under this configuration that could be "
+                    f"{one} exists and is not a rebuild of {self._request.table} under this configuration that can be "
                     "gone on with: drop it, or name another table"
                 )
         self._result.into = str(name)

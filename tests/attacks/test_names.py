@@ -205,7 +205,7 @@ def rest(row: dict[str, Any]) -> dict[str, Any]:
 def test_a_sources_columns_may_be_called_as_any_in_between(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """In keys, deletes, files written anew and an UPDATE; what Iceberg keeps for itself is left out."""
+    """In keys, deletes, files rewritten and an UPDATE; what Iceberg keeps for itself is left out."""
     if way == "spark":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     tables = {"t": "key: [id]", "cow": "key: [id], write: copy-on-write", "keyed": "key: [_op, _ord, t_file, id]"}

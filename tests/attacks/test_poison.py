@@ -64,7 +64,7 @@ POISONS: dict[str, tuple[str, dict[str, Any]]] = {
     "half a surrogate pair in a key's name": ("internal", {"key": '{"\\ud800": 1}'}),
     "half a surrogate pair in a value": ("bad_image", {"after": '{"id":9,"x":"\\ud800"}'}),
     "a column without a name": ("bad_image", {"after": {"id": 9, "": "x"}}),
-    "an image that is no object": ("bad_image", {"after": "[9]"}),
+    "an image that is not an object": ("bad_image", {"after": "[9]"}),
     "a number beyond a double": ("type_mismatch", {"after": '{"id":9,"x":1e999}'}),
     "a key of more digits than Python reads": ("bad_image", {"after": f'{{"id":{DIGITS}}}'}),
     "an image before that is cut off": ("bad_image", {"op": "u", "before": "[1"}),

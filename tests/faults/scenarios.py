@@ -103,7 +103,7 @@ def a_delivery_of_messages(stage: Stage) -> Program:
 
 
 def messages_whose_delivery_died(stage: Stage) -> Program:
-    """Their receipts name a batch that was never staged: it is made void, and they are claimed anew."""
+    """Their receipts name a batch that was never staged: it is made void, and they are claimed again."""
     deliver = a_delivery_of_messages(stage)
     stage.gate.at, stage.gate.fault = "put staged", "dies before"
     stage.run(deliver)

@@ -316,9 +316,9 @@ def a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own(stre
     row = event("c", 50, {"a": 1}, table="events")
     stream.land(old, row, row, event("u", 200, {"id": 1, "v": "newer"}), event("r", 210, {"id": 3, "v": "read"}))
     stream.publish(RAISED)
-    stream.land(event("r", 20, {"id": 1, "v": "by the new snapshot"}), event("r", 21, {"id": 3, "v": "anew"}))
+    stream.land(event("r", 20, {"id": 1, "v": "by the new snapshot"}), event("r", 21, {"id": 3, "v": "again"}))
     stream.land(old, row, row, event("r", 210, {"id": 3, "v": "read"}), event("c", 30, {"id": 2, "v": "new"}))
-    assert stream.values() == [(1, "by the new snapshot"), (2, "new"), (3, "anew")]
+    assert stream.values() == [(1, "by the new snapshot"), (2, "new"), (3, "again")]
     assert [found["a"] for found in stream.ground.rows(EVENTS)] == [1, 1]
     # At one place in the log, and another event: the restored source goes its own way.
     stream.land(event("u", 100, {"id": 1, "v": "of the restored one"}))

@@ -119,14 +119,14 @@ def test_a_round_that_fails_ends_the_job_and_dispatch_goes_on() -> None:
         assert epoch is not None
         body = bytes(world.disk.get(epoch.batches[0].path).bytes())
         world.disk.delete(epoch.batches[0].path)
-        mended.append(lambda: world.disk.put(epoch.batches[0].path, body))
+        fixed.append(lambda: world.disk.put(epoch.batches[0].path, body))
 
-    mended: list[Callable[[], object]] = []
+    fixed: list[Callable[[], object]] = []
     job = Job(world, run, break_an_epoch)
     assert job() == 1
     assert job_closed_marker.is_closed(world.disk, run.name)
     world.emr.told(run, "FAILED")
-    mended[0]()
+    fixed[0]()
     world.dispatch(force=True)
     (following,) = world.emr.active()
     assert (following.first, following.attempt) == (2, 1), "the round was no attempt"

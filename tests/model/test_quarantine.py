@@ -61,7 +61,7 @@ def broken(table: TableName, error: Exception) -> Callable[[Call, Callable[[], A
     return around
 
 
-def mended(call: Call, effect: Callable[[], Any]) -> Any:
+def fixed(call: Call, effect: Callable[[], Any]) -> Any:
     return effect()
 
 
@@ -119,7 +119,7 @@ def test_what_passes_by_itself_never_quarantines(stream: Stream) -> None:
     assert [stream.commit(n, attempt=attempt) for attempt in (1, 3, 30)] == [1, 1, 1]
     assert held(stream) == {}
     assert cuts.newest(stream.store, STREAM) == 0
-    catalog(stream).around = mended
+    catalog(stream).around = fixed
     assert stream.commit(n) == 0
 
 
@@ -174,7 +174,7 @@ def test_a_released_table_that_fails_again_is_quarantined_again_and_loses_nothin
     assert found == (3, 3)
     assert stream.commit(3, attempt=3) == 0
     assert [held(stream)["lake.orders"].epoch, stream.cut().quarantined] == [1, {"lake.orders": "failed"}]
-    catalog(stream).around = mended
+    catalog(stream).around = fixed
     release(stream, "lake.orders")
     go_on(stream)
     assert stream.values() == [(10, "a"), (20, "a")]
@@ -187,7 +187,7 @@ def test_a_released_table_that_cannot_catch_up_gets_nothing_newer_either(stream:
     release(stream, "lake.orders")
     n = stream.seal(*two(20, "b"))
     assert stream.commit(n) == 1
-    catalog(stream).around = mended
+    catalog(stream).around = fixed
     assert stream.commit(n) == 0
     assert stream.values() == [(10, "a"), (20, "b")]
     assert balance(stream) == {"lake.orders": 2, "lake.other": 2}
@@ -197,7 +197,7 @@ def test_a_table_that_is_told_to_skip_never_gets_those_epochs_and_they_are_accou
     stream.land(*two(10, "a"))
     catalog(stream).around = broken(ORDERS, ValueError("bad"))
     assert stream.commit(stream.seal(*two(20, "b")), attempt=3) == 0
-    catalog(stream).around = mended
+    catalog(stream).around = fixed
     release(stream, "lake.orders", "skip")
     stream.land(*two(30, "c"))
     assert stream.values() == [(10, "a"), (30, "c")]
@@ -260,7 +260,7 @@ def test_a_release_needs_no_epochs_from_before_the_quarantine(stream: Stream) ->
         stream.land(event("c", 10 * number, {"id": number, "v": "x"}, table="other"))
     catalog(stream).around = broken(ORDERS, ValueError("bad"))
     assert stream.commit(stream.seal(*two(40, "b")), attempt=3) == 0
-    catalog(stream).around = mended
+    catalog(stream).around = fixed
     for number in (1, 2, 3):
         stream.store.delete(layout.epoch_path(STREAM, number))
     epochs._known.clear()
@@ -292,7 +292,7 @@ def test_a_crash_at_any_storage_call_of_a_quarantine_and_a_release_changes_nothi
         for mended_by_now in (False, True):
             if mended_by_now:
                 stream.post(*two(20, "b"))
-                catalog(stream).around = mended
+                catalog(stream).around = fixed
                 release(stream, "lake.orders")
             try:
                 a_story(stream, breaking)
@@ -362,16 +362,16 @@ def test_a_staging_area_begun_anew_is_numbered_on_from_the_tables(stream: Stream
     ground = MemoryGround()
     ground.catalog = catalog(stream)
     ground.lake.catalog = ground.catalog
-    anew = Stream(ground)
-    n = anew.seal(*two(40, "new"))
+    again = Stream(ground)
+    n = again.seal(*two(40, "new"))
     assert n == 1
-    assert anew.commit(1) == 0
-    assert anew.lines[-1]["status"] == "renumbered"
-    go_on(anew)
-    assert anew.values()[-1] == (40, "new")
-    assert (anew.cut().n, anew.cut().progress["lake.orders"]) == (4, 4)
-    assert balance(anew) == {"lake.orders": 1, "lake.other": 1}
-    assert get(anew.store, layout.quarantine_path(STREAM, "epochs", 1)) is not None
+    assert again.commit(1) == 0
+    assert again.lines[-1]["status"] == "renumbered"
+    go_on(again)
+    assert again.values()[-1] == (40, "new")
+    assert (again.cut().n, again.cut().progress["lake.orders"]) == (4, 4)
+    assert balance(again) == {"lake.orders": 1, "lake.other": 1}
+    assert get(again.store, layout.quarantine_path(STREAM, "epochs", 1)) is not None
 
 
 RAISED = CONFIG.replace("  shop:\n", "  shop:\n    generation: 1\n")

@@ -1,4 +1,4 @@
-"""A staging area that was begun anew, while others go on: no batch stays in an epoch that the tables take for old."""
+"""A staging area that was started over, while others go on: no batch stays in an epoch that the tables take for old."""
 
 from collections.abc import Callable
 from typing import Any

@@ -332,7 +332,7 @@ MUTANTS: Final = (
         (f"{_ORDER_TESTS}::test_the_events_of_a_mongodb_transaction_are_ordered_by_when_they_were_made_or_numbered",),
     ),
     Mutant(
-        "a transaction's events go by their numbers, which begin anew after a restart",
+        "a transaction's events go by their numbers, which start over after a restart",
         _POSITIONS,
         "first = number if made is None else made",
         "first = made if number is None else number",
@@ -374,7 +374,7 @@ MUTANTS: Final = (
         ("tests/property/test_texts.py::test_a_column_has_one_type_and_one_text_however_it_is_split",),
     ),
     Mutant(
-        "the row before is no part of the content",
+        "the row before is not a part of the content",
         f"{_CORE}/changes/merge/ordering.py",
         'content = f"{before}\\0{after}',
         'content = f"{after}',

@@ -1,4 +1,4 @@
-"""Mistakes about raised generations, about logs that are begun anew, and about keys and clocks of senders."""
+"""Mistakes about raised generations, about logs that are started over, and about keys and clocks of senders."""
 
 from typing import Final
 

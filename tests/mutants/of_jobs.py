@@ -245,7 +245,7 @@ MUTANTS: Final = (
         ("tests/unit/maintenance/test_compaction_planner.py::test_a_file_that_is_named_from_another_partition_still_needs_its_deletes",),
     ),
     Mutant(
-        "an hour's budget of compaction begins anew with each look",
+        "an hour's budget of compaction starts over with each look",
         f"{_CORE}/maintenance/health.py",
         "if spent(health, now):",
         "if spent(health, now) and taken:",
@@ -379,7 +379,7 @@ MUTANTS: Final = (
          "[first_changes_that_all_lack_the_key_are_dead_and_later_ones_make_the_table]",),
     ),
     Mutant(
-        "a dispatcher may still seal below a log that was begun anew",
+        "a dispatcher may still seal below a log that was started over",
         f"{_CORE}/commit/renumbering.py",
         "_put_empty(work, end + 1, now)",
         "break",

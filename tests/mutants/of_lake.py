@@ -42,7 +42,7 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_writes.py::test_a_lost_answer_leaves_the_files_and_the_same_id_finds_out",),
     ),
     Mutant(
-        "an upsert writes rows anew that are deleted by position",
+        "an upsert writes rows again that are deleted by position",
         f"{_LAKE}/writing/upsert.py",
         "rows = _without(read_file(version.source, task.file, version.schema, gone), out)",
         "rows = _without(read_file(version.source, task.file, version.schema), out)",

@@ -62,7 +62,7 @@ def killed(copy: Copy, mutant: Mutant, kind: tuple[Mutant, ...], passing: Ran) -
     for test in mutant.tests:
         outcome = ran.tests.get(test, "not run")
         assert outcome.startswith("failed: "), f"it survives {test} ({outcome}):\n{ran.text}"
-        assert not NO_PROGRAM.search(outcome), f"it is no mistake but no program: {outcome}"
+        assert not NO_PROGRAM.search(outcome), f"it is not a mistake but no program: {outcome}"
     assert ran.code == 1, ran.text
 
 

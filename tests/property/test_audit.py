@@ -120,7 +120,7 @@ class World:
             now = layout.instant(self.stream.tick())
             holds.hold(
                 self.stream.store,
-                holds.Quarantine(1, STREAM, n, now, "killed", "it kills", "mend", epoch=n, last=n),
+                holds.Quarantine(1, STREAM, n, now, "killed", "it kills", "fix", epoch=n, last=n),
             )
 
     def configure(self) -> None:

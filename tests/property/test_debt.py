@@ -31,7 +31,7 @@ def tables(draw: st.DrawFn, deletes: bool = True) -> list[DataFile]:
 
 
 def rewritten(files: list[DataFile], groups: list[Group], round: int = 0) -> list[DataFile]:
-    """The table after the groups were written anew as planned: as many files, of about one size, without deletes."""
+    """The table after the groups were rewritten as planned: as many files, of about one size, without deletes."""
     gone = {file.path for group in groups for file in group.files}
     new = []
     for n, group in enumerate(groups):

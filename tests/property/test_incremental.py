@@ -43,7 +43,7 @@ def test_any_order_any_split_any_repeat_equals_the_specification(source: Source,
 
 @given(histories(), st.data())
 def test_after_each_batch_it_equals_the_specification_of_what_has_come(source: Source, data: st.DataObject) -> None:
-    """Every snapshot is right, and not only the last one: what is still to come must not be what mends it."""
+    """Every snapshot is right, and not only the last one: what is still to come must not be what fixes it."""
     batches = data.draw(deliveries(source.log))
     for count in range(1, len(batches) + 1):
         come = [change for batch in batches[:count] for change in batch]

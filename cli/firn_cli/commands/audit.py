@@ -114,7 +114,7 @@ def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
     except ValueError:
         amount = 0
     if not 0 < amount < float("inf") or (text != sample and amount > 1):
-        raise typer.BadParameter(f"{sample!r} is no sample: write a number of rows (1000), a share (5%), or all")
+        raise typer.BadParameter(f"{sample!r} is not a sample: write a number of rows (1000), a share (5%), or all")
     return Depth(deep, share=amount, seed=number) if text != sample else Depth(deep, rows=int(amount), seed=number)
 
 

@@ -167,5 +167,5 @@ def _time(text: str | None) -> datetime | None:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is no time: write 2026-01-31T09:00", param_hint="--since") from None
+        raise typer.BadParameter(f"{text!r} is not a time: write 2026-01-31T09:00", param_hint="--since") from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)

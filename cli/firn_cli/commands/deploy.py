@@ -96,7 +96,9 @@ def _parsed(parameters: Sequence[str]) -> dict[str, str]:
     for one in parameters:
         name, equals, value = one.partition("=")
         if not equals or name not in known or name == "JobSha256":
-            why = "is worked out from the packaged job" if name == "JobSha256" else "is no parameter of template.yaml"
+            why = (
+                "is worked out from the packaged job" if name == "JobSha256" else "is not a parameter of template.yaml"
+            )
             raise typer.BadParameter(f"{name} {why}" if equals else f"{one}: write NAME=VALUE")
         if '"' in value:
             raise typer.BadParameter(f"{name}: SAM takes no value with a double quote")
@@ -132,7 +134,7 @@ def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
     kept = has.get("Environment")
     if there and kept is not None and given.get("Environment", kept) != kept:
         raise StepFailed(
-            f"the stack {target.stack} has the Environment {kept}: with another one all is made anew by other names, "
+            f"the stack {target.stack} has the Environment {kept}: with another one all is recreated by other names, "
             "and what waits in the old buckets stays there; deploy a stack of another name"
         )
     return there
@@ -189,7 +191,7 @@ def _subprocess(one: "Command", aws: Mapping[str, str], **how: Any) -> "subproce
     )
     if done.returncode != 0:
         raise StepFailed(
-            f"`{' '.join(one.words[:3])} …` failed (exit {done.returncode}), and nothing after it was done; mend what "
+            f"`{' '.join(one.words[:3])} …` failed (exit {done.returncode}), and nothing after it was done; fix what "
             "it says above, then the same command again"
         )
     return done

@@ -142,7 +142,7 @@ def configuration(file: Path) -> Check:
     try:
         config = parse(file.read_text(encoding="utf-8"), str(file))
     except (FirnError, UnicodeDecodeError, OSError) as error:
-        return Check("config", False, str(error), f"mend {file} as it says")
+        return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
     return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules")
 

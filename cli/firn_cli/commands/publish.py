@@ -39,7 +39,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     except OSError as error:
         raise ConfigError(f"{file} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is no UTF-8 text") from error
+        raise ConfigError(f"{file} is not UTF-8 text") from error
     new, old = parse(text, str(file)), _current(store)
     if reach is not None:
         reach.check(new)

@@ -118,7 +118,7 @@ def told(work: Work, done: Rebuilt) -> list[str]:
         lines += [
             f"{work.table} differs from its rebuild: {result['only_live']:,} rows are only in the table, "
             f"{result['only_rebuilt']:,} only in the rebuild",
-            f"look: firn rebuild {work.table} --into NAME; mend: firn rebuild {work.table} --in-place",
+            f"look: firn rebuild {work.table} --into NAME; fix: firn rebuild {work.table} --in-place",
         ]
     else:
         lines += [f"{work.table} equals its rebuild row for row, {head}"]

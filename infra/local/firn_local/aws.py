@@ -1,7 +1,7 @@
 """The stack's AWS endpoint: moto's S3 and SQS, made safe for concurrent clients, and EMR Serverless beside them.
 
 moto is written for tests of one thread. Its S3 checks `If-None-Match` and then writes; its SQS deletes by building the
-list of messages anew, so that a message sent at that moment is lost; its listings fail when a key is put meanwhile. So
+list of messages again, so that a message sent at that moment is lost; its listings fail when a key is put meanwhile. So
 one lock goes around each call to moto: every request is then atomic, and conditional puts have exactly one winner.
 Long polls wait outside of the lock (`_receive`).
 

@@ -12,7 +12,7 @@ class AlreadyRunning(Exception):
 
 
 class Claim:
-    """Holds {folder}/stack.lock. A lock file left by a stack that was killed is no obstacle: nobody holds it."""
+    """Holds {folder}/stack.lock. A lock file left by a stack that was killed is not an obstacle: nobody holds it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -133,7 +133,7 @@ class Runner:
         """The runs of earlier starts. One that was not at its end died with the stack: it is FAILED now."""
         runs = []
         for path in sorted(self.jobs.glob("*/run.json")):
-            with contextlib.suppress(msgspec.DecodeError, OSError):  # a record cut short by a crash is no run
+            with contextlib.suppress(msgspec.DecodeError, OSError):  # a record cut short by a crash is not a run
                 run = msgspec.json.decode(path.read_bytes(), type=JobRun)
                 if run.state not in FINAL:
                     self._step(run, "FAILED", f"The stack stopped while the run was {run.state}.")

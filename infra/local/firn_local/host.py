@@ -259,7 +259,7 @@ def _lifecycle_response(run: Callable[[datetime], list[Done]], query: str) -> Re
         # A plus that was not encoded is a space by now.
         now = datetime.fromisoformat(text.replace(" ", "+")) if text else datetime.now(UTC)
     except ValueError:
-        return json_response(400, {"message": f"now={text!r} is no time; write now=2026-03-01T00:00:00Z"})
+        return json_response(400, {"message": f"now={text!r} is not a time; write now=2026-03-01T00:00:00Z"})
     done = run(now if now.tzinfo else now.replace(tzinfo=UTC))
     return json_response(200, {"now": now.isoformat(), "objects": [asdict(one) for one in done]})
 

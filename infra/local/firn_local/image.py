@@ -80,7 +80,7 @@ def _unpack(url: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
         with tarfile.open(fileobj=io.BytesIO(fetch(place) if place.startswith("s3://") else _read(place))) as archive:
             archive.extractall(folder / (name or Path(place).name), filter="data")
     except tarfile.TarError as error:
-        raise ValueError(f"{place} is no archive: {error}") from error
+        raise ValueError(f"{place} is not an archive: {error}") from error
 
 
 def _read(path: str) -> bytes:

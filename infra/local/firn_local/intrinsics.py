@@ -39,7 +39,7 @@ _ABSENT = object()
 
 
 def load(text: str) -> dict[str, Any]:
-    """A template's text as data, short tags in their long form. Raises TemplateError if it is no mapping."""
+    """A template's text as data, short tags in their long form. Raises TemplateError if it is not a mapping."""
     data = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with tags that build dicts
     if not isinstance(data, dict):
         raise TemplateError("the template is empty")

@@ -228,7 +228,7 @@ def _function(
 ) -> Function:
     code = (root / properties["CodeUri"]).resolve()
     if not code.is_dir():
-        raise TemplateError(f"{logical_id}: its CodeUri {properties['CodeUri']} is no folder below {root}")
+        raise TemplateError(f"{logical_id}: its CodeUri {properties['CodeUri']} is not a folder below {root}")
     layers = []
     # What !Ref of a layer gives here is its logical id.
     for layer in properties.get("Layers", ()):

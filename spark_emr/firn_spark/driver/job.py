@@ -37,7 +37,7 @@ from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
 MOST_ROWS = 20_000  # changes of a table, decided one by one
-_UNKEYED = frozenset({"float", "double", "list"})  # NaN is no key of a dict, a list none at all
+_UNKEYED = frozenset({"float", "double", "list"})  # NaN is not a key of a dict, a list none at all
 Why = Mapping[tuple[str, int], tuple[str, str]]
 
 
@@ -271,4 +271,4 @@ def _late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, de
 
 
 def _no_frame(_: Target) -> Any:
-    raise AssertionError("the driver's log is no DataFrame")
+    raise AssertionError("the driver's log is not a DataFrame")

@@ -1,6 +1,6 @@
 """Many small files of a table into few, without Spark: what keeps frequent commits cheap between epochs.
 
-Files of about one size become one, eight times as large, and those become one in their turn: a row is written anew once
+Files of about one size become one, eight times as large, and those become one in their turn: a row is rewritten once
 for each power of eight. Larger ones are left alone. A merge is a snapshot that changes no row and names no progress,
 and lands only if no other commit has deleted from the files that it replaces: it yields to whoever writes.
 """
@@ -216,7 +216,7 @@ def _as(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
 
 
 def _order(table: Table, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The order of rows written anew: the key's, as far as look-ups search its columns in runs (driver.lookup)."""
+    """The order of rows rewritten: the key's, as far as look-ups search its columns in runs (driver.lookup)."""
     ranged = {column.name for column in table.columns()[0] if column.type.name in values.RANGED}
     return [(f"f{names.index(name)}", "ascending") for name in table.key() or () if name in ranged]
 

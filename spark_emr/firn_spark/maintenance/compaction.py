@@ -1,4 +1,4 @@
-"""Files of a table that are worth it, written anew: about the target's size, in order, without their deleted rows.
+"""Files of a table that are worth it, rewritten: about the target's size, in order, without their deleted rows.
 
 firn.maintenance.compaction_planner says which. A group of files is one commit, so that a killed job has done something.
 It is Iceberg's `replace`: no row and no progress changes. A commit that comes between is no loss as long as it deletes
@@ -36,7 +36,7 @@ _PROPERTIES: Final = {"firn.format": "1"}
 class Compacted:
     """What was done, or with `dry_run` what would be.
 
-    groups         of files that were written anew, a commit each; `lost`: those that another writer's commit undid
+    groups         of files that were rewritten, a commit each; `lost`: those that another writer's commit undid
     files, into    data files before and after; `bytes`, `bytes_after`: theirs
     delete_files   files of deletes that are gone, and `delete_into` how many new ones are there for them
     manifests      that became fewer; left: bytes of the groups that are still worth it
@@ -78,9 +78,9 @@ def compact(
     least: int = 0,
     tidy: bool = True,
 ) -> Compacted:
-    """Writes anew what pays most, and removes files of deletes that nothing needs any more.
+    """Writes again what pays most, and removes files of deletes that nothing needs any more.
 
-    budget       bytes of data files that may be written anew; `fresh`: nothing of it is spent, so that one group may
+    budget       bytes of data files that may be rewritten; `fresh`: nothing of it is spent, so that one group may
                  be larger than it
     cold         tells which data files are in a cold storage class; None: none is
     found        what health.measure gave, if it is at hand
@@ -124,7 +124,7 @@ def _sum(one: Compacted, other: Compacted) -> Compacted:
 
 
 class _Work:
-    """The rewriting of one table. `table` is looked at anew before each group."""
+    """The rewriting of one table. `table` is looked at again before each group."""
 
     def __init__(self, spark: SparkSession, tables: Tables, table: Table, stream: str, policy: Compaction) -> None:
         self._spark = spark
@@ -157,7 +157,7 @@ class _Work:
                 ready = arranged(rows, table, self._policy, group.into)
                 added = write_rows(self._spark, table, ready, self._options(group))
         except AnalysisException:
-            # Spark looks at the table anew, and has found other columns than ours.
+            # Spark looks at the table again, and has found other columns than ours.
             self._same_columns(self.tables.look_again(table), table)
             raise
         try:

@@ -1,4 +1,4 @@
-"""What other writers committed while files were written anew: whether it deletes any row of those.
+"""What other writers committed while files were rewritten: whether it deletes any row of those.
 
 Iceberg refuses a rewrite when any file of deletes came into its partition meanwhile, whatever data files it names.
 Where commits come every few seconds no rewrite of minutes would ever land. So the files of deletes that came are read

@@ -1,6 +1,6 @@
 """What a commit job does for a table between commits (firn.maintenance.compaction_trigger): a look, and a little work.
 
-Files that commits every few seconds delete from are best written anew by the job that makes those commits: nobody
+Files that commits every few seconds delete from are best rewritten by the job that makes those commits: nobody
 comes between. The rest is for the scheduled job, which decides by the Health that is left here.
 """
 
@@ -22,7 +22,7 @@ from firn_spark.maintenance.listing import Cold
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 
-TURN_BYTES: Final = 64_000_000  # that one turn writes anew: the next changes wait for it
+TURN_BYTES: Final = 64_000_000  # that one turn rewrites: the next changes wait for it
 
 
 class Turn:
@@ -40,7 +40,7 @@ class Turn:
         self.health: Health | None = None
 
     def take(self, table: Table, known: Health | None) -> Iterator[dict[str, Any]]:
-        """Looks at the table, and writes anew what fits a turn. -> what was done, a log line each.
+        """Looks at the table, and rewrites what fits a turn. -> what was done, a log line each.
 
         Smaller files than driver.compact's large ones are left to it. Raises fence.CommitUnknown, and what Spark and
         the catalog raise.

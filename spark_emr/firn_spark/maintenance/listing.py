@@ -30,7 +30,7 @@ _SELECTED: Final = ("file_path", "file_format", "partition", "record_count", "fi
 @dataclass(frozen=True)
 class Listing:
     """The files of one snapshot (None: the table has none). `dangling`: those of `deletes` that can name no live data
-    file; `unfit`: why files of this table are not to be written anew, None if they may be."""
+    file; `unfit`: why files of this table are not to be rewritten, None if they may be."""
 
     snapshot: int | None
     files: tuple[DataFile, ...] = ()
@@ -190,7 +190,7 @@ def names_of(table: Table, files: Iterable[DataFile]) -> dict[tuple[int, str], s
 
 
 def checked(found: Listing, table: Table) -> Listing:
-    """The listing, of a table whose files may be written anew. Raises Unfit with the reason if they may not."""
+    """The listing, of a table whose files may be rewritten. Raises Unfit with the reason if they may not."""
     if table.branch is not None:
         raise Unfit("a branch that is being rebuilt")
     if found.unfit:

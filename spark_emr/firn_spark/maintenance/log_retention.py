@@ -1,6 +1,6 @@
 """Files of position deletes that nothing needs any more: they name only data files that are gone.
 
-Those that name others too are written anew without the places that are gone, all of a partition as one. Both are one
+Those that name others too are rewritten without the places that are gone, all of a partition as one. Both are one
 commit that deletes no row and validates against no writer: a data file that is gone never comes back.
 """
 
@@ -22,7 +22,7 @@ from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
 
 _MOST_BYTES: Final = 256 * 1024 * 1024  # of files of deletes that one sweep reads
-_MOST_ROWS: Final = 2_000_000  # places that are written anew for one partition
+_MOST_ROWS: Final = 2_000_000  # places that are rewritten for one partition
 _MOST_FILES: Final = 1_000  # of deletes that one sweep removes: they are looked for one by one
 
 Place = tuple[int, str]  # spec and partition, as in debt.DataFile
@@ -62,7 +62,7 @@ def sweep(spark: SparkSession, table: Table, stream: str, gone: Collection[str],
 
 
 def _read(table: Table, gone: frozenset[str], found: Listing, idle: list[str]) -> Iterator[_Partial]:
-    """What is to be written anew; what is not needed at all is added to `idle`."""
+    """What is to be rewritten; what is not needed at all is added to `idle`."""
     # A file that another writer has removed meanwhile counts as one that is there: its deletes only stay longer.
     live = frozenset(file.path for file in found.files) - gone
     touched = {(file.spec, file.partition) for file in found.files if file.path in gone}

@@ -18,7 +18,7 @@ _REFUSED: Final = frozenset({f"{_ERRORS}.ValidationException", f"{_ERRORS}.Commi
 
 
 def merge(spark: SparkSession, table: Table) -> int:
-    """Writes the manifests anew if they are many and small, in a commit of its own that moves no file. -> how many
+    """Writes the manifests again if they are many and small, in a commit of its own that moves no file. -> how many
     fewer there are.
 
     It needs no fence: it lists the files that are there, and is refused when one of its manifests is gone.

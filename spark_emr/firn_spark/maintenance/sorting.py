@@ -1,4 +1,4 @@
-"""The order of rows that are written anew: what lies together is read together."""
+"""The order of rows that are rewritten: what lies together is read together."""
 
 from collections.abc import Sequence
 from typing import Any, Final

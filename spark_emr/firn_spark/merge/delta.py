@@ -126,7 +126,7 @@ def _overwrite(
     stream: str,
     outcome: Outcome,
 ) -> None:
-    """The data files that lose rows are written anew without them."""
+    """The data files that lose rows are rewritten without them."""
     snapshot = table.head()
     files = deletes.counts_by_file(decided) if numbers.places is None else numbers.places
     tasks = list(deletes.tasks_of(table, files))

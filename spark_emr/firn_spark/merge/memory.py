@@ -194,7 +194,7 @@ class Memory:
         if table.state.progress(self._stream) >= last:
             return
         # Neither current_timestamp() nor a constant: Spark writes those into the code that it generates, which would
-        # then be compiled anew for each commit.
+        # then be compiled again for each commit.
         text = datetime.now(UTC).isoformat(sep=" ")
         now = f.when(f.monotonically_increasing_id() >= 0, f.lit(text)).cast("timestamp")
         parts = []

@@ -62,7 +62,7 @@ def changes(
             return
         parts = []
         for one in timeline.line(before, after):
-            if one.operation != "replace":  # it only wrote rows anew
+            if one.operation != "replace":  # it only wrote rows again
                 part = _between(spark, found, before, one, shape, held)
                 time = f.timestamp_millis(f.lit(one.time_ms))
                 labels = f.lit(one.id).alias(SNAPSHOT), time.alias(COMMITTED)
@@ -192,7 +192,7 @@ def _rows(spark: SparkSession, table: Table, tasks: Iterable[Any], shape: _Shape
 def _matched(left: DataFrame, came: DataFrame, shape: _Shape) -> DataFrame:
     columns = [f"c{place}" for place in range(len(shape.names))]
     by = [f"c{shape.names.index(name)}" for name in shape.key]
-    # What both have as often is no change.
+    # What both have as often is not a change.
     both = left.withColumn("_n", f.lit(-1)).unionByName(came.withColumn("_n", f.lit(1)))
     rest = both.groupBy(*columns).agg(f.sum("_n").alias("_n")).where("_n <> 0")
     each = rest.withColumn("_one", f.explode(f.sequence(f.lit(1), f.abs("_n").cast("int"))))

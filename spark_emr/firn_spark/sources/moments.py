@@ -21,7 +21,7 @@ class NoSuchMoment(TerminalError):
 
 
 class NotOneLine(TerminalError):
-    """One snapshot is no ancestor of the other, or some between them have expired."""
+    """One snapshot is not an ancestor of the other, or some between them have expired."""
 
 
 class NotAppended(TerminalError):
@@ -94,7 +94,7 @@ class Timeline:
             if at is None:
                 raise NotOneLine(
                     f"{self._name}: there are no steps from snapshot {before.id if before else 'none'} to "
-                    f"{after.id if after else 'none'}: the one is no ancestor of the other, or snapshots between them "
+                    f"{after.id if after else 'none'}: one is not an ancestor of the other, or snapshots between them "
                     "have expired"
                 )
         return found[::-1]
@@ -121,7 +121,7 @@ class Timeline:
         try:
             cursor = json.loads(text)
         except ValueError as error:
-            raise NoSuchMoment(f"the cursor {text[:80]!r} is no JSON: {error}") from error
+            raise NoSuchMoment(f"the cursor {text[:80]!r} is not JSON: {error}") from error
         if cursor.get("table") != self._metadata["table-uuid"]:
             raise NoSuchMoment(f"the cursor is of another table than {self._name}, or of one that was dropped since")
         snapshot = cursor.get("snapshot")

@@ -62,7 +62,7 @@ class Packer:
         return self._bytes >= _FULL
 
     def packed(self) -> pa.RecordBatch:
-        """All that was collected, as rows of PACKED; what comes next starts anew."""
+        """All that was collected, as rows of PACKED; what comes next starts again."""
         rows: list[dict[str, Any]] = []
         for epoch, tables in self._changes.items():
             for name, changes in _by_table(pa.concat_tables(tables)):

@@ -22,7 +22,7 @@ _ICEBERG = "org.apache.iceberg"
 _PROPERTIES = {
     "format-version": "2",
     "write.delete.granularity": "partition",  # many small epochs: a delete file per data file would be thousands
-    # Each commit writes the metadata anew, some kilobyte for each snapshot in it. Of the versions before, the last
+    # Each commit writes the metadata again, some kilobyte for each snapshot in it. Of the versions before, the last
     # hundred stay (Iceberg's default), for readers that have just asked where it is.
     "write.metadata.delete-after-commit.enabled": "true",
     # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole

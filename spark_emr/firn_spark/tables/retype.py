@@ -1,4 +1,4 @@
-"""Another type for a column that Iceberg can't promote to it: its values are written anew (docs/adr/0013-retype.md).
+"""Another type for a column that Iceberg can't promote to it: its values are rewritten (docs/adr/0013-retype.md).
 
 A source that alters a column, or a stream without schema whose later values need a wider type, must give the same table
 however its changes are split. Readers see the old column until the last step, which swaps the names in one commit; each

@@ -1,4 +1,4 @@
-"""The rows of given data files: what copy-on-write and compaction write anew."""
+"""The rows of given data files: what copy-on-write and compaction rewrite."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence

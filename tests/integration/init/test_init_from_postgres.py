@@ -201,7 +201,7 @@ def test_the_properties_lead_from_this_database_to_the_stream(postgres: str, pro
     assert properties["debezium.source.database.dbname"] == "Acme Shop"
     assert properties["debezium.source.slot.name"] == "firn_acme_shop"
     assert properties["debezium.source.skipped.operations"] == "none"
-    # A partitioned table, and a table without key: a restarted Debezium numbers a transaction's changes anew.
+    # A partitioned table, and a table without key: a restarted Debezium numbers a transaction's changes again.
     assert properties["debezium.source.publish.via.partition.root"] == "true"
     assert properties["debezium.source.provide.transaction.metadata"] == "false"
 
@@ -219,7 +219,7 @@ def test_the_password_is_in_no_file(made: Path, properties: dict[str, str]) -> N
 
 
 def test_the_folder_of_the_offsets_is_spoken_of(made: Path, properties: dict[str, str]) -> None:
-    # Debezium Server 3.6 does not make it: it warns at each flush, and after a restart begins anew.
+    # Debezium Server 3.6 does not make it: it warns at each flush, and after a restart starts over.
     folder = Path(properties["debezium.source.offset.storage.file.filename"]).parent
     assert f"make the folder `{folder}`" in (made / "debezium.properties").read_text(encoding="ascii")
 

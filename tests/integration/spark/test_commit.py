@@ -240,7 +240,7 @@ def test_new_columns_and_wider_types_are_added_as_they_appear(lake: Make) -> Non
     assert {name: str(now[name].field_type) for name in ("id", "f", "m")} == {
         "id": "long", "f": "double", "m": "decimal(14, 2)",
     }  # fmt: skip
-    # A float is written anew as a double, so that it has the digits that it has if all comes at once (ADR 32).
+    # A float is rewritten as a double, so that it has the digits that it has if all comes at once (ADR 32).
     assert [name for name in first if now[name].field_id != first[name].field_id] == ["f"]
     rows = one.by_key("lake.t", "id")
     assert (rows[1]["m"], rows[1]["dot.ted"], rows[3_000_000_000]["dot.ted"]) == (Decimal("1.00"), None, "x")

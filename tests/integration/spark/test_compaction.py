@@ -1,4 +1,4 @@
-"""Files written anew by the large compaction: rows, positions, progress and facts stay as they were."""
+"""Files rewritten by the large compaction: rows, positions, progress and facts stay as they were."""
 
 import random
 from collections.abc import Callable
@@ -99,7 +99,7 @@ def test_files_become_few_and_nothing_else_changes(lake: Make, rule: str) -> Non
     assert said.operation is Operation.REPLACE
     assert not any(name.startswith("firn.epoch") for name in said.additional_properties)
     assert epochs_of(one.catalog.load_table(("lake", "t")), "spec") == list(range(1, 10))
-    assert compact(one) == Compacted(), "what was just written anew is worth no other rewrite"
+    assert compact(one) == Compacted(), "what was just rewritten is worth no other rewrite"
     if "append" not in rule:
         assert id_and_v(one) == folded(4) + more
         assert audited(one).differences == []
@@ -174,7 +174,7 @@ def _data_files(lake: Lake) -> list[Any]:
 
 
 def test_deletes_of_files_that_stay_stay_and_name_only_those(lake: Make) -> None:
-    """One file of deletes names rows of a file that is written anew, and of one that is not."""
+    """One file of deletes names rows of a file that is rewritten, and of one that is not."""
     one = lake(config())
     one.land([event("c", 1_000 + n, {"id": n, "v": "x" * 50}) for n in range(200)])
     one.land([event("c", 2_000 + n, {"id": 1_000 + n, "v": "y"}) for n in range(10)])

@@ -1,4 +1,4 @@
-"""A corpus with every 50th event broken, each in another way: the others land, and after the causes are mended a replay
+"""A corpus with every 50th event broken, each in another way: the others land, and after the causes are fixed a replay
 brings the rest. Then the tables are those of the unbroken run, Firn's own columns included."""
 
 import json
@@ -156,7 +156,7 @@ def test_after_a_replay_the_tables_equal_those_of_the_unbroken_run(spark: SparkS
         counted.update({line["reason"]: line["dlq_total"]} if "dlq_total" in line else {})
     assert counted["bad_position"] == sum(way == "bad_position" for way in ways.values())
 
-    # The configuration is mended: what it was to blame for comes back, the rest says why not.
+    # The configuration is fixed: what it was to blame for comes back, the rest says why not.
     lake.config = published_configs.publish(lake.store, RIGHT)
     first_time = replayed(lake)
     cured = len(of_config) + sum(way == "ambiguous_table" for way in ways.values())

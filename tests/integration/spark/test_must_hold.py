@@ -488,7 +488,7 @@ def test_a_job_that_died_while_a_column_got_a_type_is_followed_by_one_that_needs
     def die(*arguments: Any) -> Any:
         nonlocal died
         died += 1
-        if step == "converted" or died == 2:  # before the values are written anew, or after that
+        if step == "converted" or died == 2:  # before the values are rewritten, or after that
             raise Died
         return real(*arguments)
 

@@ -126,7 +126,7 @@ def test_a_rebuild_in_place_is_one_change_and_what_was_before_stays_readable(
     lake = landed(spark, tmp_path)
     live, before = rows(lake, "lake.t"), lake.catalog.load_table(("lake", "t"))
     damaged = before.metadata.current_snapshot_id
-    lake.spark.sql("DELETE FROM firn.lake.t WHERE id = 4")  # by hand: what a rebuild is to mend
+    lake.spark.sql("DELETE FROM firn.lake.t WHERE id = 4")  # by hand: what a rebuild is to fix
     code, result = rebuilt(lake, check=True)
     assert (code, result["status"], result["only_live"], result["only_rebuilt"]) == (1, "differs", 0, 1), result.get(
         "error"

@@ -66,9 +66,9 @@ def test_an_append_table_is_rebuilt_with_each_change_once(spark: SparkSession, t
     code, result = rebuilt(lake, run="into", into=TableName("lake", "again"))
     assert (code, told("lake.again")) == (0, live), result
     before = lake.catalog.load_table(("lake", "t")).metadata.current_snapshot_id
-    lake.spark.sql("DELETE FROM firn.lake.t WHERE id = 2")  # by hand: what a rebuild is to mend
+    lake.spark.sql("DELETE FROM firn.lake.t WHERE id = 2")  # by hand: what a rebuild is to fix
     assert rebuilt(lake, run="differs", check=True)[1]["only_rebuilt"] == 1
-    code, result = rebuilt(lake, run="mend", in_place=True)
+    code, result = rebuilt(lake, run="fix", in_place=True)
     assert (code, result["status"], told("lake.t")) == (0, "done", live), result
     assert told("lake.t", before) == live
     lake.land([*first, event("c", 30, {"id": 3, "v": "new"})])

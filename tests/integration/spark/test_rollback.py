@@ -21,7 +21,7 @@ SECOND = [
     event("d", 31, None, before={"id": 5}),
     event("c", 32, {"id": 9, "v": "b9"}),
 ]
-# A row that the rollback brings back is made anew, one that it takes away is updated, one of each side is changed.
+# A row that the rollback brings back is recreated, one that it takes away is updated, one of each side is changed.
 THIRD = [
     event("c", 50, {"id": 5, "v": "c5"}),
     event("u", 51, {"id": 9, "v": "c9"}),

@@ -247,7 +247,7 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     held = go(run)
     assert "epoch 1" in held["quarantined"], held
     ground.end(stream, 1)
-    holds.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "mend it", table="a.b"))
+    holds.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "fix it", table="a.b"))
     assert ground.post(f"/v1/batches/{batch}")[0] == 200
     # All is committed, and then come nothing but heartbeats.
     assert cuts.write(store, cuts.make(stream, 2, at, {}))
@@ -274,7 +274,7 @@ def care(ground: Ground) -> None:
     found = epochs.candidates(store, "keyed", long_ago + timedelta(minutes=1), above=0)
     assert epochs.seal(store, "keyed", found, now=long_ago, config=config.sha, nonce="n")
     assert cuts.write(store, cuts.make("keyed", 1, at, {}))
-    holds.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "mend it", table="a.b", epoch=2, last=1))
+    holds.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "fix it", table="a.b", epoch=2, last=1))
     for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
         first = ground.post(f"/_firn/invoke/{function}", {})[1]
         assert (first["run"], _of_keyed(first)) == (None, {"compact": None, "expire": 2}[function]), first

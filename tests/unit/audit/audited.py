@@ -84,7 +84,7 @@ def rows_of(table: Table, *, mirror: bool) -> list[tuple[Any, Any]]:
     """(key, row) or (identity, values) of the table's rows, as Iceberg holds them: nothing of arrival order."""
     if table.current is None:
         return []
-    # Where a column became text, Spark writes its values anew; here the old ones stay, and their keys with them.
+    # Where a column became text, Spark writes its values again; here the old ones stay, and their keys with them.
     texts = {column.name for column in table.columns if column.type == STRING}
     found: dict[Any, tuple[Any, Any]] = {}
     for name, row in table.snapshots[table.current].rows.items():

@@ -130,10 +130,10 @@ def test_what_was_skipped_on_purpose_is_told(stream: Stream, ground: MemoryGroun
 def test_a_quarantined_epoch_says_why_and_its_batch_waits_again_when_it_is_lifted(stream: Stream) -> None:
     batch = post(stream, event("c", 1, {"id": 1, "v": "a"}))
     n = stream.seal()
-    case = holds.Quarantine(1, STREAM, n, "t", "killed", "it kills", "mend it", epoch=n, last=n)
+    case = holds.Quarantine(1, STREAM, n, "t", "killed", "it kills", "fix it", epoch=n, last=n)
     holds.hold(stream.store, case)
     found = status(stream, batch)
-    assert (found.state, found.quarantine) == ("quarantined", "it kills; mend it")
+    assert (found.state, found.quarantine) == ("quarantined", "it kills; fix it")
     holds.lift(stream.store, case, "retry", "t")
     assert (status(stream, batch).state, status(stream, batch).epoch) == ("staged", None)
     assert stream.commit(stream.seal()) == 0

@@ -70,7 +70,7 @@ def test_letters_that_were_written_before_their_epoch_was_quarantined_are_there(
     n = stream.seal(event("c", 1, {"id": 1, "v": "a"}), event("c", 2, {"v": "no key"}))
     assert stream.commit(n) == 1
     ground.catalog.around = straight
-    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it", "mend it", epoch=n, last=n)
+    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it", "fix it", epoch=n, last=n)
     holds.hold(stream.store, case)
     stream.land(event("c", 3, {"id": 3, "v": "a"}))
     holds.lift(stream.store, case, "retry", layout.instant(stream.now))

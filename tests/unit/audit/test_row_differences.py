@@ -71,7 +71,7 @@ def test_a_deleted_dead_letter_object_of_ingest(stream: Stream, ground: Ground) 
 def test_a_dead_letter_object_that_is_none(stream: Stream, ground: Ground) -> None:
     done = accept(stream.store, stream.config, STREAM, b'{"op": "x"}', now=stream.tick())
     stream.store.put(layout.batch_dead_path(done.batch_id), b"nonsense", mode="overwrite")
-    assert "no Parquet file" in only(audited(stream, ground), "letters_missing").advice
+    assert "not a Parquet file" in only(audited(stream, ground), "letters_missing").advice
 
 
 @pytest.mark.parametrize("sums", [False, True])

@@ -212,7 +212,7 @@ def test_a_log_whose_beginning_has_expired_is_audited_from_the_next_cut_on(strea
 def test_an_epoch_that_killed_its_jobs_waits_and_comes_again_in_another(stream: Stream, ground: Ground) -> None:
     stream.land(event("c", 1, {"id": 1, "v": "a"}))
     n = stream.seal(event("c", 2, {"id": 2, "v": "a"}), event("c", 3, {"id": 3}, table="other"))
-    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it kills", "mend it", epoch=n, last=n)
+    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it kills", "fix it", epoch=n, last=n)
     holds.hold(stream.store, case)
     stream.land(event("c", 4, {"id": 4, "v": "a"}))
     found = audited(stream, ground)
@@ -232,7 +232,7 @@ def test_what_a_table_had_of_an_epoch_that_was_quarantined_later_counts_once(str
     n = stream.seal(event("c", 2, {"id": 2, "v": "a"}), event("c", 3, {"id": 3}, table="other"))
     assert stream.commit(n) == 0
     stream.store.delete(layout.cut_path(STREAM, n))  # the job died before it
-    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it kills", "mend it", epoch=n, last=n)
+    case = holds.Quarantine(1, STREAM, n, layout.instant(stream.now), "killed", "it kills", "fix it", epoch=n, last=n)
     holds.hold(stream.store, case)
     assert audited(stream, ground).differences == []
     holds.lift(stream.store, case, "retry", layout.instant(stream.now))

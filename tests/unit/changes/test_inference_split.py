@@ -54,6 +54,6 @@ def test_rows_that_are_read_together_show_what_each_shows(rows: list[tuple[tuple
     images = [
         json.dumps(dict(row[: 2 if fewer and i % 2 else 3]), allow_nan=False).encode() for i, row in enumerate(rows)
     ]
-    # An image across several lines, and one that is no object, make each be read on its own.
+    # An image across several lines, and one that is not an object, make each be read on its own.
     apart = [image.replace(b", ", b",\n") for image in images]
     assert seen_in(images) == seen_in(apart) == seen_in([*images, b"[]"])

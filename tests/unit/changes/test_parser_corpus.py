@@ -29,7 +29,7 @@ IGNORED = {
     "plain": {"tombstone": 226, "transaction": 226, "heartbeat": 16, "message": 2},
     "schema": {"tombstone": 226, "transaction": 226, "heartbeat": 16, "message": 2},
     "flat": {"heartbeat": 16, "message": 2},
-    # The converter makes null of everything that is no data change.
+    # The converter makes null of everything that is not a data change.
     "cloudevents": {"tombstone": 454, "heartbeat": 15},
 }
 

@@ -1,4 +1,4 @@
-"""What is no change is counted or rejected by reason, and a row is never mistaken for an envelope."""
+"""What is not a change is counted or rejected by reason, and a row is never mistaken for an envelope."""
 
 import json
 from typing import Any
@@ -24,7 +24,7 @@ from tests.unit.changes.debezium_events import (
     wrapped,
 )
 
-# --- what is no change
+# --- what is not a change
 
 
 MARKERS = {

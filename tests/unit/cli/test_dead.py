@@ -40,7 +40,7 @@ def told(folder: Path, capsys: pytest.CaptureFixture[str], *arguments: str) -> A
 
 @pytest.fixture
 def letters(store: Store) -> str:
-    """Three of a wrong envelope, one cut off, one queue message that is no text. -> the first batch."""
+    """Three of a wrong envelope, one cut off, one queue message that is not text. -> the first batch."""
     body = "\n".join([event(1), event(2), event(3), '{"op": "c", '])
     first = accept(store, published_configs.publish(store, WRONG), "shop", body.encode(), now=NOW)
     accept_messages(

@@ -165,7 +165,7 @@ def test_a_first_deploy_that_failed_is_known_as_firns(capsys: pytest.CaptureFixt
 
 
 def test_the_environment_of_a_stack_is_not_changed(capsys: pytest.CaptureFixture[str], scratch: Path) -> None:
-    """All would be made anew by other names, with empty buckets, and what waits in the old ones would stay there."""
+    """All would be recreated by other names, with empty buckets, and what waits in the old ones would stay there."""
     deployed("firn-dev", Environment="dev")
     assert "has the Environment dev" in firn(capsys, "deploy", "--stack", "firn-dev", "Environment=prod", code=1)
     assert not scratch.exists()
@@ -194,7 +194,7 @@ def test_what_sam_was_told_not_to_do_is_not_called_deployed(
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("Nonsense=1", "Nonsense is no parameter of template.yaml"),
+        ("Nonsense=1", "Nonsense is not a parameter of template.yaml"),
         ("GlueDatabases", "write NAME=VALUE"),
         ("JobSha256=ab", "worked out from the packaged job"),
         ("CatalogUri=a\\", "no value that ends in a backslash"),

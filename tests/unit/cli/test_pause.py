@@ -191,7 +191,7 @@ def test_a_wait_outlasts_a_function_that_had_looked_before(stack: Stack, store: 
             started(stack, "firn-shop-1-2-1")
 
     with pytest.raises(NotQuiet, match="waiting for 1 job"):
-        wait_until_quiet(stack, store, report=report, timeout=0.5, settle=60)
+        wait_until_quiet(stack, store, report=report, timeout=3, settle=60)
     assert "no job runs; looking for" in seen[0]
 
 

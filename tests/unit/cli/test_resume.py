@@ -29,7 +29,7 @@ def store() -> Store:
 def with_quarantines(store: Store) -> Store:
     held = [
         Quarantine(FORMAT, "shop", 5, AT, "rolled_back", "it was rolled back", "say how", "shop.orders", 3, 4, 5),
-        Quarantine(FORMAT, "shop", 5, AT, "failed", "bad", "mend it", "shop.lines", 5, 5, 5),
+        Quarantine(FORMAT, "shop", 5, AT, "failed", "bad", "fix it", "shop.lines", 5, 5, 5),
         Quarantine(FORMAT, "shop", 4, AT, "killed", "it kills", "more memory", epoch=4, last=4),
         Quarantine(FORMAT, "shop", 9, AT, "source_restored", "it went back", "raise it", epoch=6, last=9),
     ]

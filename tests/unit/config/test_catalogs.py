@@ -118,9 +118,9 @@ def test_a_sql_catalog_without_a_database_is_refused(uri: str) -> None:
 @pytest.mark.parametrize(
     ("catalog", "said"),
     [
-        ("{type: hive, uri: 'https://a/'}", "is no address of a hive catalog; write thrift://metastore:9083"),
-        ("{type: rest, uri: [https://a/, b]}", "is no address of a rest catalog; write https://"),
-        ("{type: sql, uri: 'https://a/'}", "is no address of a sql catalog; write sqlite:///"),
+        ("{type: hive, uri: 'https://a/'}", "is not an address of a hive catalog; write thrift://metastore:9083"),
+        ("{type: rest, uri: [https://a/, b]}", "is not an address of a rest catalog; write https://"),
+        ("{type: sql, uri: 'https://a/'}", "is not an address of a sql catalog; write sqlite:///"),
         ("{type: glue, uri: 'glue://1,glue://2'}", "names several places, and a glue catalog has one; write glue://"),
         ("{type: rest, uri: ['https://a/', 'https://u:p@b/']}", "holds a password"),
         ("{type: nessie}", "is missing, and a nessie catalog needs it; write uri: nessie+https://"),

@@ -26,10 +26,10 @@ def test_a_target_is_a_stack_and_where_it_is() -> None:
     ("target", "said"),
     [
         ("{stack: 'a b'}", "targets.dev.stack: 'a b'"),
-        ("{region: europe}", "targets.dev.region: 'europe' is no region"),
-        ("{endpoint: localhost}", "targets.dev.endpoint: 'localhost' is no http:// or https:// address"),
+        ("{region: europe}", "targets.dev.region: 'europe' is not a region"),
+        ("{endpoint: localhost}", "targets.dev.endpoint: 'localhost' is not an http:// or https:// address"),
         ("{regoin: eu-central-1}", "targets.dev.regoin"),
-        ("{profile: 'a b'}", "targets.dev.profile: 'a b' is no profile"),
+        ("{profile: 'a b'}", "targets.dev.profile: 'a b' is not a profile"),
     ],
 )
 def test_what_is_no_target_is_told_with_its_line(target: str, said: str) -> None:

@@ -90,7 +90,7 @@ def test_placeholders_take_names_as_they_are(table: str, target: TableName) -> N
 
 
 def test_a_schema_that_is_asked_for_and_unknown_is_an_event_error() -> None:
-    with pytest.raises(EventError, match="is no table name") as raised:
+    with pytest.raises(EventError, match="is not a table name") as raised:
         of([TableRule("*", "{schema}.{table}")]).target("orders")
     assert raised.value.code == "bad_table"
 

@@ -28,7 +28,7 @@ def test_a_tab_is_named_with_its_line() -> None:
 
 def test_a_star_without_quotes_is_told_to_stand_in_quotes() -> None:
     text = "streams:\n  shop:\n    tables:\n      *:\n        to: shop.b\n"
-    assert told(text) == "firn.yaml:4: a name that starts with * must stand in quotes; write '*': or 'public.*':"
+    assert told(text) == "firn.yaml:4: a name that starts with * must be quoted; write '*': or 'public.*':"
     assert told("streams: {s: {tables: {*a: {to: a.b}}}}").endswith("in quotes it is a text: '*a'")
 
 

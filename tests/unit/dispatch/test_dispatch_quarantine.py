@@ -119,7 +119,7 @@ def test_a_higher_generation_lets_the_stream_go_on_under_its_configuration() -> 
 def test_a_released_table_gets_a_job_though_nothing_else_waits() -> None:
     store, jobs = MemoryStore(), ListOfJobs()
     cuts.write(store, cuts.make("shop", 4, "t", {}, quarantined={"shop.orders": "failed"}))
-    held = Quarantine(FORMAT, "shop", 4, AT, "failed", "bad", "mend it", table="shop.orders", epoch=2, upto=4, last=4)
+    held = Quarantine(FORMAT, "shop", 4, AT, "failed", "bad", "fix it", table="shop.orders", epoch=2, upto=4, last=4)
     holds.hold(store, held)
     assert run(store, jobs).pending is None
     holds.lift(store, held, "retry", AT)
@@ -137,7 +137,7 @@ def test_a_cut_without_a_job_still_says_what_is_held_and_how_far_each_table_is()
         counts={"shop.orders": {"events": 1}}, quarantined={"shop.x": "failed"},
     )  # fmt: skip
     cuts.write(store, before)
-    holds.hold(store, Quarantine(FORMAT, "shop", 4, AT, "failed", "bad", "mend", table="shop.x", last=4))
+    holds.hold(store, Quarantine(FORMAT, "shop", 4, AT, "failed", "bad", "fix", table="shop.x", last=4))
     stage(store, table="filtered")
     assert run(store, jobs, force=True).run is None
     cut = cuts.read(store, "shop", 5)

@@ -132,7 +132,7 @@ def test_what_is_quarantined_is_a_metric(
     app: ModuleType, store: FaultyStore, capsys: pytest.CaptureFixture[str]
 ) -> None:
     at = "2026-03-01T00:00:00.000Z"
-    holds.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "mend it", table="shop.orders"))
+    holds.hold(store, Quarantine(1, "shop", 1, at, "failed", "bad", "fix it", table="shop.orders"))
     assert results(app.handler({}, None))["shop"]["quarantined"] == ("shop.orders",)
     metrics = [json.loads(line) for line in capsys.readouterr().out.splitlines() if "firn_quarantined" in line]
     assert {m["stream"]: m["firn_quarantined"] for m in metrics if "stream" in m} == {"shop": 1, "other": 0}

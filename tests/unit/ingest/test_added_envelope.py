@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from firn.changes.envelopes import registry
-from firn.config.model import parse as parse_config
+from firn.config.reader import parse as parse_config
 from firn.errors import ConfigError
 from firn.ingest.accept import Accepted, accept
 from firn.log import layout

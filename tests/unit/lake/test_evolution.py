@@ -183,7 +183,7 @@ REFUSED = [
     ({"drop": ["at"]}, "at can't be dropped: the table is or was partitioned by day(at)"),
     ({"drop": ["country"]}, "the table is or was sorted by country"),
     ({"drop": ["items.element"]}, "can't be dropped alone"),
-    ({"drop": "small"}, "drop='small' is no list: write drop=['small']"),
+    ({"drop": "small"}, "drop='small' is not a list: write drop=['small']"),
     ({"drop": ["small"], "rename": {"small": "x"}}, "rename small: it shall be dropped too"),
     ({"drop": ["address"], "add": {"address.x": "int"}}, "add address.x: it shall be dropped too, or what it is in"),
     ({"rename": {"small": "price"}}, "there is a column price already"),

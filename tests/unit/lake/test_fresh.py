@@ -184,9 +184,9 @@ def test_what_is_held_says_so(ground: Ground, of: str | None) -> None:
     ground.commit(Known(), ground.seal())
     ground.post(history(2, 5, 5))
     why: holds.Reason = "rolled_back" if of else "source_restored"
-    case = Quarantine(1, "spec", 1, "2026-11-21T00:00:00.000Z", why, "something is wrong", "mend it", table=of)
+    case = Quarantine(1, "spec", 1, "2026-11-21T00:00:00.000Z", why, "something is wrong", "fix it", table=of)
     assert holds.hold(ground.store, case)
-    with pytest.raises(NotFresh, match=r"is held.*something is wrong; mend it"):
+    with pytest.raises(NotFresh, match=r"is held.*something is wrong; fix it"):
         ground.fresh()
 
 
@@ -263,7 +263,7 @@ def test_a_held_stream_is_in_the_way_of_its_own_tables_alone(ground: Ground) -> 
     )
     ground.post([event("c", 100, {"id": 1, "v": "a", "w": None, "n": 1})])
     ground.commit(ground.folded(), ground.seal())
-    case = Quarantine(1, "second", 1, "2026-11-21T00:00:00.000Z", "source_restored", "something is wrong", "mend it")
+    case = Quarantine(1, "second", 1, "2026-11-21T00:00:00.000Z", "source_restored", "something is wrong", "fix it")
     assert holds.hold(ground.store, case)
     lake = Lake(ground.catalog, lambda: ground.store)
     assert lake.sql("SELECT id FROM lake.t", fresh=True).pylist() == [{"id": 1}]

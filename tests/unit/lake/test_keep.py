@@ -253,7 +253,7 @@ def test_a_cut_is_found_by_number_name_or_as_the_newest(store: MemoryStore, old:
         ("5", "crm", "no commit ended at epoch 5. The next one that holds it is 7 of crm"),
         ("9", None, "the newest is 7 of crm, 2 of shop"),
         ("9", "nobody", "nobody has none yet"),
-        ("9", "../x", "is no stream's name"),
+        ("9", "../x", "is not a stream's name"),
         ("lost", None, "no cut is kept as 'lost' .kept: none."),
     ):
         with pytest.raises(NoSuchCut, match=told):

@@ -91,7 +91,7 @@ def test_a_spec_is_what_the_commit_job_makes_of_the_same_words() -> None:
         (["bucket(4, share)"], "share is double, which can have share itself$"),
         (["tags"], "tags is list<string>, which can have no partition"),
         (["truncate(4, share)"], "share is double"),
-        (["bukket(4, id)"], "bukket is no partition transform; write a column"),
+        (["bukket(4, id)"], "bukket is not a partition transform; write a column"),
         (["bucket(0, id)"], "needs a number above 0"),
         (["day(at)", "day(at)"], r"'day\(at\)' is there twice"),
         (["year(at)", "day(at)"], r"year\(at\) and day\(at\): one of a column is enough"),

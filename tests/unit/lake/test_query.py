@@ -73,7 +73,7 @@ def test_a_time_without_a_zone_is_utc(orders: Table) -> None:
     ("as_of", "message"),
     [
         ("2001-01-01", "had no snapshot at 2001-01-01: its first kept one is of"),
-        ("yesterday", r"has no such tag or branch \(it has: main, month-end\), and it is no time either"),
+        ("yesterday", r"has no such tag or branch \(it has: main, month-end\), and it is not a time either"),
         ("1234567890123456789", "firn history shop.orders"),
     ],
 )
@@ -202,5 +202,5 @@ def test_a_result_that_is_larger_than_its_memory_is_an_error(catalog: Catalog) -
     assert query(catalog, sql, limits=Limits(memory="100MB")).num_rows == 2000
     with pytest.raises(QueryTooLarge, match=r"the result is larger than 1\.5 MiB: choose fewer rows or columns"):
         query(catalog, sql, limits=Limits(memory="1.5 MiB"))
-    with pytest.raises(QueryError, match="memory 'much' is no amount"):
+    with pytest.raises(QueryError, match="memory 'much' is not a size"):
         query(catalog, sql, limits=Limits(memory="much"))

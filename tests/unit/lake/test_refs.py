@@ -241,7 +241,7 @@ def test_only_appends_are_picked(table: LakeTable, own: Table) -> None:
     own.delete("id = 3", branch="audit")
     own.append(rows(4))
     deleted = next(one.id for one in table.snapshots() if one.operation == "delete")
-    with pytest.raises(RefRefused, match="is no append but delete"):
+    with pytest.raises(RefRefused, match="is not an append but delete"):
         table.cherry_pick(deleted)
     with pytest.raises(NoSuchRef, match=r"own\.numbers has no snapshot 12"):
         table.cherry_pick(12)

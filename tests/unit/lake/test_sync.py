@@ -220,7 +220,7 @@ def test_what_can_not_be_loaded_is_told_and_nothing_is_written(
 
 
 def test_other_things_than_connections_are_refused(lake: Lake, table: LakeTable) -> None:
-    with pytest.raises(SourceFailed, match="a str is no database connection"):
+    with pytest.raises(SourceFailed, match="a str is not a database connection"):
         lake.sync("SELECT 1", "postgres://", into="own.items")
 
 

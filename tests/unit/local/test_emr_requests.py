@@ -125,7 +125,7 @@ def test_a_run_that_brings_its_archive_gets_nothing_of_the_checkout(tmp_path: Pa
 
 
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="s3://b/x is no archive"):
+    with pytest.raises(ValueError, match="s3://b/x is not an archive"):
         prepare("--archives s3://b/x#job", tmp_path, lambda _url: b"not packed")
 
 

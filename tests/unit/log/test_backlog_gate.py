@@ -168,7 +168,7 @@ def test_a_quarantined_epoch_shuts_nobody_out(now: datetime, config: Config, bod
     store = FaultyStore()
     batch = stage(store, config, body(), now)
     seal(store, now)
-    holds.hold(store, Quarantine(1, "shop", 1, layout.instant(now), "killed", "bad", "mend it"))
+    holds.hold(store, Quarantine(1, "shop", 1, layout.instant(now), "killed", "bad", "fix it"))
     assert backlog.look(store, "shop", now).batches == []
     assert [one.id for one in backlog.look(store, "shop", now, held=True).batches] == [batch]
 

@@ -131,7 +131,7 @@ def test_quarantined_epochs_and_expired_objects_are_left_out(log: Log) -> None:
     log.stage(3, 1)
     log.seal()
     (log.folder / layout.staged_path(gone)).unlink()
-    holds.hold(log.store, Quarantine(1, "shop", 2, layout.instant(T), "killed", "bad", "mend it"))
+    holds.hold(log.store, Quarantine(1, "shop", 2, layout.instant(T), "killed", "bad", "fix it"))
     log.cut(3, 10)
     assert log.lags() == {3: (7.0, 1)}
 

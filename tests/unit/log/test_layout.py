@@ -35,7 +35,7 @@ def test_what_could_leave_its_folder_is_no_stream_name(name: str) -> None:
 @pytest.mark.parametrize("text", ["", "shop", "shop.zz", "../x." + "0" * 28, "shop." + "f" * 28, "shop." + "0" * 27])
 def test_other_text_is_no_batch_id(text: str) -> None:
     assert not layout.is_batch_id(text)
-    with pytest.raises(ValueError, match="is no batch id"):
+    with pytest.raises(ValueError, match="is not a batch id"):
         layout.staged_path(text)
 
 

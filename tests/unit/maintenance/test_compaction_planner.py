@@ -1,4 +1,4 @@
-"""What of a table is worth writing anew."""
+"""What of a table is worth rewriting."""
 
 from dataclasses import replace
 

@@ -43,7 +43,7 @@ def staged(stream: Stream) -> list[str]:
 
 
 def held(n: int, **more: object) -> holds.Quarantine:
-    return holds.Quarantine(FORMAT, STREAM, n, "2026-11-21T00:00:00.000Z", "killed", "it kills", "mend it", **more)  # type: ignore[arg-type]
+    return holds.Quarantine(FORMAT, STREAM, n, "2026-11-21T00:00:00.000Z", "killed", "it kills", "fix it", **more)  # type: ignore[arg-type]
 
 
 def test_objects_go_when_they_are_old_and_not_before(stream: Stream, ground: Ground) -> None:

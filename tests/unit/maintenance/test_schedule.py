@@ -56,7 +56,7 @@ def test_each_kind_is_due_by_its_own_numbers(health: Health, kinds: set[Kind]) -
 
 def test_the_reasons_are_for_people() -> None:
     said = due(with_(rewrite_bytes=12_300_000, small=1200, delete_files=7, deleted=5000, snapshots=3000), Care(), NOW)
-    assert said["compact"] == "12.3 MB to write anew: 1,200 small files, 5,000 deleted rows in 7 delete files"
+    assert said["compact"] == "12.3 MB to rewrite: 1,200 small files, 5,000 deleted rows in 7 delete files"
     assert said["expire"] == "3,000 snapshots, at most 1,000 are kept"
 
 

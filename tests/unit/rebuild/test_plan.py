@@ -83,7 +83,7 @@ def test_to_is_an_epoch_or_the_last_one_sealed_by_a_time(store: Store, to: str, 
     [
         ("6", "epochs 1 to 5"),
         ("0", "epochs 1 to 5"),
-        ("yesterday", "no epoch and no time"),
+        ("yesterday", "neither an epoch nor a time"),
         ("2020-01-01", "sealed later, 2026-03-01T00:01:00.000Z"),
     ],
 )

@@ -59,7 +59,7 @@ def test_a_cursor_at_the_beginning_and_a_table_without_rows_have_none() -> None:
         (10**17 + 9, "has no snapshot 100000000000000009, or it has expired"),
         (1, "had no snapshot at 1970-01-01T00:00:00.001000"),
         ('{"table": "other", "snapshot": 1}', "the cursor is of another table"),
-        ('{"table": ', "the cursor .* is no JSON"),
+        ('{"table": ', "the cursor .* is not JSON"),
     ],
 )
 def test_a_moment_that_is_not_there_is_told_what_is(as_of: AsOf, said: str) -> None:

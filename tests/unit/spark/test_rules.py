@@ -69,7 +69,7 @@ def test_an_existing_column_gets_the_type_that_it_would_have_got_at_once() -> No
     assert [c.name for c in plan.retyped] == ["a", "b", "d"]
     assert plan.added == ()
     fixed = plan_columns(existing, (), later, fixed=frozenset("abcd"))
-    assert [c.name for c in fixed.widened] == ["a", "b"], "where nothing may be written anew, by Iceberg's promotion"
+    assert [c.name for c in fixed.widened] == ["a", "b"], "where nothing may be rewritten, by Iceberg's promotion"
 
 
 def test_fixed_and_declared_columns_keep_their_type_against_what_is_seen() -> None:

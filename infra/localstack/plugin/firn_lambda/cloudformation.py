@@ -1,4 +1,4 @@
-"""Four errors of LocalStack 4.14's CloudFormation that template.yaml meets, mended. AWS has none of them."""
+"""Four errors of LocalStack 4.14's CloudFormation that template.yaml meets, fixed. AWS has none of them."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from localstack.services.cloudformation.engine.v2.change_set_model_transform imp
 from localstack.services.cloudformation.v2.entities import ChangeSet
 
 
-def mend() -> None:
+def fix() -> None:
     """All of them."""
     _references_into_sam()
     _conditions_named_like_a_parameter()

@@ -34,6 +34,6 @@ class LoopbackServerPlugin(RuntimeServerPlugin):  # type: ignore[misc]
 @hooks.on_infra_start()  # type: ignore[untyped-decorator]
 def firn_cloudformation() -> None:
     """Mend what template.yaml meets."""
-    from firn_lambda.cloudformation import mend
+    from firn_lambda.cloudformation import fix
 
-    mend()
+    fix()

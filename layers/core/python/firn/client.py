@@ -52,7 +52,7 @@ class StreamUnreachable(TransientError):
 class Retry:
     """How often and how long to try: waits double from `first_wait` up to `longest_wait` (seconds), with jitter.
 
-    A 429 that says when to come again (Retry-After) is no failure: the stream is busy, and is asked again after exactly
+    A 429 that says when to come again (Retry-After) is not a failure: the stream is busy, and is asked again after
     that time, for `patience` seconds in all.
     """
 
@@ -90,7 +90,7 @@ class StreamClient:
         None: what the file holds that FIRN_SECRET_FILE names. Raises ConfigError if it is none."""
         parts = urlsplit(url if "://" in url else f"http://{url}")
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise ValueError(f"{url!r} is no URL of a stack: write http://127.0.0.1:8080 or https://…")
+            raise ValueError(f"{url!r} is not a URL of a stack: write http://127.0.0.1:8080 or https://…")
         self.url = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
         self._base = parts.path.rstrip("/")
         self._secure, self._host, self._port = parts.scheme == "https", parts.hostname, parts.port
@@ -180,7 +180,7 @@ class StreamClient:
         return response.status, response.read(), _seconds(response.getheader("Retry-After"))
 
     def _signed(self, body: bytes | None, headers: Mapping[str, str]) -> dict[str, str]:
-        """What tells who sends: anew for each try, since a signature holds for five minutes."""
+        """What tells who sends: again for each try, since a signature holds for five minutes."""
         if self._signing is None:
             return {"X-Api-Key": self._secret} if self._secret else {}
         key, now = headers.get("Idempotency-Key", ""), int(time.time())

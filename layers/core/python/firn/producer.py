@@ -268,7 +268,7 @@ def _remembered(state: Path) -> int:
     except FileNotFoundError:
         return -1
     except (OSError, ValueError) as error:
-        raise ConfigError(f"the producer's state {state} can't be read: {error}; mend or remove it") from error
+        raise ConfigError(f"the producer's state {state} can't be read: {error}; fix or remove it") from error
 
 
 def _remember(state: Path, start: int) -> None:

@@ -52,7 +52,7 @@ def connect(
         return _of_stack(find_stack(path, running=False))
     if not path.is_file():
         raise NoLake(
-            f"{path} is no folder of a stack and no firn.yaml: start one with `firn up`, or give a catalog's address, "
+            f"{path} is neither the folder of a stack nor a firn.yaml: run `firn up`, or give a catalog's address, "
             "such as sqlite:///path/catalog.db"
         )
     return _of_configuration(path, target, environment)
@@ -81,4 +81,6 @@ def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) ->
     if folder.is_dir():
         return _of_stack(find_stack(folder, running=False))
     names = f", or a deployment with target={next(iter(config.targets))!r}" if config.targets else ""
-    raise NoLake(f"{path} leaves the catalog to its deployment, and {folder} is no stack's: run `firn up` there{names}")
+    raise NoLake(
+        f"{path} leaves the catalog to its deployment, and {folder} is not a stack's: run `firn up` there{names}"
+    )

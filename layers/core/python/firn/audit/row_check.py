@@ -124,7 +124,7 @@ class RowAccount:
 
 
 class Values:
-    """Compares the values of rows. `columns`: those of the table; `retyped`: those of them that were written anew for
+    """Compares the values of rows. `columns`: those of the table; `retyped`: those of them that were rewritten for
     another type, whose text may be another one; `stored(column, values)`: values as the table would hold them."""
 
     def __init__(

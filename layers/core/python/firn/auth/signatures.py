@@ -22,7 +22,7 @@ _TIME: Final = re.compile(r"[0-9]{1,12}")
 
 
 class BadSecret(ValueError):
-    """The text is no signing secret. The message never holds it."""
+    """The text is not a signing secret. The message never holds it."""
 
 
 def secret_of(text: str) -> bytes:
@@ -34,7 +34,7 @@ def secret_of(text: str) -> bytes:
     try:
         key = binascii.a2b_base64(text[len(_PREFIX) :], strict_mode=True)
     except ValueError as error:  # binascii.Error is one
-        raise BadSecret(f"what follows {_PREFIX} is no base64") from error
+        raise BadSecret(f"what follows {_PREFIX} is not base64") from error
     if not 24 <= len(key) <= 64:
         raise BadSecret(f"a signing secret holds 24 to 64 bytes, this one {len(key)}")
     return key

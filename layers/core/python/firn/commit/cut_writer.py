@@ -75,7 +75,7 @@ def _counted(work: Work, table: TableName, state: TableState) -> dict[str, int]:
     after = 0
     if work.before is not None:
         after = work.before.progress.get(str(table), 0) if rules.covered(work.before) else work.before.n
-    # Snapshots from before the log was begun anew are no changes of this log.
+    # Snapshots from before the log was started over are no changes of this log.
     after = max(after, work.known.begun)
     new = [s for s in state.ancestry if after < epoch_of(work.stream, s) <= work.last]
     return {count: sum(int(summary.get(f"firn.{count}", 0)) for summary in new) for count in COUNTS}

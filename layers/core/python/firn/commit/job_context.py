@@ -149,7 +149,7 @@ def judged(
 def _sealed(store: Store, stream: str, start: int, first: int, last: int, known: Quarantines) -> dict[int, Epoch]:
     numbers = [n for n in epochs.numbers(store, stream, start - 1) if n <= last and n not in known.epochs]
     found = {n: epoch for n in numbers if (epoch := epochs.read(store, stream, n)) is not None}
-    # The log was begun anew here: the numbers below were never given out.
+    # The log was started over here: the numbers below were never given out.
     start = max([first, *(n for n, epoch in found.items() if epoch.nonce == RENUMBERED)])
     missing = [n for n in range(start, last + 1) if n not in found and n not in known.epochs]
     if missing:

@@ -68,7 +68,7 @@ class Lake(Protocol):
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Make few of a table's many small files (and of those of what it remembers), where that can be done at once,
-        write a little of what `care` wants anew, and leave its Health for those who do the rest. Rows and progress stay
+        rewrite a little of what `care` wants, and leave its Health for those who do the rest. Rows and progress stay
         as they are. -> what was done, a log line each. Never raises an Exception: a table that is not cared for is only
         slower."""
 

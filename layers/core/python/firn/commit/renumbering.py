@@ -1,4 +1,4 @@
-"""A staging area that was begun anew counts its epochs from 1 again, and the tables have higher ones: they would take
+"""A staging area that was started over counts its epochs from 1 again, and the tables have higher ones: they would take
 the new epochs for old. Next = 1 + max(sealed epochs, every table's progress), and only a job can see the tables."""
 
 from datetime import datetime

@@ -46,7 +46,7 @@ def _read(body: bytes, batch: str) -> Any:
     try:
         return read_parquet(BytesIO(body)).read_all()
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of what is no Parquet: Rust's own, and no Exception of Python
+        if type(error).__name__ != "PanicException":  # of what is not a Parquet: Rust's own, and no Exception of Python
             raise
         raise UnreadableBatch(f"the staged batch {batch} can't be read: {error}") from None
 

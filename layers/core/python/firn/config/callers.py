@@ -20,10 +20,12 @@ def read_caller(text: str) -> str:
     found = _ARN.fullmatch(text)
     named = found is not None and (not found["name"] if found["kind"] == "root" else all(found["name"].split("/")))
     if found is None or not named or _SERVICE[found["kind"]] != found["service"]:
-        raise ValueError(f"{text[:100]!r} is no ARN of a caller; write such as arn:aws:iam::123456789012:role/orders")
+        raise ValueError(
+            f"{text[:100]!r} is not an ARN of a caller; write such as arn:aws:iam::123456789012:role/orders"
+        )
     role, _, session = found["name"].partition("/")
     if found["kind"] == "assumed-role/" and (not role.strip("*") or not session or "/" in session):
-        raise ValueError(f"{text[:100]!r} is no session; write …:role/ROLE for all of a role's")
+        raise ValueError(f"{text[:100]!r} is not a session; write …:role/ROLE for all of a role's")
     return text
 
 

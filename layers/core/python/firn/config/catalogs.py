@@ -107,14 +107,14 @@ def address_of(kind: str, uri: str | None, properties: Mapping[str, str]) -> str
 
 
 def check_uri(kind: str, uri: str) -> None:
-    """Raises ValueError, whose text says what to write, if `uri` is no address of this kind."""
+    """Raises ValueError, whose text says what to write, if `uri` is not an address of this kind."""
     of = KINDS[kind]
     known = {*of.schemes, "http", "https"} if kind == "nessie" else set(of.schemes)
     places = uri.split(",") if of.several else [uri]
     if any(
         "://" not in one or one.strip().partition("://")[0].lower().partition("+")[0] not in known for one in places
     ):
-        raise ValueError(f"is no address of a {kind} catalog; write {of.example}")
+        raise ValueError(f"is not an address of a {kind} catalog; write {of.example}")
     if "," in uri and not of.several and not uri.startswith("sqlite"):
         raise ValueError(f"names several places, and a {kind} catalog has one; write {of.example}")
 

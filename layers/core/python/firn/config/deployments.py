@@ -30,21 +30,21 @@ def read_targets(section: Section) -> dict[str, TargetConfig]:
 
 
 def _stack(text: str) -> str:
-    return _fits(_STACK, text, "is no stack's name (letters, digits and -, a letter first)")
+    return _fits(_STACK, text, "is not a stack's name (letters, digits and -, a letter first)")
 
 
 def _region(text: str) -> str:
-    return _fits(_REGION, text, "is no region")
+    return _fits(_REGION, text, "is not a region")
 
 
 def _profile(text: str) -> str:
-    return _fits(_PROFILE, text, "is no profile")
+    return _fits(_PROFILE, text, "is not a profile")
 
 
 def _endpoint(text: str) -> str:
     parts = urlsplit(text.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{shown(text)} is no http:// or https:// address")
+        raise ValueError(f"{shown(text)} is not an http:// or https:// address")
     return text.strip().rstrip("/")
 
 

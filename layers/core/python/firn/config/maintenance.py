@@ -23,7 +23,7 @@ LEAST_COLD_SECONDS: Final = 86_400
 
 @dataclass(frozen=True)
 class Compaction:
-    """Files of about `target_bytes`, of which an hour may take `budget_bytes` to write anew. Rows in the order of
+    """Files of about `target_bytes`, of which an hour may take `budget_bytes` to rewrite. Rows in the order of
     `sort_by`, or by a curve through `zorder_by`; neither: as the files are. `on` false: never."""
 
     on: bool = True

@@ -91,7 +91,7 @@ class Auth:
 @dataclass(frozen=True)
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
-    `write` says how rows leave a mirror table: by delete files, or by writing their data files anew without them.
+    `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `renames`: columns that the source has renamed, new name -> old name."""
 

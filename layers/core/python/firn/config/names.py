@@ -98,7 +98,7 @@ class TableName:
     def __post_init__(self) -> None:
         """Raises ValueError for a part that is empty or holds control characters, or a namespace that holds a dot."""
         if not self.namespace or not self.table:
-            raise ValueError(f"{self.namespace}.{self.table} is no table name: write namespace.table")
+            raise ValueError(f"{self.namespace}.{self.table} is not a table name: write namespace.table")
         if "." in self.namespace:
             raise ValueError(f"the namespace {self.namespace!r} holds a dot; namespaces have one level")
         if _CONTROL.search(self.namespace + self.table):

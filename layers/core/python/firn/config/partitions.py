@@ -61,7 +61,7 @@ def parse(text: str) -> Partition:
     call = _CALL.fullmatch(text)
     if call is None:
         if "(" in text and not _is_quoted(text.strip()):
-            raise ValueError(f"{text!r} is no partition; {_HOW}")
+            raise ValueError(f"{text!r} is not a partition; {_HOW}")
         return Partition("identity", _column(text))
     name, inside = call.group(1).lower(), call.group(2)
     if name in _PLAIN:
@@ -71,7 +71,7 @@ def parse(text: str) -> Partition:
         if sized is None or not 0 < int(sized.group(1)) <= _MAX_SIZE:
             raise ValueError(f"{text!r} needs a number above 0 and a column; write {name}(16, {_guess_column(inside)})")
         return Partition(_SIZED[name], _column(sized.group(2)), int(sized.group(1)))
-    raise ValueError(f"{text!r}: {name} is no partition transform; {_HOW}")
+    raise ValueError(f"{text!r}: {name} is not a partition transform; {_HOW}")
 
 
 def misfit(partition: Partition, kind: str) -> str | None:

@@ -44,7 +44,7 @@ class Reach:
 def unreachable(uri: str, region: str, field: str = "CatalogUri, or catalog in firn.yaml") -> str | None:
     """Why jobs without a network, in that region, can't reach the catalog; None if they can, or have one (region "").
 
-    `field`: where the address is written. No password is shown. Raises ConfigError for what is no catalog's address.
+    `field`: where the address is written. No password is shown. Raises ConfigError for what is not a catalog's address.
     """
     if not region or not uri or _of_aws(read_address(uri), region):
         return None

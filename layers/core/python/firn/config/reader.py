@@ -159,7 +159,9 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     streams = {}
     for name in section.names:
         if not _STREAM_NAME.fullmatch(name):
-            section.note(name, f"is no stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example")
+            section.note(
+                name, f"is not a stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example"
+            )
         streams[name] = _stream(name, section.section(name), placed, care)
     check_targets(placed, top.problems)
     if not top.problems.published:
@@ -241,7 +243,7 @@ def _tables(stream: str, section: Section, placed: _Placed, care: Care) -> tuple
     for source in tables.names:
         rule = _rule(source, tables.section(source), stream, care)
         if not source.strip() or source.startswith(".") or source.endswith("."):
-            tables.note(source, "is no source table; write schema.table, or a pattern such as 'public.*'")
+            tables.note(source, "is not a source table; write schema.table, or a pattern such as 'public.*'")
         rules.append(rule)
         placed.append((stream, rule, tables.line_of(source), tables.below(source)))
     return tuple(rules)

@@ -26,10 +26,10 @@ def place_of(text: str) -> Place:
     store, colon, name = text.strip().partition(":")
     if not colon or store not in _STORES:
         raise ValueError(
-            "is no place of a secret, and no secret belongs here; write secretsmanager:NAME, ssm:/NAME or file:/PATH"
+            "is not a place of a secret, and no secret belongs here; write secretsmanager:NAME, ssm:/NAME or file:/PATH"
         )
     if store == "file" and not name.startswith("/"):
-        raise ValueError("is no absolute path; write file:/PATH")
+        raise ValueError("is not an absolute path; write file:/PATH")
     if store != "file" and not _AWS_NAME.fullmatch(name):
         raise ValueError(f"holds no name that {store} knows")
     return Place(store, name)

@@ -15,17 +15,17 @@ def read_warehouse(text: str) -> str:
     """The warehouse's address without a slash at its end. Raises ValueError, whose text says what to write."""
     found = _URL.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"{text!r} is no address; write s3://bucket/prefix, or file:///absolute/path for a folder")
+        raise ValueError(f"{text!r} is not an address; write s3://bucket/prefix, or file:///absolute/path for a folder")
     scheme, rest = found.group(1), found.group(2).rstrip("/")
     if scheme in _NOT_YET:
         raise ValueError(f"{scheme}:// warehouses are not supported yet; write s3://bucket/prefix or file:///path")
     if scheme not in SCHEMES:
         close = "s3" if scheme.lower() in ("s3a", "s3n") else "".join(get_close_matches(scheme.lower(), SCHEMES, 1))
-        raise ValueError(f"{scheme}:// is no storage that Firn writes to; write {close or 's3 or file'}://")
+        raise ValueError(f"{scheme}:// is not a storage that Firn writes to; write {close or 's3 or file'}://")
     if _PASSWORD.match(rest):
         raise ValueError("holds a password, and this file is stored beside the data; take it out of the address")
     if scheme == "file" and not rest.startswith("/"):
-        raise ValueError(f"{text!r} is no absolute path; write file:///path, with three slashes")
+        raise ValueError(f"{text!r} is not an absolute path; write file:///path, with three slashes")
     if scheme != "file" and (not rest or rest.startswith("/")):
         raise ValueError(f"{text!r} names no bucket; write {scheme}://bucket/prefix")
     return f"{scheme}://{rest}"

@@ -91,9 +91,9 @@ def _told_plainly(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
     if "\t" in around and "\t" in around[: len(around) - len(around.lstrip())]:
         return YamlProblem(line, "is indented with a tab; write spaces")
     if "alias" in f"{error.context}{problem}" and around.lstrip(" -?").startswith("*"):
-        return YamlProblem(line, "a name that starts with * must stand in quotes; write '*': or 'public.*':")
+        return YamlProblem(line, "a name that starts with * must be quoted; write '*': or 'public.*':")
     if "token" in problem and around.lstrip().startswith(("%", "@", "`")):
-        return YamlProblem(line, f"a name that starts with {around.lstrip()[0]} must stand in quotes")
+        return YamlProblem(line, f"a name that starts with {around.lstrip()[0]} must be quoted")
     return YamlProblem(line, f"is not YAML: {problem}; check quotes, brackets and the indentation here and above")
 
 

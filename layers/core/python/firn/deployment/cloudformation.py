@@ -68,7 +68,7 @@ def target_of(name: str, file: Path = FILE) -> TargetConfig:
     except OSError as error:
         raise NoStack(f"--target {name}: {file} can't be read ({error.strerror}), which names the targets") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is no UTF-8 text") from error
+        raise ConfigError(f"{file} is not UTF-8 text") from error
     if name not in known:
         has = f"it has {', '.join(known)}" if known else f"write targets: {{{name}: {{stack: firn-{name}}}}}"
         raise NoStack(f"--target {name}: {file} has no such target; {has}")

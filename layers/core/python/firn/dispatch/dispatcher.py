@@ -96,7 +96,7 @@ def dispatch(
     again = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
     waiting = _waiting(store, stream, committed, known)
     if again and not known.held_stream(terms.generation):
-        # A job runs under the configuration of its last epoch: what was mended there has to be in one.
+        # A job runs under the configuration of its last epoch: what was fixed there has to be in one.
         last = epochs.read(store, stream, waiting[-1]) if waiting else None
         if last is None or last.config != terms.config:
             fresh = sealer.seal(sealer.free())
@@ -240,7 +240,7 @@ def _start(
             return replace(found, waits_for=run.id)
     runs = [run for run in known if run.stream == done.stream]
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
-    # stream would otherwise start its count anew every minute.
+    # stream would otherwise start its start over every minute.
     tried = [run for run in runs if run.first == first]
     failed = [run for run in tried if run.failed]
     ends = attempts.ends(store, done.stream, first) if failed else {}
@@ -259,7 +259,7 @@ def _start(
     if step is Step.STUCK and not once_more and not lonely:
         latest = max(tried, key=lambda run: run.attempt)
         _log.error(
-            "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, mend the cause, then run "
+            "epochs %d to %d of stream %s are stuck: %d runs failed; read the logs of run %s, fix the cause, then run "
             "`firn flush %s`", first, last, done.stream, len(failed), latest.id, done.stream,
         )  # fmt: skip
         return replace(found, stuck=True)

@@ -23,7 +23,7 @@ from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import Jobs
 from firn.settings import Settings
 
-Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
+Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 _SERVICE: Final = "dispatch"  # whichever function does it
 
 

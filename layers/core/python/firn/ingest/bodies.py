@@ -174,4 +174,4 @@ def _too_large(limit: int) -> RequestError:
 
 
 def _broken(encoding: str, why: str) -> RequestError:
-    return RequestError(400, "unreadable_body", f"the body is no readable {encoding}: {why}")
+    return RequestError(400, "unreadable_body", f"the body is not readable {encoding}: {why}")

@@ -199,7 +199,7 @@ def _standing(store: Store, config: Config, batch: str, now: datetime, patience:
             # Clocks may differ either way: a batch from far in the future is not waited for.
             if abs(now - layout.time_of(batch)) < patience:
                 return _Standing.UNDER_WAY
-            _log.warning("batch %s was claimed and never staged: it is made void, its messages are taken anew", batch)
+            _log.warning("batch %s was claimed and never staged: it is made void, its messages are taken again", batch)
             if put_if_absent(store, path, _void(config, batch)):
                 return _Standing.VOID
             meta = read_meta(store, path)

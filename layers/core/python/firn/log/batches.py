@@ -80,7 +80,7 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class UnreadableBatch(FirnError):
-    """The object is no staged batch of a format that this version reads."""
+    """The object is not a staged batch of a format that this version reads."""
 
 
 _decode_meta = msgspec.json.Decoder(BatchMeta).decode
@@ -122,7 +122,7 @@ def read_footer(store: Store, path: str, size: int | None = None) -> bytes | Non
         return None
     if end[-4:] != b"PAR1":
         folder = path.partition("/")[0]
-        raise UnreadableBatch(f"{path} is no Parquet file: move it out of {folder}/, it was not written by Firn")
+        raise UnreadableBatch(f"{path} is not a Parquet file: move it out of {folder}/, it was not written by Firn")
     footer = int.from_bytes(end[-8:-4], "little") + 8
     if footer > len(end):
         end = tail(store, path, footer, size) or b""
@@ -185,7 +185,7 @@ def _array(column: Sequence[Any], kind: Any, *, raw: bool) -> Any:
     if not raw:
         return Array(column, kind)
     array = Array(column, _BINARY)
-    text = array.cast(kind)  # turns what is no UTF-8 into null
+    text = array.cast(kind)  # turns what is not UTF-8 into null
     if text.null_count != array.null_count:
         raise UnicodeError("a row image is not UTF-8")
     return text

@@ -65,7 +65,7 @@ _decode = msgspec.json.Decoder(Epoch).decode
 encode = msgspec.json.encode
 DEFAULT_CAPS: Final = Caps()
 # Epochs and batches never change: what was read once is kept, so that a warm dispatcher reads only the new ones. But a
-# staging area may be begun anew, and its epochs have the numbers of the old ones: an epoch is kept with its object's
+# staging area may be started over, and its epochs have the numbers of the old ones: an epoch is kept with its object's
 # version, and all of a stream are forgotten once a listing has another there, or none. Batch ids are never used twice.
 _known: Final = Remembered[tuple[str, int], tuple[str, Epoch]]()
 _metas: Final = Remembered[str, BatchMeta]()

@@ -84,7 +84,7 @@ class Quarantines(msgspec.Struct, frozen=True):
 
     @property
     def begun(self) -> int:
-        """The epoch at which a log that was begun anew goes on; 0 if it never was. The tables have nothing of this log
+        """The epoch at which a log that started over goes on; 0 if it never did. The tables have nothing of this log
         up to there, and lack nothing of it."""
         return max((c.quarantine.upto for c in self.epochs.values() if c.quarantine.reason == "renumbered"), default=0)
 

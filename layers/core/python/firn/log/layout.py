@@ -51,17 +51,17 @@ def is_batch_id(text: str) -> bool:
 
 
 def stream_of(batch: str) -> str:
-    """The stream that a batch id belongs to. ValueError if `batch` is no batch id."""
+    """The stream that a batch id belongs to. ValueError if `batch` is not a batch id."""
     return _parts(batch)[0]
 
 
 def time_of(batch: str) -> datetime:
-    """When the batch was received, UTC, to the millisecond. ValueError if `batch` is no batch id."""
+    """When the batch was received, UTC, to the millisecond. ValueError if `batch` is not a batch id."""
     return _parts(batch)[1]
 
 
 def accepted(batch: str) -> int:
-    """When the batch was received, ms; 0 if `batch` is no batch id."""
+    """When the batch was received, ms; 0 if `batch` is not a batch id."""
     return int(time_of(batch).timestamp() * 1000) if is_batch_id(batch) else 0
 
 
@@ -71,7 +71,7 @@ def staged_prefix(stream: str) -> str:
 
 
 def staged_path(batch: str) -> str:
-    """Where the batch lies. ValueError if `batch` is no batch id."""
+    """Where the batch lies. ValueError if `batch` is not a batch id."""
     stream, when = _parts(batch)
     return f"{staged_prefix(stream)}/{when:%Y/%m/%d/%H}/{batch}.parquet"
 
@@ -107,7 +107,7 @@ def dead_path(stream: str, when: datetime, name: str) -> str:
 
 
 def batch_dead_path(batch: str) -> str:
-    """Where ingest puts the dead letters of a batch. ValueError if `batch` is no batch id."""
+    """Where ingest puts the dead letters of a batch. ValueError if `batch` is not a batch id."""
     stream, when = _parts(batch)
     return dead_path(stream, when, batch)
 
@@ -218,7 +218,7 @@ def closed_path(run: str) -> str:
 
 
 def stream_of_cut(path: str) -> str | None:
-    """The stream in a cut's path; None if the object is no cut."""
+    """The stream in a cut's path; None if the object is not a cut."""
     folder, stream, *rest = path.split("/")
     known = folder == "cuts" and is_stream_name(stream) and stream != _KEPT and len(rest) == 1
     return stream if known and number_of(path) is not None else None
@@ -327,5 +327,5 @@ def instant(when: datetime) -> str:
 def _parts(batch: str) -> tuple[str, datetime]:
     match = _BATCH_ID.fullmatch(batch)
     if match is None or int(match["ms"], 16) > _LAST_MS:
-        raise ValueError(f"{batch!r} is no batch id")
+        raise ValueError(f"{batch!r} is not a batch id")
     return match["stream"], _EPOCH_START + timedelta(milliseconds=int(match["ms"], 16))

@@ -94,7 +94,7 @@ def all_kept(store: Store) -> list[Kept]:
 
 
 def check_name(name: str) -> None:
-    """Raises BadCutName for what is no name: it has to be told apart from numbers, times and branches."""
+    """Raises BadCutName for what is not a name: it has to be told apart from numbers, times and branches."""
     if not _NAME.fullmatch(name):
         raise BadCutName(
             f"{name!r} can't name a cut: write 1 to 64 letters, digits, '-', '_' or '.', such as month-end"
@@ -118,7 +118,7 @@ def find(store: Store, wanted: str | None, stream: str | None) -> Cut:
     Raises NoSuchCut, StorageUnavailable, UnreadableBatch.
     """
     if stream is not None and not layout.is_stream_name(stream):
-        raise NoSuchCut(f"{stream!r} is no stream's name")
+        raise NoSuchCut(f"{stream!r} is not a stream's name")
     if wanted is not None and not (wanted.isascii() and wanted.isdigit()):
         return _by_name(store, wanted, stream)
     candidates = [stream] if stream is not None else streams(store)

@@ -30,7 +30,7 @@ _decode: Final = msgspec.json.Decoder(Receipt).decode
 
 
 def receipt(batch: str, body: bytes, config: str = "") -> Receipt:
-    """A receipt of the present format. ValueError if `batch` is no batch id."""
+    """A receipt of the present format. ValueError if `batch` is not a batch id."""
     return Receipt(FORMAT, layout.stream_of(batch), batch, hashlib.sha256(body).hexdigest(), config)
 
 

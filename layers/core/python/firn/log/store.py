@@ -309,7 +309,7 @@ def listing(store: Store, prefix: str, after: str | None = None) -> list[tuple[s
 
 
 def versions(store: Store, prefix: str, after: str | None = None) -> dict[str, str]:
-    """The versions of `objects` by path, sorted: an object that was put anew has another. Raises StorageUnavailable."""
+    """Versions of `objects` by path, sorted: an object that was put again has another. Raises StorageUnavailable."""
     try:
         return dict(sorted((str(meta["path"]), _version(meta)) for meta in _listed(store, prefix, after)))
     except (BaseError, OSError) as error:

@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 class PartitionHealth(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a table with one partition value (`name`, Iceberg's path such as `day=2026-01-31`; "" where there are
-    none) that compaction would write anew: `rewrite_bytes` of files, of which there are `small` small ones and
+    none) that compaction would rewrite: `rewrite_bytes` of files, of which there are `small` small ones and
     `deleted` deleted rows."""
 
     name: str
@@ -46,8 +46,8 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     orphans, orphan_bytes, orphans_at  what the last look for orphans found, and when that was
     compacted_at    when the hour began in which compaction last did something, or looked in vain
     expired_at      when expiry was last tried in vain; None: it had an effect since
-    compacted_bytes  of files written anew in the hour that began at `compacted_at`
-    partitions      the worst ones, most bytes to write anew first; `rewrite_bytes` is of all
+    compacted_bytes  of files rewritten in the hour that began at `compacted_at`
+    partitions      the worst ones, most bytes to rewrite first; `rewrite_bytes` is of all
     """
 
     table: str

@@ -35,7 +35,7 @@ def accesses(lines: Iterable[str]) -> Iterator[Access]:
 
 
 def parse_line(line: str) -> Access | None:
-    """One line; None if it is no read of an object that was answered."""
+    """One line; None if it is not a read of an object that was answered."""
     fields = [match.group(match.lastgroup or 0) for match in _FIELD.finditer(line)]
     if len(fields) <= _STATUS or fields[_OPERATION] not in _READS or fields[_STATUS] not in ("200", "206"):
         return None

@@ -71,7 +71,7 @@ def cold_rules(classes: Iterable[StorageClass], prefix: str = "") -> list[Rule]:
 
 def _cold_rule(kind: str, prefix: str) -> Rule:
     if kind not in _LIVE_CLASSES:
-        why = "is an archive: reads would fail" if kind in ARCHIVES else "is no class for live tables"
+        why = "is an archive: reads would fail" if kind in ARCHIVES else "is not a class for live tables"
         raise ConfigError(f"the storage class {kind} {why}; write one of {', '.join(sorted(_LIVE_CLASSES))}")
     scope = {"Prefix": prefix} if prefix else {}
     tags = [{"Key": TAG, "Value": kind}]

@@ -1,4 +1,4 @@
-"""What is worth writing anew in a table, told by its metadata: files too small, and files with many deleted rows.
+"""What is worth rewriting in a table, told by its metadata: files too small, and files with many deleted rows.
 
 A rewrite pays where fewer files come out of it, or rows go that readers skip. What would come out the same is no debt:
 a rewrite as planned here leaves nothing behind that is worth another one.
@@ -14,9 +14,9 @@ from firn.config.maintenance import Compaction
 SMALL: Final = 0.75  # of the target, as in Iceberg's own rule
 ENOUGH: Final = 5  # small files of one partition that are worth joining, as in Iceberg's own rule
 DELETED: Final = 0.10  # of a file's rows
-DELETED_COLD: Final = 0.30  # to fetch a file from a cold class costs, and what is written anew is warm again
+DELETED_COLD: Final = 0.30  # to fetch a file from a cold class costs, and what is rewritten is warm again
 MANY_MANIFESTS: Final = 50  # that are worth making few of, if they are small
-GROUP_BYTES: Final = 512_000_000  # that are written anew together: one commit, and what a lost race throws away
+GROUP_BYTES: Final = 512_000_000  # that are rewritten together: one commit, and what a lost race throws away
 _OPEN_COST: Final = 4_000_000  # bytes that could be read while a file is opened, as Iceberg's planning counts it
 _EXACTLY: Final = 1_000_000  # pairs of a delete file and a data file: of more, a partition's deletes are spread as one
 
@@ -62,7 +62,7 @@ class DeleteFile:
 
 @dataclass(frozen=True)
 class Group:
-    """Files of one partition and spec that are written anew together, into `into` files."""
+    """Files of one partition and spec that are rewritten together, into `into` files."""
 
     files: tuple[DataFile, ...]
     into: int
@@ -131,7 +131,7 @@ def _counts(files: Sequence[DataFile], deletes: Sequence[DeleteFile]) -> tuple[l
 def plan(
     files: Iterable[DataFile], policy: Compaction, spec: int, *, most: int = GROUP_BYTES, least: int = 0
 ) -> list[Group]:
-    """What is worth writing anew, what pays most first. The groups share no file.
+    """What is worth rewriting, what pays most first. The groups share no file.
 
     files  those that are alive, with `deleted` and `cold`
     spec   the table's current one: files of older ones are only rewritten for their deletes, and stay in their spec
@@ -163,12 +163,12 @@ def within(groups: Iterable[Group], budget: int, *, fresh: bool) -> list[Group]:
 
 
 def is_small(file: DataFile, target: int) -> bool:
-    """Whether what is left of a file, were it written anew, is a small file."""
+    """Whether what is left of a file, were it rewritten, is a small file."""
     return (file.live_bytes if many_deleted(file) else file.bytes) < SMALL * target
 
 
 def many_deleted(file: DataFile) -> bool:
-    """Whether a file is worth writing anew for its deleted rows alone."""
+    """Whether a file is worth rewriting for its deleted rows alone."""
     return 0 < file.deleted >= (DELETED_COLD if file.cold else DELETED) * file.rows
 
 

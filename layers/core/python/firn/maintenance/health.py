@@ -39,7 +39,7 @@ def health_of(
     names: Mapping[tuple[int, str], str],
     known: Health | None,
 ) -> Health:
-    """The Health of a table that has these live files, of which `groups` (debt.plan) are worth writing anew.
+    """The Health of a table that has these live files, of which `groups` (debt.plan) are worth rewriting.
 
     names  of partitions (spec, DataFile.partition), as they are shown
     known  the Health before: what was found and done then is kept
@@ -117,7 +117,7 @@ def _worst(
 
 
 def spent(known: Health | None, now: datetime) -> int:
-    """Bytes that compaction has written anew in the hour that is running; 0 if none is."""
+    """Bytes that compaction has rewritten in the hour that is running; 0 if none is."""
     return known.compacted_bytes if known is not None and age_seconds(known.compacted_at, now) < _HOUR else 0
 
 
@@ -134,7 +134,7 @@ def left(known: Health | None, policy: Compaction, now: datetime) -> int:
 def compacted(health: Health, now: datetime, taken: int) -> Health:
     """The Health after compaction took so many bytes, or had a look and took none.
 
-    An hour that anything was taken in is never begun anew by a look in vain: its budget would be another one.
+    An hour that anything was taken in is never started over by a look in vain: its budget would be another one.
     """
     if spent(health, now):
         return replace(health, compacted_bytes=health.compacted_bytes + taken)

@@ -40,7 +40,7 @@ def debts(health: Health, care: Care, now: datetime) -> list[Debt]:
     keeps = f"younger than {expiry.keep_seconds / 86_400:g} d, at most {expiry.at_most:,}"
     now_due = "compact" in wanted
     return [
-        Debt("bytes to write anew", health.rewrite_bytes, "0", health.rewrite_bytes > 0, compact),
+        Debt("bytes to rewrite", health.rewrite_bytes, "0", health.rewrite_bytes > 0, compact),
         Debt("small files", health.small, f"{ENOUGH} of a partition", now_due and health.small > 0, compact),
         Debt("deleted rows", health.deleted, f"{DELETED:.0%} of a file", now_due and health.deleted > 0, compact),
         Debt("manifests", health.manifests, f"{MANY_MANIFESTS}", health.manifests > MANY_MANIFESTS, "by compaction"),

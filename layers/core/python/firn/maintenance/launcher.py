@@ -22,7 +22,7 @@ from firn.runs.emr import EmrJobs
 from firn.runs.job_runs import parse_name
 from firn.settings import Settings
 
-Log = logging.Logger | Any  # Powertools' logger, which is no logging.Logger
+Log = logging.Logger | Any  # Powertools' logger, which is not a logging.Logger
 PREFIX: Final = "care-"
 SCRIPT: Final = "care.py"
 _SLOT_SECONDS: Final = 900  # one job for a slot, however often it is asked for

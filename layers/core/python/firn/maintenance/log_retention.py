@@ -124,7 +124,7 @@ def _old(store: Store, stream: str, first: int, limit: datetime) -> Iterator[Epo
     while left > 0:
         found = epochs.read_many(store, stream, range(first, first + _AT_ONCE))
         if not found:
-            following = _first(store, stream, first + _AT_ONCE - 1)  # numbers leave out some where a log begins anew
+            following = _first(store, stream, first + _AT_ONCE - 1)  # numbers leave out some where a log starts over
             found = [] if following is None else [following]
         for epoch in found:
             if epoch.time >= limit:
@@ -142,7 +142,7 @@ def _noted(store: Store, stream: str) -> int:
     try:
         note = None if data is None else _decode(data)
     except msgspec.DecodeError as error:
-        _log.warning("how far %s was swept can't be read, it begins anew: %s", stream, error)
+        _log.warning("how far %s was swept can't be read, it starts over: %s", stream, error)
         return 0
     return note.upto if note is not None and note.format <= FORMAT else 0
 

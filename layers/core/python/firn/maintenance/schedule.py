@@ -14,7 +14,7 @@ from firn.maintenance import health as measured
 Kind = Literal["compact", "expire", "orphans"]
 KINDS: Final[tuple[Kind, ...]] = ("compact", "expire", "orphans")
 
-# Snapshots are let go of in portions: each time writes the metadata anew, and reads the manifests of those that go.
+# Snapshots are let go of in portions: each time writes the metadata again, and reads the manifests of those that go.
 PORTION: Final = 16
 # What was tried in vain is tried again so much later: something else holds it, such as a stream that has stopped.
 _PATIENCE: Final = timedelta(hours=6)
@@ -30,7 +30,7 @@ def due(health: Health, care: Care, now: datetime) -> dict[Kind, str]:
 
 
 def noted(known: Health | None, table: str, kind: Kind, done: int | None, now: datetime) -> Health:
-    """The health of `table` after `kind` was done; `done`: bytes that compaction wrote anew, snapshots that expired,
+    """The health of `table` after `kind` was done; `done`: bytes that compaction wrote again, snapshots that expired,
     None if the table does not allow it, so that it is tried again only when its time has come."""
     at = layout.instant(now)
     before = known or Health(table, at)
@@ -48,7 +48,7 @@ def _compact(health: Health, care: Care, now: datetime) -> str:
         return ""
     parts = [f"{health.small:,} small files"] if health.small else []
     parts += [f"{health.deleted:,} deleted rows in {health.delete_files:,} delete files"] if health.delete_files else []
-    return f"{health.rewrite_bytes / 1e6:,.1f} MB to write anew: {', '.join(parts) or 'files of odd sizes'}"
+    return f"{health.rewrite_bytes / 1e6:,.1f} MB to rewrite: {', '.join(parts) or 'files of odd sizes'}"
 
 
 def _expire(health: Health, care: Care, now: datetime) -> str:

@@ -152,7 +152,7 @@ def failed_table(
         "expired": "rebuild the table from its source",
         "too_many_columns": "have the source send fewer columns, or declare those that the table shall have under "
         "`columns` of its rule in firn.yaml",
-    }.get(kind, "mend the cause")
+    }.get(kind, "fix the cause")
     return Quarantine(
         FORMAT, stream, n, now, reason, error,
         f"{cause}, then run `firn resume {stream} {table}` (it gets what it lacks), or with --skip (it never does)",
@@ -180,7 +180,7 @@ def restored_source(stream: str, span: Span, high: High, first: int, last: int, 
         f"the source went back: a change of {_time(time)} has position {position.hex()}, below {high[0]}, which it had "
         f"reached by {_time(high[1])}; it was restored from a backup, or another server took its place",
         f"write `generation: {generation + 1}` under streams.{stream} in firn.yaml and publish it: from then on "
-        f"positions count anew; if the source was not restored, run `firn resume {stream}`",
+        f"positions start over; if the source was not restored, run `firn resume {stream}`",
         epoch=first, last=last, high=high[0], generation=generation,
     )  # fmt: skip
 
@@ -197,7 +197,7 @@ def killing_epoch(stream: str, n: int, runs: int, now: str) -> Quarantine:
     return Quarantine(
         FORMAT, stream, n, now, "killed",
         f"{runs} jobs for epoch {n} alone began and died without an outcome",
-        f"read the logs of those runs, give the job more memory or mend what kills it, then run "
+        f"read the logs of those runs, give the job more memory or fix what kills it, then run "
         f"`firn resume {stream} --epoch {n}`: its batches are sealed into a new epoch",
         epoch=n, last=n,
     )  # fmt: skip
@@ -208,7 +208,7 @@ def unreadable_epoch(stream: str, n: int, error: str, now: str) -> Quarantine:
     return Quarantine(
         FORMAT, stream, n, now, "failed",
         f"epoch {n} can't be read, by itself either: {error}",
-        f"mend the cause, then run `firn resume {stream} --epoch {n}`: its batches are sealed into a new epoch",
+        f"fix the cause, then run `firn resume {stream} --epoch {n}`: its batches are sealed into a new epoch",
         epoch=n, last=n,
     )  # fmt: skip
 

@@ -185,7 +185,7 @@ def _upto(sealed: Mapping[int, Epoch], stream: str, to: str) -> int:
         moment = datetime.fromisoformat(to)
     except ValueError:
         raise CannotRebuild(
-            f"--to {to!r} is no epoch and no time: write a number, or 2026-01-31T12:00:00Z (without a zone: UTC)"
+            f"--to {to!r} is neither an epoch nor a time: write a number, or 2026-01-31T12:00:00Z (without a zone: UTC)"
         ) from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     found = max((n for n, epoch in sealed.items() if epoch.time <= moment), default=0)
@@ -205,7 +205,7 @@ def _gone(store: Store, stream: str, mine: Mapping[int, Epoch]) -> dict[int, tup
 
 def retyped(metadata: str, branch: str) -> bool:
     """Whether a column got another field id since one of the branch's snapshots was made, as when its values were
-    written anew for another type: the branch's files don't have that id. `metadata`: the table's, as JSON. Pure."""
+    rewritten for another type: the branch's files don't have that id. `metadata`: the table's, as JSON. Pure."""
     table = json.loads(metadata)
     ids = {one["schema-id"]: {field["name"]: field["id"] for field in one["fields"]} for one in table["schemas"]}
     now = ids[table["current-schema-id"]]

@@ -26,7 +26,7 @@ def client_token(stream: str, first: int, last: int, attempt: int) -> str:
 
 
 def parse_run(summary: Mapping[str, Any]) -> Run | None:
-    """A job run as list_job_runs shows it; None if it is no commit job of Firn's."""
+    """A job run as list_job_runs shows it; None if it is not a commit job of Firn's."""
     found = parse_name(str(summary.get("name") or ""))
     return None if found is None else Run(str(summary["id"]), *found, str(summary["state"]))
 

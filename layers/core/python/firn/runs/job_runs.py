@@ -16,7 +16,7 @@ def run_name(stream: str, first: int, last: int, attempt: int) -> str:
 
 
 def parse_name(name: str) -> tuple[str, int, int, int] | None:
-    """(stream, first, last, attempt), the inverse of `run_name`; None for a run that is no commit job of Firn's."""
+    """(stream, first, last, attempt), the inverse of `run_name`; None for a run that is not a commit job of Firn's."""
     stream, *numbers = name.removeprefix(PREFIX).rsplit("-", 3)
     if not name.startswith(PREFIX) or len(numbers) != 3 or not all(map(str.isdigit, numbers)):
         return None
@@ -25,7 +25,7 @@ def parse_name(name: str) -> tuple[str, int, int, int] | None:
 
 
 def stream_of(name: str) -> str | None:
-    """The stream that a run of this name was started for; None if it is no commit job of Firn's."""
+    """The stream that a run of this name was started for; None if it is not a commit job of Firn's."""
     found = parse_name(name)
     return None if found is None else found[0]
 

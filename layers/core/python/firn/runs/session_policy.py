@@ -82,7 +82,7 @@ def _in_glue(rule: TableRule, depth: int) -> list[str]:
     """The rule's database, and its tables to that depth, as the ends of Glue's ARNs."""
     found = []
     for place in _places(rule, depth):
-        # Where a name is no path as it is, Glue has it otherwise than S3.
+        # Where a name is not a path as it is, Glue has it otherwise than S3.
         namespace, _, table = place.removesuffix("/*").partition("/")
         if namespace == "*" or not namespace.replace("_", "").isalnum():
             return ["database/*", "table/*"]
@@ -103,6 +103,6 @@ def _places(rule: TableRule, depth: int) -> list[str]:
         return ["*"]
     # What a delete is remembered in, and what a rebuild in place makes of it (firn_spark/branch.py).
     facts = f"{table}{FACTS}"
-    if depth == 1 or slug(f"{facts}_9999_00000000") != f"{facts}_9999_00000000":  # a name that is no path as it is
+    if depth == 1 or slug(f"{facts}_9999_00000000") != f"{facts}_9999_00000000":  # a name that is not a path as it is
         return [f"{slug(namespace)}/*"]
     return [f"{slug(namespace)}/{table}/*", f"{slug(namespace)}/{facts}*"]

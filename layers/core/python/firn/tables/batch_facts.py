@@ -112,7 +112,7 @@ def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> I
             yield fact | {"fact": "columns", "value": columns_to_json(seen)}
         for key in _key_names(of_table["key"]):
             text = json.dumps(key, ensure_ascii=False)
-            text.encode()  # half a surrogate pair is no name that could be passed on
+            text.encode()  # half a surrogate pair is not a name that could be passed on
             yield {"table": name, "fact": "key", "value": text}
 
 

@@ -19,7 +19,7 @@ def asked(wanted: Sequence[Partition]) -> dict[str, str]:
 
 
 def differs(wanted: Sequence[Partition], properties: Mapping[str, str], now: Callable[[], Sequence[str]]) -> bool:
-    """Whether the table is to be partitioned anew. `now`: its current spec in the words of firn.yaml; seldom asked.
+    """Whether the table is to be partitioned again. `now`: its current spec in the words of firn.yaml; seldom asked.
 
     A table from before there was such a property is only where firn.yaml names partitions, and others than it has.
     """

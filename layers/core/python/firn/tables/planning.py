@@ -37,7 +37,7 @@ MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of i
 @dataclass(frozen=True)
 class ColumnPlan:
     """`columns` is what the table has after `added`, `widened` and `retyped` are applied, in the table's order,
-    metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be written anew.
+    metadata left out. `widened` is by Iceberg's own promotions; `retyped` needs the values to be rewritten.
     `unwritable` names columns of an adopted table that Firn has no type for; `inferred` names the long and
     string columns of which inference has seen only what is double once a fraction is among it (types.INFERRED);
     `unnamed` holds names that no column of the table can have: events with values there are dead letters."""

@@ -12,7 +12,7 @@ from firn.errors import TerminalError
 from firn.tables.planning import METADATA
 
 EPOCH = "firn.epoch."
-SEALED = "firn.sealed."  # that epoch's nonce: numbers begin anew where a staging area does, nonces never come again
+SEALED = "firn.sealed."  # that epoch's nonce: numbers start over where a staging area does, nonces never come again
 REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in place: which rebuild it was
 SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
 MODE, KEY = "firn.mode", "firn.key"  # table properties
@@ -142,7 +142,7 @@ class TableState:
         return {FIRST_IDENTITY: json.dumps(self.first_identity)}
 
     def fixed(self) -> frozenset[str]:
-        """Columns whose values are never written anew for another type: all of a table that Firn did not create, and
+        """Columns whose values are never rewritten for another type: all of a table that Firn did not create, and
         those that the table is or was partitioned by."""
         names = {int(field["id"]): str(field["name"]) for field in self.fields}
         if self.key() is None:

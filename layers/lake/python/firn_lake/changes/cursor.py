@@ -39,7 +39,7 @@ class Cursor:
             try:
                 stored = json.loads(stored)
             except ValueError as error:
-                raise BadCursor(f"the cursor {stored[:80]!r} is no JSON: {error}") from error
+                raise BadCursor(f"the cursor {stored[:80]!r} is not JSON: {error}") from error
         if not isinstance(stored, Mapping):
             return None
         table, snapshot = stored.get("table"), stored.get("snapshot")

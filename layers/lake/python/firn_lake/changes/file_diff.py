@@ -34,7 +34,7 @@ class Part:
 @dataclass(frozen=True)
 class Difference:
     """`left`: what the earlier snapshot has and the later one has not, at its place; `came`: the reverse. Rows that
-    were only written anew are in both."""
+    were only rewritten are in both."""
 
     left: tuple[Part, ...] = ()
     came: tuple[Part, ...] = ()

@@ -28,7 +28,7 @@ def follow(
     batch_size: int = BATCH_SIZE,
 ) -> Iterator[Changes]:
     """Changes after `start`, as they are committed. Each `Changes` leads to its `cursor`; one may be empty, when rows
-    were only written anew, and its cursor is worth storing all the same.
+    were only rewritten, and its cursor is worth storing all the same.
 
     >>> for changes in table.follow(stored):
     ...     with database.transaction():
@@ -67,7 +67,7 @@ def _ahead(
     name = shown(table)
     if str(table.metadata.table_uuid) != start.table:
         raise BadCursor(
-            f"the cursor is of another table than {name} is now (it was dropped and made anew, or the cursor is not "
+            f"the cursor is of another table than {name} is now (it was dropped and recreated, or the cursor is not "
             "its own): start without one, which gives all rows as inserts first"
         )
     head = table.current_snapshot() if last is None else table.snapshot_by_id(last)

@@ -34,7 +34,7 @@ class BadColumn(TerminalError):
 
 
 class NotOneLine(TerminalError):
-    """There are no steps from one snapshot to the other: one is no ancestor of the other, or some have expired."""
+    """There are no steps from one snapshot to the other: one is not an ancestor of the other, or some have expired."""
 
 
 class Changes(Batches):
@@ -47,7 +47,7 @@ class Changes(Batches):
     With steps also, after `_change`:
         _snapshot, _committed_at   whose step it is
 
-    Net by default: a row that came and went is not there, and neither is one that was only written anew. Rows are
+    Net by default: a row that came and went is not there, and neither is one that was only rewritten. Rows are
     matched by the table's key. Without a key equal rows are counted, and there are no updates. Only the columns that
     are read are compared, all of them as the later snapshot has them: a column that came since was null before. In no
     promised order.
@@ -84,7 +84,7 @@ class Changes(Batches):
         self._line = line(after.source.metadata, before, after.snapshot)
         if steps and self._line is None:
             raise NotOneLine(
-                f"there are no steps of {after.name} from snapshot {self.from_} to {self.to}: the one is no ancestor "
+                f"there are no steps of {after.name} from snapshot {self.from_} to {self.to}: one is not an ancestor "
                 "of the other, or snapshots between them have expired. The net changes can be had: leave steps out"
             )
         self._steps = steps

@@ -85,7 +85,7 @@ def _sql(connection: duckdb.DuckDBPyConnection, count: int, key: Sequence[int]) 
         return f"SELECT {kind}, {', '.join(columns * 2)} FROM ({each})"  # noqa: S608
     old, new = "old", "new"
     if _has_twins(connection, by):
-        # What both have as often is no change; of the rest, the rows of a key are numbered.
+        # What both have as often is not a change; of the rest, the rows of a key are numbered.
         connection.execute(f"CREATE TABLE rest AS {_rest(columns)}")
         old, new = (
             f"(SELECT *, row_number() OVER (PARTITION BY {', '.join(by)}) AS number "  # noqa: S608

@@ -63,7 +63,7 @@ def read_file(
     if file.file_format != FileFormat.PARQUET:
         raise UnreadableFile(
             f"{file.file_path}, which snapshot {source.snapshot} of {source.table} needs, is {file.file_format}: "
-            "Firn reads Parquet. Spark reads it, and can write it anew"
+            "Firn reads Parquet. Spark reads it, and can write it again"
         )
     only = None if only is None else without(only, gone)
     with reading(file.file_path, source.table, source.snapshot), source.io.new_input(file.file_path).open() as opened:

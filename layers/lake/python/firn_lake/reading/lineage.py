@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot | None") -> "list[Snapshot] | None":
     """The snapshots after `before` (None: from the first) up to `after`, oldest first.
 
-    None if `before` is no ancestor of `after`, or if the chain is broken: a snapshot between them has expired.
+    None if `before` is not an ancestor of `after`, or if the chain is broken: a snapshot between them has expired.
     """
     by_id = {one.snapshot_id: one for one in metadata.snapshots}
     end = before.snapshot_id if before else None
@@ -31,12 +31,12 @@ def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot 
 
 
 def changes_nothing(snapshot: "Snapshot") -> bool:
-    """Whether it only wrote rows anew, as a compaction does: Iceberg's operation `replace`."""
+    """Whether it only wrote rows again, as a compaction does: Iceberg's operation `replace`."""
     return snapshot.summary is not None and snapshot.summary.operation == Operation.REPLACE
 
 
 def hops(before: "Snapshot", between: "Sequence[Snapshot]") -> "Iterator[tuple[Snapshot, Snapshot]]":
-    """(from, to) pairs that lead from `before` along `between`: what a `replace` wrote anew lies inside none but its
+    """(from, to) pairs that lead from `before` along `between`: what a `replace` wrote again lies inside none but its
     own, which needs no reading."""
     start = end = before
     for snapshot in between:

@@ -32,7 +32,7 @@ def snapshot_at(table: "Table", as_of: AsOf) -> int | None:
         return _at_time(table, as_of, as_of.isoformat())
     if isinstance(as_of, bool) or not isinstance(as_of, str | int | date):
         raise NoSuchMoment(
-            f"as of {as_of!r}: a {type(as_of).__name__} is no moment; give a datetime, an ISO time, milliseconds since "
+            f"as of {as_of!r}: a {type(as_of).__name__} is not a moment; give a datetime, an ISO time, ms since "
             "1970 (a whole number), a snapshot id, or the name of a tag or branch"
         )
     text = str(as_of).strip()
@@ -53,7 +53,7 @@ def snapshot_at(table: "Table", as_of: AsOf) -> int | None:
     except ValueError:
         refs = ", ".join(sorted(table.metadata.refs)) or "none"
         raise NoSuchMoment(
-            f"as of {text!r}: {_name(table)} has no such tag or branch (it has: {refs}), and it is no time either; "
+            f"as of {text!r}: {_name(table)} has no such tag or branch (it has: {refs}), and it is not a time either; "
             "write 2026-01-31T12:00:00Z, milliseconds since 1970, or a snapshot id"
         ) from None
     return _at_time(table, moment, text)

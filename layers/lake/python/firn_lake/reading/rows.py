@@ -30,7 +30,7 @@ class NotInstalled(TerminalError):
 
 
 class Batches:
-    """Record batches of one schema, which can be read any number of times; each time is read anew.
+    """Record batches of one schema, which can be read any number of times; each time is read again.
 
     >>> for batch in table.read(columns=["order_id"]): ...
     >>> table.read().pandas()
@@ -67,7 +67,7 @@ class Batches:
         return _need("polars").from_arrow(self.arrow())
 
     def duckdb(self, connection: "duckdb.DuckDBPyConnection | None" = None) -> "duckdb.DuckDBPyRelation":
-        """A DuckDB relation, on `connection` or one of its own. The rows are read anew each time that it is."""
+        """A DuckDB relation, on `connection` or one of its own. The rows are read again each time that it is."""
         import duckdb
 
         return (connection or duckdb.connect(":memory:")).from_arrow(self)

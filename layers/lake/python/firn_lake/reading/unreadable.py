@@ -34,7 +34,7 @@ def reading(path: str, table: str, snapshot: int | None) -> Iterator[None]:
     except FileNotFoundError as error:
         raise UnreadableFile(
             f"{where} is missing: something else than Firn removed it. Other snapshots may not need it "
-            f"(firn history {table}); firn rebuild {table} makes the table anew from the staged log"
+            f"(firn history {table}); firn rebuild {table} makes the table again from the staged log"
         ) from error
     except (OSError, pa.ArrowException, EOFError, ResolveError) as error:
         said = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -39,7 +39,7 @@ def fast_forward(table: "Table", name: str, to: int | None) -> Ref:
     else:
         raise NotAhead(
             f"snapshot {target} does not descend from {name}, which is at {there.snapshot}: moving there would lose "
-            f"what {name} has got since. Take over single appends by cherry-pick, or begin the branch anew"
+            f"what {name} has got since. Take over single appends by cherry-pick, or begin the branch again"
         )
     if not between:
         return there
@@ -53,7 +53,7 @@ def cherry_pick(table: "Table", snapshot: int) -> int:
     """Brings the rows that a snapshot of another branch appended into main. Each is taken once, however often it is
     picked. -> the snapshot of main that has them.
 
-    Raises NoSuchRef, RefRefused (it is no append, or its files are of another partitioning), FedByStream, MovedOn,
+    Raises NoSuchRef, RefRefused (it is not an append, or its files are of another partitioning), FedByStream, MovedOn,
     UnknownOutcome.
     """
     metadata, name = table.metadata, shown(table)
@@ -70,7 +70,7 @@ def cherry_pick(table: "Table", snapshot: int) -> int:
     if picked.summary is None or picked.summary.operation != Operation.APPEND:
         kind = picked.summary.operation.value if picked.summary else "unknown"
         raise RefRefused(
-            f"snapshot {snapshot} of {name} is no append but {kind}: what it deletes or replaces was chosen from rows "
+            f"snapshot {snapshot} of {name} is not an append but {kind}: what it deletes or replaces was found in rows "
             "that main may not have. Do the same again on main, or fast-forward main if it has not moved"
         )
     files = [

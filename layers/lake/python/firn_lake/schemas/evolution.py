@@ -188,7 +188,7 @@ class _Planning:
 
     def _listed(self, paths: Sequence[str], name: str) -> Sequence[str]:
         if isinstance(paths, str):
-            self._refuse(f"{name}={paths!r} is no list: write {name}=[{paths!r}]")
+            self._refuse(f"{name}={paths!r} is not a list: write {name}=[{paths!r}]")
             return ()
         return paths
 

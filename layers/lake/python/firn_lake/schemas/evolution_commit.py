@@ -64,7 +64,7 @@ def evolve(table: "Table", wishes: Wishes, *, dry_run: bool = False, despite_str
         try:
             transaction.commit_transaction()
         except CommitFailedException:
-            table.refresh()  # another writer was quicker: plan anew, with what it has made
+            table.refresh()  # another writer was quicker: plan again, with what it has made
             continue
         except CommitStateUnknownException as error:
             raise UnknownOutcome(

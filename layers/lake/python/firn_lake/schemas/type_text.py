@@ -2,7 +2,7 @@
 
 The words are Iceberg's own (the specification's "Schemas and Data Types"), those of format 3 among them. A struct's
 fields are `name: type`, with `required` behind the type of one that is never null; a name with odd characters stands in
-backquotes. Ids are numbered from 1 as they come: whoever adds the type to a table numbers it anew.
+backquotes. Ids are numbered from 1 as they come: whoever adds the type to a table numbers it again.
 """
 
 import itertools
@@ -34,7 +34,7 @@ _WRITTEN: Final = "struct<name: type, other: type required>"
 
 
 class BadType(TerminalError):
-    """The text is no type of Iceberg; the message says what to write."""
+    """The text is not a type of Iceberg; the message says what to write."""
 
 
 def type_of(text: "str | IcebergType") -> IcebergType:
@@ -72,7 +72,7 @@ def _parsed(text: str, ids: Iterator[int]) -> IcebergType:
 def _field(text: str, ids: Iterator[int]) -> NestedField:
     found = _FIELD.fullmatch(text)
     if found is None:
-        raise BadType(f"'{text}' is no field of a struct; write {_WRITTEN}")
+        raise BadType(f"'{text}' is not a field of a struct; write {_WRITTEN}")
     name = found[2] if found[1] is None else found[1].replace("``", "`")
     kind, required = _optional(found[3].strip())
     return NestedField(next(ids), name, _parsed(kind, ids), required)

@@ -155,7 +155,7 @@ def bytes_of(memory: str) -> float:
     """An amount of memory such as "500MB" or "2GB". Raises QueryError."""
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([KMGT])(i?)B", memory, re.IGNORECASE)
     if found is None:
-        raise QueryError(f"memory {memory!r} is no amount: write such as 500MB or 2GB")
+        raise QueryError(f"memory {memory!r} is not a size; write, for example, 500MB or 2GB")
     thousand = 1024 if found[3] else 1000
     return float(found[1]) * float(thousand ** (1 + "KMGT".index(found[2].upper())))
 

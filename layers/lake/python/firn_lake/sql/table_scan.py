@@ -26,7 +26,7 @@ Read = Callable[[Schema, BooleanExpression], Batches]
 
 
 class TableScan(ArrowScanSource):
-    """The rows of a table at one moment, for `register` of a DuckDB connection; each scan reads them anew."""
+    """The rows of a table at one moment, for `register` of a DuckDB connection; each scan reads them again."""
 
     def __init__(self, version: Version, read: Read | None = None) -> None:
         """`read`: how to read rows with the columns of a schema that may fit an expression; None: the version's own."""

@@ -171,7 +171,7 @@ def to_standard(s3: Any, where: Place, name: str, *, most: int = COPY_BYTES, par
         if int(head["ContentLength"]) > most:
             _copy_in_parts(s3, address, head, kept, part)
         else:
-            # S3 refuses a copy in place that changes neither class nor metadata: what is said anew counts as changed.
+            # S3 refuses a copy in place that changes neither class nor metadata: what is said again counts as changed.
             s3.copy_object(
                 **address, CopySource=address, CopySourceIfMatch=head["ETag"], StorageClass="STANDARD",
                 TaggingDirective="REPLACE", Tagging=kept, MetadataDirective="REPLACE", **_metadata(head),

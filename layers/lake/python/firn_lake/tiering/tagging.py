@@ -1,7 +1,7 @@
 """Cold tiering of one table: tags on the objects that are cold, which the bucket's lifecycle rules then move.
 
 A tag and not a copy: the class changes without the object being written, read or seen as new. Only data files get one:
-metadata is read by every query, delete files are small and soon written anew. What is moved can be read at once, in
+metadata is read by every query, delete files are small and soon rewritten. What is moved can be read at once, in
 the same way as before, for S3's price; `warm` takes it back.
 """
 

@@ -103,7 +103,7 @@ def _text(value: Any) -> Any:
     if isinstance(value, Mapping | list):
         return json.dumps(value, ensure_ascii=False, default=str)
     if isinstance(value, bytes | bytearray | memoryview | bool | float):
-        raise TypeError(f"a {type(value).__name__} is no text")
+        raise TypeError(f"a {type(value).__name__} is not text")
     return str(value)  # a UUID, a number, an address
 
 

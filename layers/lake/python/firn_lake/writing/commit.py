@@ -1,7 +1,7 @@
 """One commit to a table outside Spark: on exactly the version that was looked at, or not at all.
 
 PyIceberg tries a refused commit again by itself, on a version that nobody has looked at. Here a refusal is told, and
-who looked decides anew.
+who looked decides again.
 """
 
 from collections.abc import Callable, Mapping, Sequence

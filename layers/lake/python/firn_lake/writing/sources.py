@@ -32,7 +32,7 @@ class Query:
             raise ValueError("batch_size is 1 or more")
         if not hasattr(source, "cursor") and not hasattr(source, "fetchmany"):
             raise SourceFailed(
-                f"a {type(source).__name__} is no database connection: give one of DB-API 2.0 (sqlite3, psycopg, "
+                f"a {type(source).__name__} is not a database connection: give one of DB-API 2.0 (sqlite3, psycopg, "
                 "pg8000, …) or of ADBC"
             )
         self._size = batch_size

@@ -1,7 +1,7 @@
 """Rows into a table by key: new ones come in, those whose values differ take the place of the old, others stay.
 
 The incoming rows wait in DuckDB, which goes over disk. The table's files that may hold one of the keys are read once to
-match, and those with rows to replace once more, to be written anew without them.
+match, and those with rows to replace once more, to be rewritten without them.
 """
 
 import tempfile

@@ -101,7 +101,7 @@ def write(
 ) -> int | None:
     """Commits data files, and what `change` says of main as it then is, as one snapshot.
 
-    change  asked anew each time another commit came first
+    change  asked again each time another commit came first
 
     Files that are not committed are removed, unless the outcome is unknown. Raises MovedOn, UnknownOutcome, and what
     `change` raises.

@@ -138,7 +138,7 @@ def _decimal(parameters: Mapping[str, Any]) -> tuple[Type, Encoding]:
         precision = int(parameters.get("connect.decimal.precision", MAX_PRECISION))
     except (TypeError, ValueError) as error:
         raise EventError(
-            "bad_schema", "the inline schema has a Decimal whose scale or precision is no number"
+            "bad_schema", "the inline schema has a Decimal whose scale or precision is not a number"
         ) from error
     if abs(scale) > MAX_SCALE:
         raise EventError("bad_schema", f"the inline schema has a Decimal with a scale beyond {MAX_SCALE}")

@@ -116,7 +116,7 @@ def decimal_of_text(text: str) -> Decimal:
     if _NUMBER.fullmatch(text):
         return Decimal(text)
     if _SPECIAL.fullmatch(text):
-        raise beyond("NaN or infinity is no decimal")
+        raise beyond("NaN or infinity is not a decimal")
     raise mismatch("the text is not a decimal number")
 
 
@@ -164,7 +164,7 @@ def days_of_text(text: str) -> int:
     match = _DATE.fullmatch(text)
     if match is None:
         if _INFINITY.fullmatch(text):
-            raise beyond("infinity is no date")
+            raise beyond("infinity is not a date")
         raise mismatch("the text is not an ISO 8601 date")
     if match[4]:
         raise beyond("the date lies outside the years 1 to 9999")
@@ -230,7 +230,7 @@ def _micros_by_parts(text: str, zoned: bool) -> int:
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         if _INFINITY.fullmatch(text):
-            raise beyond("infinity is no timestamp")
+            raise beyond("infinity is not a timestamp")
         raise mismatch("the text is not an ISO 8601 timestamp")
     year, month, day, hour, minute, second, fraction, offset, era = match.groups()
     if era or not 1 <= int(year) <= 9999:

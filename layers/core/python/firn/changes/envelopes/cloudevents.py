@@ -129,7 +129,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
 def read(value: Value) -> Change | Ignored:
     """One event, with a reason if it can't be taken. Raises EventError."""
     if value.raw("specversion") != b'"1.0"':
-        raise EventError("bad_event", "`specversion` is not 1.0, so this is no CloudEvent that Firn can read")
+        raise EventError("bad_event", "`specversion` is not 1.0, so this is not a CloudEvent that Firn can read")
     hint = ": Debezium's CloudEventsConverter writes it with extension.attributes.enable=true"
     op = required_op(value, attribute("op"), hint)
     if op == "m":
@@ -138,7 +138,7 @@ def read(value: Value) -> Change | Ignored:
     event = decode(value.text, event_type(source_type(connector)), strict=False)
     change = single(columns([event], [None], connector), value, flat=False)
     if change.schema is not None and not change.schema.startswith(b"{"):
-        raise EventError("bad_event", "`data.schema` is no JSON object")
+        raise EventError("bad_event", "`data.schema` is not a JSON object")
     return change
 
 

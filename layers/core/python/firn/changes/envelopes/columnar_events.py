@@ -55,7 +55,7 @@ def irregular(
     connector: str,
     others: Sequence[int] = (),
 ) -> list[int]:
-    """The places whose event is no plain change: a marker, broken, or in another shape. Costs little if none is.
+    """The places whose event is not a plain change: a marker, broken, or in another shape. Costs little if none is.
 
     `objects`: all images are objects or null. `connector`: the one whose fields were decoded. `others`: places that the
     format knows to be irregular.
@@ -119,4 +119,4 @@ def _image(text: bytes | None, name: str, connector: str) -> bytes | None:
         text = inner.strip().encode()
     if text is None or text.startswith(b"{"):
         return text
-    raise EventError("bad_event", f"`{name}` is no JSON object")
+    raise EventError("bad_event", f"`{name}` is not a JSON object")

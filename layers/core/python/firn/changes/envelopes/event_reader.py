@@ -68,7 +68,7 @@ def fields_of(text: bytes | Raw, what: str) -> dict[str, Raw]:
     except EventError as error:
         if error.code != "bad_event":
             raise
-        raise EventError("not_an_object", f"{what} is no JSON object") from None
+        raise EventError("not_an_object", f"{what} is not a JSON object") from None
     return fields
 
 
@@ -76,7 +76,7 @@ def unwrap(element: bytes) -> Value | Ignored:
     """Take the record and the inline schema off one event; or Ignored, if nothing is left.
 
     A record is `{destination, key, value, headers}`: a value, and only Kafka's own words beside it. A flattened row
-    with such columns has `__op` among them and is no record. A wrapped value has exactly the members `schema` (an
+    with such columns has `__op` among them and is not a record. A wrapped value has exactly the members `schema` (an
     object or null) and `payload`.
     """
     if element.strip() == b"null":

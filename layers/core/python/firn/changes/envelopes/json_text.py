@@ -105,7 +105,7 @@ def elements(body: bytes, limits: EventLimits, *, array: bool, alone: bool = Tru
         if not array:
             return _checked(_lines(body, limits), body, limits)
         if isinstance(error, msgspec.DecodeError) and not re.search("escape|surrogate", str(error)):
-            raise RequestError(400, "bad_json", f"the body is no JSON: {error}") from None
+            raise RequestError(400, "bad_json", f"the body is not JSON: {error}") from None
         if len(body) > limits.size:
             raise _too_much() from None
         found = list(_split(body))
@@ -151,7 +151,7 @@ def _split(body: bytes) -> Iterator[bytes]:
         elif sign == b"," and depth == 1:
             yield body[start : token.start()].strip(_SPACE)
             start = token.end()
-    raise RequestError(400, "bad_json", "the body is no JSON: the array does not end where the body does")
+    raise RequestError(400, "bad_json", "the body is not JSON: the array does not end where the body does")
 
 
 def _too_much() -> RequestError:

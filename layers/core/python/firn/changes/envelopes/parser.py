@@ -71,7 +71,7 @@ def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLi
     missing_table, missing_image, bad_event.
     """
     if envelope not in registry.KNOWN.names:
-        raise ValueError(f"{envelope!r} is no envelope: {', '.join(registry.KNOWN.names)}")
+        raise ValueError(f"{envelope!r} is not an envelope: {', '.join(registry.KNOWN.names)}")
     body, array = readable(body, lines=content == "ndjson")
     shape = _shape(body, envelope, array=array)
     parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
@@ -157,7 +157,7 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
 
 def _unwrapped(values: list[Any], shape: Shape, rest: "_Rest") -> _Unwrapped | None:
     """Equal lists: places in the request, values without record and inline schema, destinations, keys, schemas. What is
-    null is left out, and ignored in `rest`; None if an inline schema is no object."""
+    null is left out, and ignored in `rest`; None if an inline schema is not an object."""
     count = len(values)
     keys: list[bytes | None] = [None] * count
     destinations: list[str | None] = [None] * count
@@ -190,7 +190,7 @@ def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool)
         rest.read(i, bytes(element))
     codes = {rejected.code for rejected in rest.rejected}
     if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
-        raise RequestError(400, "bad_json", f"the body is no JSON: {rest.rejected[0].message}")
+        raise RequestError(400, "bad_json", f"the body is not JSON: {rest.rejected[0].message}")
     return rest.parsed(tuple([] for _ in range(len(Change.__struct_fields__) + 1)))
 
 

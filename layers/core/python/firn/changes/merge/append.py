@@ -9,7 +9,7 @@ Two deliveries are one change if they are of one stream and one source table and
 rows before and after, and the record's key where there is neither), and
 
 * in their number in the transaction, if the source tells it. A connector that is killed in a transaction may number the
-  rest of it anew: what it sends again under another number is another row, and nothing is taken for what it is not.
+  rest of it again: what it sends again under another number is another row, and nothing is taken for what it is not.
 * of a snapshot read without a number: in when the connector read it.
 * of any other: in how many equal ones came before in the request. A connector that was restarted sends a change again
   at another time, so that the time counts only within a request: what was sent at one instant is one change there.

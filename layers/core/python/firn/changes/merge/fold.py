@@ -135,7 +135,7 @@ def moves(changes: Iterable[RowChange]) -> list[tuple[RowChange, RowChange]]:
     """The changed keys among `changes`: (delete, create).
 
     Such a pair shares its position, which nothing else in its source table does: a position with several deletes or
-    creates (the rows of one COPY) is no pair.
+    creates (the rows of one COPY) is not a pair.
     """
     at: defaultdict[bytes, dict[tuple[bytes, str, Key, str], RowChange]] = defaultdict(dict)
     for change in changes:

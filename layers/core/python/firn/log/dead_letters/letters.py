@@ -129,7 +129,7 @@ def read_dead(store: Store, path: str) -> list[DeadLetter]:
     if data is None:
         return []
     if data[-4:] != b"PAR1":
-        raise UnreadableBatch(f"{path} is no Parquet file: move it out of dead/, it was not written by Firn")
+        raise UnreadableBatch(f"{path} is not a Parquet file: move it out of dead/, it was not written by Firn")
     _checked(entry_of(_decode_footer, data[-8 - int.from_bytes(data[-8:-4], "little") :], path), path)
     table = read_parquet(data).read_all()
     there = set(table.column_names)
