@@ -1,6 +1,9 @@
-"""No module of ours needs itself by way of others, and no package. What may import what is in pyproject.toml
-(import-linter)."""
+"""No circle of imports, among modules or packages; functions and modules are short; a package has each name once.
 
+What may import what is in pyproject.toml (import-linter).
+"""
+
+import ast
 from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -8,7 +11,15 @@ from pathlib import Path
 import grimp
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
 OURS = ("firn", "firn_lake", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
+SOURCES = sorted(
+    path
+    for folder in ("layers/core", "layers/lake", "cli", "functions", "spark_emr", "infra/local", "infra/localstack")
+    for path in (ROOT / folder).rglob("*.py")
+)
+# The way by Spark SQL, which a rewrite of the engine replaces.
+LARGE = {"table_job.py", "fold_changes"}
 
 
 def package(module: str) -> str:
@@ -60,3 +71,35 @@ def test_a_circle_of_three_is_found_lazy_imports_included(
     (package / "third.py").write_text(last)
     monkeypatch.syspath_prepend(tmp_path)
     assert (set(circle("ringed")) == {"ringed.first", "ringed.second", "ringed.third"}) is found
+
+
+def lines(path: Path) -> int:
+    return path.read_text().count("\n")
+
+
+def test_modules_and_handlers_are_short() -> None:
+    assert len(SOURCES) > 400
+    assert {path.name for path in SOURCES if lines(path) > 400} <= LARGE
+    handlers = [path for path in SOURCES if path.parts[-3] == "functions"]
+    assert handlers
+    assert [str(path) for path in handlers if lines(path) > 100] == []
+
+
+def test_functions_are_short() -> None:
+    long = {
+        node.name
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (node.end_lineno or 0) - node.lineno >= 60
+    }
+    assert long <= LARGE
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["layers/core/python", "layers/lake/python", "spark_emr/firn_spark", "cli", "infra/local", "infra/localstack"],
+)
+def test_no_two_modules_of_a_package_have_one_name(folder: str) -> None:
+    names = [path.name for path in SOURCES if path.is_relative_to(ROOT / folder) and path.name != "__init__.py"]
+    assert names
+    assert sorted({name for name in names if names.count(name) > 1}) == []
