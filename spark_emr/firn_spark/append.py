@@ -19,7 +19,7 @@ from firn_spark.tables.writing import write_rows
 def identified(changes: DataFrame, stream: str) -> DataFrame:
     """`changes` with their identity `_id`, one row for each: what was delivered twice is one change.
 
-    The identity is changes.told.identity, of which this is the expression for Spark.
+    The identity is changes.merge.decoded_rows.identity, of which this is the expression for Spark.
     """
     number = f.concat(f.lit("t"), f.col("_tx_order").cast("string"))
     which = f.coalesce(number, f.concat(f.lit("o"), f.col("_occurrence").cast("string")))

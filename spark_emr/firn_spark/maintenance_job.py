@@ -17,7 +17,7 @@ from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.reach import databases_of
 from firn.errors import FirnError
-from firn.log import cuts, layout, pause, published_configs, table_health
+from firn.log import layout, pause, published_configs, table_health
 from firn.log.batches import FORMAT
 from firn.log.store import Store, open_store, put
 from firn.log.table_health import Health
@@ -104,7 +104,7 @@ class _Job:
                 for stream in streams:  # of a table that was dropped nothing is ever due again
                     table_health.write(self._store, stream, [], gone=[str(name)])
                 yield line | {"status": "left", "why": "it is not in the catalog" if streams else "no stream feeds it"}
-            elif (why := self._refusal(found, streams)) is not None:
+            elif (why := self._refusal(found)) is not None:
                 yield line | {"status": "left", "why": why}
             elif found.key() is None:
                 yield line | {"status": "left", "why": "Firn did not make it"}
@@ -113,12 +113,10 @@ class _Job:
         except Exception as error:  # noqa: BLE001 (the edge)
             yield line | {"status": "failed", "error": failure_of(error).text}
 
-    def _refusal(self, found: Table, streams: Sequence[str]) -> str | None:
+    def _refusal(self, found: Table) -> str | None:
         if pause.since(self._store) is not None:
             return "it was paused meanwhile: firn resume"
-        if cuts.have(self._store, streams, str(found.name)):
-            return None
-        return ownership.refusal(found.name, found.state, self._warehouse)
+        return ownership.refusal(self._store, self._config.streams, found.name, found.state, self._warehouse)
 
     def _cared(self, found: Table, streams: Sequence[str]) -> Iterator[dict[str, Any]]:
         # One moment for all of it: what is measured after a look for orphans is then no news since.

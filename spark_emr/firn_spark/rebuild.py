@@ -178,8 +178,8 @@ class _Rebuild:
 
     def run(self) -> None:
         state = self._live.state if self._live else None
-        why = ownership.refusal(self._request.table, state, self._warehouse)
-        if why and not cuts.have(self._store, self._config.streams, str(self._request.table)):
+        why = ownership.refusal(self._store, self._config.streams, self._request.table, state, self._warehouse)
+        if why is not None:
             raise CannotRebuild(why)
         if self._request.into is not None:
             self._into(self._request.into)
@@ -278,7 +278,7 @@ class _Rebuild:
                     ) from None
 
     def _rule(self, parts: Sequence[Part]) -> TableRule:
-        """The one that speaks for the table, as in targets.route."""
+        """The one that speaks for the table, as in routing.route."""
         found = [part.settings.rule_for(source) for part in parts for source in part.sources]
         return min((rule for rule in found if rule is not None), key=lambda rule: rule.is_pattern)
 

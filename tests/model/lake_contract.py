@@ -6,6 +6,7 @@ The same cases run over tables in memory (tests/model) and over Spark and Iceber
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any, Protocol
 
 from firn.commit import job as job
@@ -59,6 +60,9 @@ def event(op: str, lsn: int, after: Any = None, before: Any = None, table: str =
     return {"op": op, "before": before, "after": after, "source": source, "ts_ms": source["ts_ms"]}
 
 
+_LOGS = count()
+
+
 class Stream:
     """The stream `shop` on a ground: post, seal, commit. The clock moves a second with each step."""
 
@@ -67,6 +71,7 @@ class Stream:
         self.store = ground.store
         self.now = START
         self.lines: list[dict[str, Any]] = []
+        self._log = next(_LOGS)
         self.config: Config = published_configs.publish(self.store, text)
 
     def publish(self, text: str) -> None:
@@ -89,7 +94,7 @@ class Stream:
         self.post(*events)
         above = cuts.newest(self.store, STREAM)
         found = epochs.candidates(self.store, STREAM, self.tick(), above=above)
-        nonce = f"{found.next_n:032x}"
+        nonce = f"{self._log:08x}{found.next_n:024x}"  # no two logs have one
         sealed = epochs.seal(self.store, STREAM, found, now=self.now, config=self.config.sha, nonce=nonce)
         assert sealed is not None
         return sealed.n

@@ -1,5 +1,7 @@
 """Two deployments under one catalog that name a table alike: neither touches the other's, and nothing is lost."""
 
+import pytest
+
 from firn.config.names import TableName
 from firn.log import holds
 from tests.model.lake_contract import CONFIG, ORDERS, STREAM, Stream, event
@@ -80,6 +82,49 @@ def test_a_table_that_our_log_has_committed_to_may_lie_anywhere() -> None:
     ours.ground.catalog.tables[ORDERS].location = "memory://former/lake/orders"  # type: ignore[attr-defined]
     ours.land(event("c", 20, {"id": 2, "v": "b"}))
     assert ours.values() == [(1, "a"), (2, "b")]
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_table_that_another_made_again_under_our_name_is_theirs(count: int) -> None:
+    ours = Stream(MemoryGround())
+    for n in (1, 2):
+        ours.land(event("c", 10 * n, {"id": n, "v": "ours"}))
+    ours.ground.drop(ORDERS)
+    ground = MemoryGround()
+    ground.catalog = ground.lake.catalog = ours.ground.catalog  # type: ignore[attr-defined]
+    theirs = Stream(ground)
+    for n in range(count):
+        theirs.land(event("c", 100 + n, {"id": n, "v": "theirs"}))
+    ground.catalog.tables[ORDERS].location = "memory://theirs/lake/orders"
+    n = ours.seal(event("c", 200, {"id": 3, "v": "ours"}))
+    assert ours.commit(n) == 0, ours.lines
+    held = holds.read_all(ours.store, STREAM).held()["lake.orders"]
+    assert held.reason == "rolled_back", "ours was dropped, whoever made it again"
+    assert holds.lift(ours.store, held, "replay", "2026-11-22T00:00:00.000Z")
+    n = ours.seal(event("c", 210, {"id": 4, "v": "ours"}))
+    assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
+    assert "another deployment's" in holds.read_all(ours.store, STREAM).held()["lake.orders"].message
+    assert theirs.values() == [(n, "theirs") for n in range(count)]
+    theirs.land(event("u", 300, {"id": 0, "v": "still theirs"}))
+    assert (0, "still theirs") in theirs.values()
+
+
+def test_a_table_that_its_catalog_placed_elsewhere_is_ours_before_there_is_a_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ours = Stream(MemoryGround())
+    n = ours.seal(event("c", 10, {"id": 1, "v": "a"}))
+    with monkeypatch.context() as dying:
+        dying.setattr("firn.commit.job.write_cut", _dies)
+        assert ours.commit(n) == 1
+    ours.ground.catalog.tables[ORDERS].location = "memory://its/own/place"  # type: ignore[attr-defined]
+    assert ours.commit(n, attempt=2) == 0, ours.lines
+    ours.land(event("c", 20, {"id": 2, "v": "b"}))
+    assert ours.values() == [(1, "a"), (2, "b")]
+
+
+def _dies(*_: object, **__: object) -> None:
+    raise ConnectionError("killed")
 
 
 def narrow(ours: Stream, *databases: str) -> Stream:

@@ -522,8 +522,15 @@ MUTANTS: Final = (
     Mutant(
         "a table that Firn only committed to is another deployment's no more",
         f"{_CORE}/tables/ownership.py",
-        "if state.key() is None and not committed:",
-        "if state.key() is None:",
+        "if (state.key() is None and not committed) or",
+        "if state.key() is None or",
         ("tests/unit/tables/test_ownership.py::test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name[other]",),
+    ),
+    Mutant(
+        "a table is ours by its name in a cut, whoever made it again",
+        f"{_CORE}/tables/ownership.py",
+        "if not told:",
+        "if cuts.have(store, streams, str(table)):",
+        ("tests/model/test_other_deployments.py::test_a_table_that_another_made_again_under_our_name_is_theirs[2]",),
     ),
 )  # fmt: skip

@@ -134,7 +134,7 @@ def _is_deployed(target: TargetConfig, given: Mapping[str, str]) -> bool:
     kept = has.get("Environment")
     if there and kept is not None and given.get("Environment", kept) != kept:
         raise StepFailed(
-            f"the stack {target.stack} has the Environment {kept}: with another one all is recreated by other names, "
+            f"the stack {target.stack} has the Environment {kept}: another one would give everything another name, "
             "and what waits in the old buckets stays there; deploy a stack of another name"
         )
     return there

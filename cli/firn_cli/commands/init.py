@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from firn.config.reader import parse
 from firn.errors import ConfigError, FirnError
 from firn_cli.init_templates import COMMENTED, PASSWORD_VARIABLE, debezium_properties, firn_yaml, stream_name
 from firn_cli.postgres_source import parse_address, read_source
@@ -21,6 +20,8 @@ def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT
     written. All or nothing: a file that is there already stays, unless `force`. Returns the files written.
     Raises ConfigError (a file is there, the URL or the database is wrong) or TransientError (no connection).
     """
+    from firn.config.reader import parse
+
     config_file = path / "firn.yaml" if path.is_dir() else path
     properties_file = config_file.with_name("debezium.properties")
     files = [config_file] if from_url is None else [config_file, properties_file]

@@ -46,7 +46,7 @@ def look(
     sources: Sequence[str | None],
     log: Log,
 ) -> Found:
-    """`columns`: as the table will have them; `changes`: truncates left out; `sources`: progress.fed_by.
+    """`columns`: as the table will have them; `changes`: truncates left out; `sources`: table_state.fed_by.
 
     Raises Unfit (too much to look at), fence.LostRace, StorageUnavailable.
     """

@@ -84,7 +84,7 @@ def compact(
                  be larger than it
     cold         tells which data files are in a cold storage class; None: none is
     found        what health.measure gave, if it is at hand
-    most, least  bytes of a group and of a file, as in debt.plan
+    most, least  bytes of a group and of a file, as in compaction_planner.plan
     tidy         many small manifests become few, too
 
     Raises Unfit (the table is left alone, with the reason), fence.CommitUnknown (what was written stays: it may be in

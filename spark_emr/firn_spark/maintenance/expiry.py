@@ -84,7 +84,7 @@ def expire_all(
     """Lets go of old snapshots of a table and of its facts, and of old facts, one after the other.
 
     store  the staging area, whose cuts tell what is still to be counted
-    Raises what `expire` and `forgetting.forget` raise, and StorageUnavailable.
+    Raises what `expire` and `delete_memory_expiry.forget` raise, and StorageUnavailable.
     """
     tables = Tables(spark)
     facts = facts_beside(tables, table)

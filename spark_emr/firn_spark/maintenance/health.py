@@ -41,7 +41,7 @@ def measure(
 def planned(
     table: Table, found: Listing, care: Care, *, most: int = compaction_planner.GROUP_BYTES, least: int = 0
 ) -> Sequence[Group]:
-    """What is worth rewriting (debt.plan): nothing of a table that is unfit for it."""
+    """What is worth rewriting (compaction_planner.plan): nothing of a table that is unfit for it."""
     if found.unfit or table.branch is not None:
         return ()
     return compaction_planner.plan(

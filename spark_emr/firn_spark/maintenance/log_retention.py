@@ -25,7 +25,7 @@ _MOST_BYTES: Final = 256 * 1024 * 1024  # of files of deletes that one sweep rea
 _MOST_ROWS: Final = 2_000_000  # places that are rewritten for one partition
 _MOST_FILES: Final = 1_000  # of deletes that one sweep removes: they are looked for one by one
 
-Place = tuple[int, str]  # spec and partition, as in debt.DataFile
+Place = tuple[int, str]  # spec and partition, as in compaction_planner.DataFile
 
 
 @dataclass(frozen=True)

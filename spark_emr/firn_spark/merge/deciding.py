@@ -70,7 +70,7 @@ def decide(folded: DataFrame, rows: DataFrame, shape: Shape, truncate: bytes | N
     """What becomes of each key that changes and of each row that a truncate removes.
 
     folded    folding.fold_changes, with `_whole`: the row replaces what is there, whatever its order
-    rows      `there`, of the keys that change (lookup.found); all rows if there is a truncate
+    rows      `there`, of the keys that change (affected_rows.found); all rows if there is a truncate
     truncate  order of a truncate that is new in this range
     -> c0… and x0… (what to write), `_order`, `_ts` (timestamp), `_held` (map of field id to order), `_source`,
        `_write`, `_remove` (booleans), t_file, t_row (of the row that is there), `_told` (whether a change decided it),

@@ -78,7 +78,7 @@ class Memory:
         *,
         numbers: bool = False,
     ) -> None:
-        """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`); `numbers`: progress.by_number."""
+        """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`); `numbers`: table_state.by_number."""
         self._spark = spark
         self._tables = tables
         self._stream = stream

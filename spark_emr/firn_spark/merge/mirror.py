@@ -90,7 +90,7 @@ def truncates_in(raw: DataFrame, names: Mapping[str, str]) -> list[RowChange]:
 
 
 def known_truncates(memory: Memory, new: Sequence[RowChange], seen: Survey, sources: Sequence[str | None]) -> Truncates:
-    """The truncates that matter to what was surveyed. `sources`: progress.fed_by."""
+    """The truncates that matter to what was surveyed. `sources`: table_state.fed_by."""
     low = min([*([seen.low] if seen.low else []), *(one.order for one in new)], default=b"")
     again = seen.creates_unavailable or memory.said.creates  # keys may be folded again from the beginning
     earlier = memory.truncates() if memory.said.truncated > (b"" if again else low) else []

@@ -122,7 +122,7 @@ class Tables:
         return self._look(name, self._catalog.createTable(self._identifier(name), schema, spec, location, settings))
 
     def places(self, own: str, is_ours: Callable[[str], bool]) -> Iterator[Place]:
-        """As places.places says."""
+        """As locations.places says."""
         return places(self._spark, self._catalog, own, is_ours)
 
     def builder(self, table: Table) -> Any:

@@ -85,8 +85,10 @@ def test_while_no_configuration_is_published_all_messages_come_again(app: Module
     assert failed(app.handler({"Records": [message("1", change(1))]}, None)) == ["1"]
 
 
-def test_text_that_no_utf8_can_hold_is_dead_lettered(app: ModuleType, store: FaultyStore) -> None:
-    assert failed(app.handler({"Records": [message("1", '{"op":"\ud800"}')]}, None)) == []
+@pytest.mark.parametrize("body", ['{"op":"\ud800"}', '{"\ud800":1}', '{"destination":"\ud800","value":{"op":"c"}}'])
+def test_text_that_no_utf8_can_hold_is_dead_lettered(app: ModuleType, store: FaultyStore, body: str) -> None:
+    assert failed(app.handler({"Records": [message("1", body), message("2", change(1))]}, None)) == []
+    assert [batch.accepted for batch in metas(store)] == [1]
     assert len(paths(store, "dead/shop")) == 1
 
 

@@ -12,7 +12,7 @@ RAISED = re.compile(r'(?:EventError|Refused)\(\s*"(\w+)"|RequestError\(\s*4(?:00
 
 def codes() -> set[str]:
     found: set[str] = set()
-    for folder in ("layers/core/python/firn/changes", "layers/core/python/firn/streams", "spark_emr"):
+    for folder in ("layers/core/python/firn/changes", "layers/core/python/firn/config", "spark_emr"):
         for file in (ROOT / folder).rglob("*.py"):
             found.update(code for match in RAISED.findall(file.read_text()) for code in match if code)
     for name in ("ingest/accept.py", "ingest/queue.py", "ingest/reprocess.py"):
@@ -22,7 +22,7 @@ def codes() -> set[str]:
 
 
 def test_the_scan_finds_the_codes() -> None:
-    assert {"bad_json", "not_utf8", "no_key", "type_mismatch", "message_conflict"} <= codes()
+    assert {"bad_json", "not_utf8", "no_key", "type_mismatch", "message_conflict", "reserved_name"} <= codes()
 
 
 def test_each_reason_has_its_advice() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from firn.config.names import TableName
+from firn.log.store import Store, open_store
 from firn.tables.ownership import refusal
 from firn.tables.table_state import parse
 
@@ -13,6 +14,11 @@ T = TableName("shop", "orders")
 OURS, THEIRS = "s3://firn-prod-lake/warehouse", "s3://firn-dev-lake/warehouse/shop/orders"
 MADE = {"firn.key": '["id"]'}
 COMMITTED = {"operation": "append", "firn.epoch.shop": "7"}
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store("memory://")
 
 
 def state(location: str, properties: Any = (), summary: Any = None) -> Any:
@@ -28,8 +34,10 @@ def state(location: str, properties: Any = (), summary: Any = None) -> Any:
 
 
 @pytest.mark.parametrize(("properties", "summary"), [(MADE, None), ({}, COMMITTED)], ids=["made", "other"])
-def test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name(properties: Any, summary: Any) -> None:
-    said = refusal(T, state(THEIRS, properties, summary), OURS)
+def test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name(
+    store: Store, properties: Any, summary: Any
+) -> None:
+    said = refusal(store, ["shop"], T, state(THEIRS, properties, summary), OURS)
     assert said is not None
     assert said.startswith(f"shop.orders lies at {THEIRS}, outside of the warehouse {OURS}: it is another deployment's")
     assert "such as dev_shop" in said
@@ -39,12 +47,12 @@ def test_what_firn_made_or_committed_to_elsewhere_is_refused_by_name(properties:
     "location",
     [f"{OURS}/shop/orders", "s3a://firn-prod-lake//warehouse/shop/orders/", f"{OURS}/anywhere/else"],
 )
-def test_what_lies_below_the_warehouse_is_ours(location: str) -> None:
-    assert refusal(T, state(location, MADE, COMMITTED), OURS) is None
-    assert refusal(T, state(location, MADE, COMMITTED), OURS + "/") is None
-    assert refusal(T, state(location, MADE, COMMITTED), OURS[:-1]) is not None
+def test_what_lies_below_the_warehouse_is_ours(store: Store, location: str) -> None:
+    assert refusal(store, ["shop"], T, state(location, MADE, COMMITTED), OURS) is None
+    assert refusal(store, ["shop"], T, state(location, MADE, COMMITTED), OURS + "/") is None
+    assert refusal(store, ["shop"], T, state(location, MADE, COMMITTED), OURS[:-1]) is not None
 
 
-def test_what_firn_has_nothing_to_do_with_yet_may_be_adopted_wherever_it_lies() -> None:
-    assert refusal(T, state("s3://lake-of-the-house/orders"), OURS) is None
-    assert refusal(T, None, OURS) is None
+def test_what_firn_has_nothing_to_do_with_yet_may_be_adopted_wherever_it_lies(store: Store) -> None:
+    assert refusal(store, ["shop"], T, state("s3://lake-of-the-house/orders"), OURS) is None
+    assert refusal(store, ["shop"], T, None, OURS) is None

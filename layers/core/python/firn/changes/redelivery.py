@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 Placed = tuple[str, bytes, int | None]
-"""Source table, total order (placing.placed) and source time (ms) of a change."""
+"""Source table, total order (ordering.placed) and source time (ms) of a change."""
 
 
 @dataclass(frozen=True)

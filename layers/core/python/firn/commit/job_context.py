@@ -116,9 +116,12 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
     found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
-    ours = before.tables if before else {}  # wherever they lie
-    others = {name: ownership.refusal(name, found[name], lake.warehouse) for name in found if str(name) not in ours}
-    foreign = closed | {name: why for name, why in others.items() if why}
+    others = {
+        name: why
+        for name, state in found.items()
+        if (why := ownership.refusal(store, config.streams, name, state, lake.warehouse)) is not None
+    }
+    foreign = closed | others
     states = {name: None if name in foreign else state for name, state in found.items()}
     standings = {}
     for name, state in states.items():
@@ -135,7 +138,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
 def judged(
     store: Store, settings: StreamConfig, config: Config, mine: Mapping[int, Epoch], known: Quarantines, above: int
 ) -> Iterator[tuple[int, StreamConfig, Collection[str]]]:
-    """The epochs of the range and those held among them, as crowd.refused wants them. `config`: that of `settings`;
+    """The epochs of the range and those held among them, for table_limit.refused. `config`: that of `settings`;
     `above`: what the cut before covers. Raises ConfigError, StorageUnavailable, UnreadableBatch."""
     held = (n for n in known.epochs if above < n < max(mine, default=0))
     every = {n: epoch for n in held if (epoch := epochs.read(store, settings.name, n)) is not None} | dict(mine)

@@ -46,13 +46,14 @@ def _read(body: bytes, batch: str) -> Any:
     try:
         return read_parquet(BytesIO(body)).read_all()
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # of what is not a Parquet: Rust's own, and no Exception of Python
+        # Rust's own, for what is not a Parquet file: no Exception of Python.
+        if type(error).__name__ != "PanicException":
             raise
         raise UnreadableBatch(f"the staged batch {batch} can't be read: {error}") from None
 
 
 def said_by(changes: Sequence[dict[str, Any]]) -> Facts:
-    """What the raw changes of one batch say about their tables (facts.facts_in). Those that can't be asked get a
+    """What the raw changes of one batch say about their tables (batch_facts.facts_in). Those that can't be asked get a
     fault."""
     said, bad = facts_in({name: [one[name] for one in changes] for name in SAID_BY})
     for row, why in bad.items():

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from firn.config import reader
 from firn.config.model import TargetConfig
 from firn.config.reach import Reach, databases_in
 from firn.config.region import NO_NETWORK
@@ -63,6 +62,8 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
 
 def target_of(name: str, file: Path = FILE) -> TargetConfig:
     """The target `name` of `file`. Raises NoStack, ConfigError."""
+    from firn.config import reader
+
     try:
         known = reader.parse(file.read_text("utf-8"), str(file)).targets
     except OSError as error:

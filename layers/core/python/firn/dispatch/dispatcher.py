@@ -240,7 +240,7 @@ def _start(
             return replace(found, waits_for=run.id)
     runs = [run for run in known if run.stream == done.stream]
     # Attempts are counted by the first epoch: while it is not committed the range only grows at its end, and a busy
-    # stream would otherwise start its start over every minute.
+    # stream would otherwise start its count over every minute.
     tried = [run for run in runs if run.first == first]
     failed = [run for run in tried if run.failed]
     ends = attempts.ends(store, done.stream, first) if failed else {}

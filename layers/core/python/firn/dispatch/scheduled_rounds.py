@@ -105,7 +105,7 @@ def run(
 def care(
     settings: Settings, store: Store, config: Config, kinds: Sequence[Kind], now: datetime, log: Log
 ) -> dict[str, Any]:
-    """A round of the care of tables -> what is due, and the run that does it. Raises what caring.run raises."""
+    """A round of the care of tables -> what is due, and the run that does it. Raises what launcher.run raises."""
     settings = placed(settings, config)
     jobs = EmrJobs(settings) if settings.emr_application else None
     return asdict(launcher.run(settings, store, config, jobs, kinds, now, log))

@@ -39,7 +39,7 @@ def health_of(
     names: Mapping[tuple[int, str], str],
     known: Health | None,
 ) -> Health:
-    """The Health of a table that has these live files, of which `groups` (debt.plan) are worth rewriting.
+    """The Health of a table that has these live files, of which `groups` (compaction_planner.plan) are worth rewriting.
 
     names  of partitions (spec, DataFile.partition), as they are shown
     known  the Health before: what was found and done then is kept

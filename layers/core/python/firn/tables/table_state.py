@@ -128,7 +128,7 @@ class TableState:
 
     @property
     def first_identity(self) -> tuple[str, ...]:
-        """Streams of which an append table may hold rows by their first identity (changes.told.first_identity): none
+        """Streams of which an append table may hold rows by their first identity (decoded_rows.first_identity): none
         of a table made since; of one from before those that it had rows of when the present identity met it first."""
         told = self.properties.get(FIRST_IDENTITY)
         if told is not None:

@@ -22,7 +22,7 @@ class PostgresCatalog(SqlCatalog):
     def __init__(self, name: str, **properties: str) -> None:
         Catalog.__init__(self, name, **properties)
         answer = float(self.properties.get(ANSWER, ANSWER_SECONDS))
-        # What lay in the pool while the server started over is found out before it is used. pg8000 has one wait for
+        # What lay in the pool while the server restarted is found out before it is used. pg8000 has one wait for
         # connections and answers.
         self.engine = create_engine(self.properties["uri"], pool_pre_ping=True, connect_args={"timeout": answer})
         url = self.engine.url

@@ -123,7 +123,7 @@ class Pending:
 
     def log(self, target: Target, decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
         """All changes of some keys that the log still holds (changes.incremental.Log). `target`: with all its source
-        tables (targets.all_of)."""
+        tables (routing.all_of)."""
 
         def changes(keys: Collection[Key]) -> list[RowChange]:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)

@@ -98,8 +98,8 @@ class RowCodec:
     """Decodes the row images of one table that share one schema.
 
     target    the table's columns: the types to produce. A column's `source`, if set, is how an image without schema
-              writes it (see declared.declared_column); otherwise `settings` and its type tell.
-    source    the columns of the events' inline schema (connect.columns_of); None: they carry none.
+              writes it (see source_encodings.declared_column); otherwise `settings` and its type tell.
+    source    the columns of the events' inline schema (connect_schema.columns_of); None: they carry none.
     flat      whether images are flattened. Their `__op`, `__lsn`, … are values of declared columns alone.
     unnamed   names that no column can have: an image with a value there is refused
 

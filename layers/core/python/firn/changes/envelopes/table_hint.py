@@ -8,17 +8,19 @@ from firn.changes.envelopes import registry
 from firn.changes.envelopes.event_reader import Value, unwrap
 from firn.errors import EventError
 
+_UNREADABLE = (EventError, msgspec.MsgspecError, UnicodeError, RecursionError)
+
 
 def table_named_in(element: bytes) -> str | None:
     """The source table that a broken event names, as `Change.table` writes it; None if it can't be told.
 
     Each name is read on its own, so that what is wrong elsewhere in the event does not matter. Never raises.
     """
-    with suppress(EventError):
+    with suppress(*_UNREADABLE):
         value = unwrap(element)
         if isinstance(value, Value):
             for envelope in registry.KNOWN.envelopes.values():
-                with suppress(EventError, msgspec.MsgspecError, UnicodeError, RecursionError):
+                with suppress(*_UNREADABLE):
                     if (table := envelope.table_hint(value)) is not None:
                         return table
     return None

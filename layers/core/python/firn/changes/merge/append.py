@@ -1,7 +1,7 @@
 """The executable specification of an append table: each change of its sources once, however often and in whatever order
 and requests it came.
 
-Pure, obvious and slow. What is fast (told.identity, Spark's expression of it) is tested against it. It says which
+Pure, obvious and slow. What is fast (decoded_rows.identity, Spark's expression) is tested against it. It says which
 deliveries are one change. Everything depends on the set of requests alone, so neither the order in which they come nor
 how epochs divide them changes a row.
 

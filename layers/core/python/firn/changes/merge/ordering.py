@@ -20,7 +20,7 @@ from firn.errors import EventError
 class Order:
     """What is known of the order of some batches: their generation, the field that orders a source without positions
     (None: arrival order), the generation whose changes told their commits before (quarantine.tells_commits; None:
-    none), and of changes that came before under a lower generation that one, by redelivered.name_of."""
+    none), and of changes that came before under a lower generation that one, by redelivery.name_of."""
 
     generation: int = 0
     field: str | None = None
