@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Final
 
 import typer
@@ -31,12 +32,14 @@ class NotRemoved(FirnError):
 
 @dataclass(frozen=True)
 class Leftover:
-    """`kind`: bucket, log group or table. `objects`: versions and delete markers; `bytes`: of all versions."""
+    """`kind`: bucket, log group or table. `objects`: versions and delete markers; `bytes`: of all versions;
+    `database`: Glue's, of a table, else empty."""
 
     kind: str
     name: str
     objects: int | None = None
     bytes: int | None = None
+    database: str = ""
 
 
 class Account:
@@ -86,7 +89,7 @@ class Account:
             found += [
                 Leftover("log group", one["logGroupName"], None, one.get("storedBytes")) for one in page["logGroups"]
             ]
-        return found + [Leftover("table", name) for name in self._tables()] if tables else found
+        return found + list(self._tables()) if tables else found
 
     def remove(self, one: Leftover, report: Report) -> None:
         """Remove it for good. Raises NotRemoved, what boto3 raises."""
@@ -94,8 +97,11 @@ class Account:
         if one.kind == "log group":
             self._client("logs").delete_log_group(logGroupName=one.name)
         elif one.kind == "table":
-            database, _, table = one.name.partition(".")
-            self._client("glue").delete_table(DatabaseName=database, Name=table)
+            table = one.name.removeprefix(f"{one.database}.")
+            there = self._client("glue").get_table(DatabaseName=one.database, Name=table)["Table"]
+            if not self._lies_here(there):  # somebody made it again meanwhile: emptying buckets takes hours
+                raise NotRemoved(f"the table {one.name} lies elsewhere by now: it is another one of that name")
+            self._client("glue").delete_table(DatabaseName=one.database, Name=table)
         elif self._is_there(one.name):
             self._empty(one.name, report)
             self._client("s3").delete_bucket(Bucket=one.name)
@@ -143,14 +149,20 @@ class Account:
             raise NotRemoved(f"the bucket {bucket} is of the stack {owner}, not of {self.stack}: say --stack {owner}")
         return True
 
-    def _tables(self) -> Iterator[str]:
-        glue, place = self._client("glue"), f"s3://{self._buckets()[1]}/"
+    def _tables(self) -> Iterator[Leftover]:
+        glue = self._client("glue")
         for page in glue.get_paginator("get_databases").paginate():
-            for database in page["DatabaseList"]:
-                for tables in glue.get_paginator("get_tables").paginate(DatabaseName=database["Name"]):
-                    for table in tables["TableList"]:
-                        if str(table.get("Parameters", {}).get("metadata_location", "")).startswith(place):
-                            yield f"{database['Name']}.{table['Name']}"
+            for name in (one["Name"] for one in page["DatabaseList"]):
+                for tables in glue.get_paginator("get_tables").paginate(DatabaseName=name):
+                    for table in filter(self._lies_here, tables["TableList"]):
+                        yield Leftover("table", f"{name}.{table['Name']}", database=name)
+
+    def _lies_here(self, table: Mapping[str, Any]) -> bool:
+        return str(table.get("Parameters", {}).get("metadata_location", "")).startswith(f"s3://{self._lake}/")
+
+    @cached_property
+    def _lake(self) -> str:
+        return self._buckets()[1]
 
     def _client(self, service: str) -> Any:
         return self._session.client(service, endpoint_url=self._endpoint)

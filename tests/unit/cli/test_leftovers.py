@@ -162,6 +162,33 @@ def test_nothing_is_touched_while_a_stack_is_there(capsys: pytest.CaptureFixture
     assert buckets() == {STAGING, LAKE, "somebody-elses"}
 
 
+def test_a_table_that_somebody_made_again_elsewhere_meanwhile_stays() -> None:
+    leftovers()
+    account, glue = Account(TARGET, "dev"), client("glue")
+    found = account.find(lambda *_: None, tables=True)
+    glue.delete_table(DatabaseName="shop", Name="orders")
+    at = {"metadata_location": "s3://somebody-elses/warehouse/shop/orders/metadata/1.json"}
+    glue.create_table(DatabaseName="shop", TableInput={"Name": "orders", "Parameters": at})
+    with pytest.raises(NotRemoved, match=r"shop\.orders lies elsewhere"):
+        account.remove(found[-1], lambda *_: None)
+    assert glue.get_table(DatabaseName="shop", Name="orders")["Table"]["Parameters"] == at
+
+
+def test_a_table_whose_database_has_a_dot_in_its_name_is_removed_and_no_other() -> None:
+    leftovers()
+    glue = client("glue")
+    for database, name, place in (("a.b", "t", LAKE), ("a", "b.t", "somebody-elses")):
+        glue.create_database(DatabaseInput={"Name": database})
+        at = {"metadata_location": f"s3://{place}/x/metadata/1.json"}
+        glue.create_table(DatabaseName=database, TableInput={"Name": name, "Parameters": at})
+    account = Account(TARGET, "dev")
+    for one in account.find(lambda *_: None, tables=True):
+        if one.kind == "table":
+            account.remove(one, lambda *_: None)
+    left = {(of, one["Name"]) for of in ("a", "a.b", "shop") for one in glue.get_tables(DatabaseName=of)["TableList"]}
+    assert left == {("a", "b.t"), ("shop", "other")}
+
+
 def test_a_stack_that_comes_up_during_the_question_is_left_alone() -> None:
     leftovers()
     account = Account(TARGET, "dev")
