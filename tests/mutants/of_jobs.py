@@ -276,7 +276,7 @@ MUTANTS: Final = (
         "dispatch counts on a job that has closed",
         f"{_CORE}/dispatch/dispatcher.py",
         "and not job_closed_marker.is_closed(store, run.name):",
-        "and closing is not None:",
+        "and job_closed_marker is not None:",
         ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[job-10]",),
     ),
     Mutant(

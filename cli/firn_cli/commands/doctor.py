@@ -198,4 +198,4 @@ def free_port(folder: Path, port: int) -> Check:
 
 
 def _repository() -> Path:
-    return Path(__file__).resolve().parents[5]
+    return Path(__file__).resolve().parents[3]

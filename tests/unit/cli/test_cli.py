@@ -10,6 +10,7 @@ import pytest
 from ingress import Ingress
 
 from firn.client import Retry
+from firn_cli.commands import doctor
 from firn_cli.main import main
 from firn_lake.catalogs.catalog import open_catalog
 
@@ -331,3 +332,7 @@ def test_up_hands_its_rate_to_the_stack(
     monkeypatch.setattr("firn_local.up", lambda options: given.append(options) or 0)
     assert run(capsys, "up", *(["--rate", rate] if rate else []))[0] == 0
     assert given[0].rate == bytes_
+
+
+def test_doctor_looks_for_the_jars_in_this_checkout() -> None:
+    assert (doctor._repository() / "template.yaml").is_file()
