@@ -46,8 +46,8 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Account for every acknowledged event, from the log and the tables alone: add up, and look for the row of each.
-    Exits 1 if something differs."""
+    """Account for every acknowledged event. Counts log and tables and looks for the row of each event. Exit code 1:
+    something differs."""
     from firn.audit.ledger import read
     from firn.audit.ledger_view import Keeping
     from firn.audit.verdict import audit

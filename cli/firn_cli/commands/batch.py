@@ -19,7 +19,7 @@ def command(
     url: Url = None,
     as_json: Json = False,
 ) -> None:
-    """Say what became of a batch: staged, in an epoch, in which snapshots, quarantined, or dead-lettered and why."""
+    """Show what became of a batch. Staged, in an epoch, in which snapshots, quarantined, or dead-lettered and why."""
     from firn.client import StreamClient
 
     with StreamClient(find_stack(folder, url).url) as client:

@@ -14,19 +14,21 @@ from firn_cli.options import DEFAULT_DIR, Dir, Json
 Tables = Annotated[
     list[str], typer.Argument(metavar="TABLE…", help="namespace.table, or the table alone if one namespace has it.")
 ]
-Dry = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Dry = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")]
 Timeout = Annotated[float, typer.Option(help="Seconds to wait at most; the job goes on.", min=1)]
 
 
 def compact(
     tables: Tables,
     dry_run: Dry = False,
-    whole: Annotated[bool, typer.Option("--all", help="All that pays, not only an hour's budget.")] = False,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Everything worth compacting, not only an hour's budget.")
+    ] = False,
     timeout: Timeout = 86_400.0,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Make few files of TABLE's many, and take deleted rows out of them. Nobody's reads or commits wait for it."""
+    """Merge small files of TABLE and drop deleted rows. Reads and commits do not wait for it."""
     _run("compact", tables, dry_run, ["--all"] if whole else [], timeout, folder, as_json)
 
 
@@ -37,7 +39,7 @@ def expire(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Let TABLE's old snapshots go, with the files that only they have, by `care.expire` of firn.yaml."""
+    """Expire old snapshots of TABLE and their files. `care.expire` in firn.yaml says how old."""
     _run("expire", tables, dry_run, [], timeout, folder, as_json)
 
 
@@ -48,7 +50,7 @@ def remove_orphans(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Remove files below TABLE that no snapshot knows: what crashes and lost races leave. Old ones only."""
+    """Remove old files of TABLE that no snapshot needs. Crashes and lost races leave such files."""
     _run("orphans", tables, dry_run, [], timeout, folder, as_json)
 
 

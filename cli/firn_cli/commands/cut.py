@@ -10,7 +10,7 @@ from firn.deployment.terminal import ago, print_json, print_table
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 app = typer.Typer(
-    help="Cuts: the end of a committed range, where all tables of a stream can be read together (firn query --cut).",
+    help="Cuts: consistent snapshots of all tables of a stream. Read one with firn query --cut.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -25,7 +25,7 @@ def keep(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Keep a cut as NAME: a tag in each of its tables, which no expiry takes away. Safe to run again."""
+    """Keep a cut as NAME. Tags its snapshot in each table, so that no expiry removes it. Safe to run again."""
     from firn.log.named_cuts import find
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.refs.keep import keep_cut
@@ -50,7 +50,7 @@ def drop(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Let go of the cut kept as NAME: expiry may take its snapshots from now on. Safe to run again."""
+    """Drop the name of a kept cut. Expiry may remove its snapshots from now on. Safe to run again."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.refs.keep import drop_cut
 
@@ -69,7 +69,7 @@ def list_cuts(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List the newest cuts of each stream, and all that are kept by a name."""
+    """List the newest cuts and all named ones."""
     from firn.log import cuts
     from firn.log.named_cuts import all_kept, streams
 

@@ -11,9 +11,7 @@ from firn.deployment.terminal import notes, print_json, print_table
 from firn.errors import FirnError
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
-app = typer.Typer(
-    name="dead", help="Events that could not be taken: list, show, correct, replay.", no_args_is_help=True
-)
+app = typer.Typer(name="dead", help="Dead letters: list, show, correct, replay.", no_args_is_help=True)
 
 Stream = Annotated[str, typer.Argument(metavar="STREAM", help="The stream.")]
 Batch = Annotated[str | None, typer.Option("--batch", help="Only letters of this batch.")]
@@ -36,7 +34,7 @@ def list_letters(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List dead letters, by object, table and reason; those that wait, unless --all says otherwise."""
+    """List dead letters by object, table and reason. Only those that were not replayed, unless --all."""
     from firn.ingest.replay import Choice
     from firn_cli.dead_letters import groups, streams
 
@@ -67,7 +65,7 @@ def show(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Show letters: what is wrong, what to do about it, and the event itself."""
+    """Show letters: the problem, the remedy and the event."""
     from firn_cli.dead_letters import pretty, shown
 
     found = shown(find_stack(folder, running=False).store(), name, index)
@@ -100,7 +98,7 @@ def export(
     since: Since = None,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Write the letters that wait to FILE, to correct their `original` and replay them with `--from FILE`."""
+    """Write open letters to FILE. Correct their `original` there and replay them with `--from FILE`."""
     from firn.ingest.replay import Choice
     from firn_cli.dead_letters import exported
 
@@ -132,7 +130,7 @@ def replay_letters(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Put letters through ingest again, each once, under the present configuration and in their old place."""
+    """Send letters through ingest again, each once. Under the current configuration and in their old place."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from firn.ingest.replay import Choice, replay

@@ -34,7 +34,7 @@ def command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the commands, and run none.")] = False,
     confirm: Annotated[bool, typer.Option("--confirm", help="Let SAM show what changes, and ask.")] = False,
 ) -> None:
-    """Build, package and deploy this checkout as a CloudFormation stack, with its job. Needs make setup."""
+    """Build, package and deploy this checkout with SAM. Includes the Spark job. Needs make setup."""
     from firn_deploy import checkout
 
     checkout.expect_checkout()
@@ -59,7 +59,7 @@ def command(
 
 
 def upload(stack: StackName = None) -> None:
-    """Put the packaged job (make package) into a deployed stack's staging bucket, unless it is there."""
+    """Upload the packaged job to a deployed stack. Needs make package; does nothing if the job is there."""
     from firn_deploy import checkout
 
     checkout.expect_checkout()

@@ -37,7 +37,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Tell what changed in TABLE from one moment to another: inserts, updates (what was -> what is) and deletes."""
+    """Show what changed in TABLE between two moments. Inserts, updates (before -> after) and deletes."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 

@@ -37,7 +37,8 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Check Python, Java, jars, packages, firn.yaml, the port, and the stack if one runs. Exit code 1: one is wrong."""
+    """Check this machine, firn.yaml and the running stack. Python, Java, jars, packages, port. Exit code 1:
+    something is wrong."""
     checks = []
     for one in _found(config, folder, port, (namespace, timeout) if deep else None):
         checks.append(one)

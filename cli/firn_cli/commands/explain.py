@@ -25,7 +25,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Tell which files of TABLE a read with FILTER reads, and why the others are left out. Reads no rows."""
+    """Show which files of TABLE a FILTER reads, and why. Also why the others are left out. Reads no rows."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 

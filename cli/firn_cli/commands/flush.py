@@ -16,7 +16,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Commit all that was sent up to now, and wait until the tables hold it."""
+    """Commit everything sent so far and wait for it."""
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     stack = find_stack(folder)

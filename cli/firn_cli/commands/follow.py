@@ -25,7 +25,8 @@ def command(
     poll: Annotated[float, typer.Option(help="Seconds between looks at the table.", min=0.05)] = 1.0,
     folder: Dir = DEFAULT_DIR,
 ) -> None:
-    """Print the changes of TABLE as they are committed, for ever, as lines of JSON, and the cursor after each step."""
+    """Print the changes of TABLE as they are committed. One JSON object a line, with the cursor after each step;
+    runs until Ctrl-C."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.lake import Lake
 

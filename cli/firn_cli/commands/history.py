@@ -16,7 +16,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List the snapshots of TABLE, oldest first: what each added and took away, and the epochs in it."""
+    """List the snapshots of TABLE, oldest first. Shows what each added and removed, and its epochs."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table, history
 

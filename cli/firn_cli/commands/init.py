@@ -75,7 +75,7 @@ def command(
     port: Annotated[int, typer.Option(help="Where `firn up` listens, for debezium.properties.")] = DEFAULT_PORT,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
 ) -> None:
-    """Write a first firn.yaml; with --from, out of a running PostgreSQL's tables and keys."""
+    """Write a first firn.yaml. With --from, from the tables and keys of a running PostgreSQL."""
     try:
         files = init(config, from_url, force, port)
     except FirnError as error:

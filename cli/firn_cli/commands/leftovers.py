@@ -178,7 +178,7 @@ def command(
     yes: Annotated[bool, typer.Option("--yes", help="Without the question.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List what a deleted stack left in the account: buckets, log groups, tables; or remove it."""
+    """List or remove what a deleted stack left behind. Buckets, log groups, tables."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     if as_json and remove and not yes:

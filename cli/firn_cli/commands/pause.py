@@ -44,7 +44,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Start no job any more; changes are still taken and staged. Jobs that run end after their epoch."""
+    """Start no more jobs; changes are still staged. Running jobs end after their epoch."""
     from firn.log import pause
 
     stack = find_stack(folder)

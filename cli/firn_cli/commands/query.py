@@ -37,7 +37,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Run one SELECT over the tables, read-only. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case"."""
+    """Run one read-only SELECT over the tables. Quote odd names: SELECT "Some Column" FROM shop."Mixed Case"."""
     if cut is None and stream is not None:
         raise typer.BadParameter("it goes with --cut", param_hint="--stream")
     if cut is not None and as_of is not None:

@@ -41,7 +41,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Make TABLE again from the staged log, under the present firn.yaml. Run again, it goes on where it was."""
+    """Rebuild TABLE from the staged log. Uses the current firn.yaml; a second run continues the first."""
     _check(into, in_place, check, to, partial)
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

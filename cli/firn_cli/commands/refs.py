@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from firn_lake.refs.names import Ref
 
 app = typer.Typer(
-    help="Tags and branches of a table: names for its snapshots, which expiry leaves alone; and rolling it back.",
+    help="Tags and branches of a table, and rollback. Expiry keeps the snapshots that have a name.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -61,14 +61,14 @@ def tag(
 
 @app.command("branch")
 def branch(table: Table, name: Name, at: At = None, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
-    """Begin a branch of TABLE. Safe to run again."""
+    """Create a branch of TABLE. Safe to run again."""
     made = _table(folder, table).branch(name, at)
     _say(made, as_json, f"{name} begins at snapshot {made.snapshot} of {table}")
 
 
 @app.command("drop")
 def drop(table: Table, name: Name, folder: Dir = DEFAULT_DIR) -> None:
-    """Drop a tag or a branch; its snapshots go when expiry finds nothing else that needs them."""
+    """Drop a tag or a branch. Expiry removes its snapshots once nothing else needs them."""
     _table(folder, table).drop(name)
     typer.echo(f"{name} of {table} is dropped")
 
@@ -81,7 +81,7 @@ def fast_forward(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Move a branch on to what descends from it."""
+    """Move a branch forward to a descendant."""
     moved = _table(folder, table).fast_forward(name, to)
     _say(moved, as_json, f"{name} of {table} is at snapshot {moved.snapshot}")
 
@@ -93,7 +93,7 @@ def cherry_pick(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Bring the rows that one snapshot appended on another branch into main. Each is taken once."""
+    """Append a snapshot of another branch to main. Each is taken once."""
     done = _table(folder, table).cherry_pick(snapshot)
     if as_json:
         print_json({"picked": snapshot, "snapshot": done})
@@ -112,7 +112,7 @@ def rollback(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Give TABLE the rows that it had. A table that a stream feeds keeps the stream's progress."""
+    """Roll TABLE back to the rows of an earlier snapshot. A table that a stream feeds keeps the stream's progress."""
     if then not in (None, "skip", "replay"):
         raise typer.BadParameter("--then is skip, or is left out")
     done = _table(folder, table).rollback(to, cast('Literal["skip", "replay"] | None', then))

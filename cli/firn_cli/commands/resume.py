@@ -38,7 +38,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """End a pause; or resume a quarantined stream, table or epoch. The next dispatch, or firn flush, does the rest."""
+    """Resume a paused stack, or a quarantined STREAM or TABLE. The next dispatch, or firn flush, does the rest."""
     if stream is None:
         if replay or skip or epoch is not None:
             raise typer.BadParameter("write which STREAM")

@@ -22,8 +22,8 @@ def command(
     plot: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the freshness into FILE.svg.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Say for each stream what is staged, sealed, committed and dead, how fresh its tables are, and what to know about
-    its order and keys."""
+    """Show what each stream has staged and committed. Also its dead letters, the freshness of its tables, and notes
+    on order and keys."""
     from firn.log import pause
     from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
     from firn_lake.catalogs.stack_catalog import catalog_of

@@ -17,7 +17,7 @@ def command(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """List the tables with their rows, snapshots, size and source."""
+    """List tables with rows, snapshots, size and source."""
     from dataclasses import replace
 
     from firn_lake.catalogs.stack_catalog import catalog_of

@@ -20,7 +20,7 @@ def command(
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="List the partitions: what is cold, what it saves, and why; does nothing.")
     ] = False,
@@ -31,7 +31,7 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """Tag the cold files of TABLE, by care: {tier: …} of firn.yaml, and apply the rules that move what is tagged."""
+    """Tag cold files of TABLE and apply the lifecycle rules. `care.tier` in firn.yaml says what is cold."""
     if sum((dry_run, explain, warm is not None)) > 1:
         raise typer.BadParameter("give one of them", param_hint="--dry-run, --explain, --warm")
     from firn.config.names import TableName

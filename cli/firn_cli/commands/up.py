@@ -21,7 +21,7 @@ def command(
         str, typer.Option(metavar="STREAM", help="Stream of queue messages that name none (Debezium Server's).")
     ] = "",
 ) -> None:
-    """Run all of Firn on this machine until Ctrl-C: HTTP and SQS ingress, storage, and Spark jobs. Loopback only."""
+    """Run all of Firn on this machine until Ctrl-C. HTTP and SQS ingress, storage and Spark jobs, on loopback only."""
     from firn_local import Options, up
 
     given = Options(

@@ -336,3 +336,14 @@ def test_up_hands_its_rate_to_the_stack(
 
 def test_doctor_looks_for_the_jars_in_this_checkout() -> None:
     assert (doctor._repository() / "template.yaml").is_file()
+
+
+@pytest.mark.parametrize("group", [(), ("dead",), ("cut",), ("refs",)])
+def test_each_command_says_what_it_does_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, group: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([*group, "--help"]) == 0
+    commands = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    assert len(commands) >= 3
+    assert [line for line in commands if "..." in line or len(line.split()) < 3] == []
