@@ -43,6 +43,8 @@ def ndjson(events: list[dict[str, Any]]) -> bytes:
 class Lake:
     """One stream from request to table, in a folder of its own. The clock moves a second with each request."""
 
+    deployment = ""  # no two have one name
+
     def __init__(
         self, spark: SparkSession, folder: Path, config: str, stream: str = "spec", catalog_uri: str = ""
     ) -> None:
@@ -79,9 +81,8 @@ class Lake:
         """Seals what is staged. -> the epoch's number."""
         self.now += timedelta(seconds=1)
         found = epochs.candidates(self.store, self.stream, self.now, above=cuts.newest(self.store, self.stream))
-        epoch = epochs.seal(
-            self.store, self.stream, found, now=self.now, config=self.config.sha, nonce=str(found.next_n)
-        )
+        nonce = f"{self.deployment}{found.next_n}"  # dispatch draws them by chance
+        epoch = epochs.seal(self.store, self.stream, found, now=self.now, config=self.config.sha, nonce=nonce)
         assert epoch is not None
         return epoch.n
 

@@ -20,6 +20,7 @@ def test_the_table_of_another_deployment_is_left_alone_by_every_job(spark: Spark
     theirs = Lake(spark, tmp_path / "theirs", config())
     theirs.land([event("c", 10, {"id": 1, "v": "theirs"})])
     ours = Lake(spark, tmp_path / "ours", config(), catalog_uri=theirs.catalog_uri)
+    ours.deployment = "ours"
     ours.post([event("c", 20, {"id": 2, "v": "ours"}), event("c", 21, {"id": 2, "v": "ours"}, table="other")])
     assert ours.commit(ours.seal()) == 1
     said = f"lake.t lies at file://{tmp_path}/theirs/warehouse/lake/t, outside of the warehouse {ours.warehouse}"
