@@ -7,6 +7,7 @@ from tests.mutants.copy import Mutant
 _SPARK: Final = "spark_emr/firn_spark"
 _DRIVER: Final = "spark_emr/firn_spark/driver"
 _TESTS: Final = "tests/integration/spark"
+_MIXED = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1]"
 _OLDER: Final = (
     f"{_TESTS}/test_appending.py"
     "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
@@ -62,25 +63,38 @@ MUTANTS: Final = (
     ),
     Mutant(
         "by columns a change counts that is older than a delete",
-        f"{_SPARK}/driver/columnar_merge.py",
-        "said.creates or said.newest > seen.low or",
-        "said.creates or",
+        f"{_DRIVER}/delete_memory.py",
+        'late = pc.fill_null(pc.greater(both["_fact"], both["_order"]), False)',
+        'late = pc.fill_null(pc.less(both["_fact"], both["_order"]), False)',
         (f"{_TESTS}/test_must_hold.py::test_a_first_epoch_of_only_deletes_is_remembered",),
     ),
     Mutant(
-        "the driver remembers deletes after the commit that makes them",
+        "by columns a change is left out that tells what a newer row holds",
+        f"{_DRIVER}/columnar_merge.py",
+        "odd = pc.and_(pc.fill_null(last[_HOLDS], False), pc.invert(newer))",
+        "odd = pc.and_(pc.is_null(last[_HOLDS]), pc.invert(newer))",
+        (_MIXED,),
+    ),
+    Mutant(
+        "by columns a key is decided that a move reaches",
+        f"{_DRIVER}/decision.py",
+        "if not (memory.said.creates or changes.seen.creates_unavailable):",
+        "if memory.said.creates or changes.seen.creates_unavailable:",
+        (_MIXED,),
+    ),
+    Mutant(
+        "the plain changes of a key that is decided one by one are lost",
+        f"{_DRIVER}/decision.py",
+        "rows = [*rows, *by_columns.rows_of(one_by_one, decoding, changes.source)]",
+        "by_columns.rows_of(one_by_one, decoding, changes.source)",
+        (_MIXED,),
+    ),
+    Mutant(
+        "the driver commits what it has not remembered the deletes of",
         f"{_DRIVER}/job.py",
-        """            source = target.fed[0]
-            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, source, snapshot, last)
-            written = by_columns.write(self._spark, table, decided, plan)
-            remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
+        """            remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
 """,
-        """            written = by_columns.write(self._spark, table, decided, plan)
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
-        by_columns.remember(memory, plan, good, decoding, seen, target.fed[0], snapshot, self._last)
+        """            remembered = None
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),

@@ -9,7 +9,7 @@ from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.changes.merge import decoded_rows
 from firn.tables.planning import BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.driver import row_lookup
-from firn_spark.driver.write import write_rows
+from firn_spark.driver.write import write_cells
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
@@ -54,7 +54,7 @@ def apply(
         BEFORE: [row[decoded_rows.BEFORE] for row in rows],
         IDENTITY: list(new),
     }
-    files = write_rows(spark, table, [*columns, *_META], data)
+    files = write_cells(spark, table, [*columns, *_META], {}, data)
     append = table.java.newAppend()
     for file in files:
         append.appendFile(file)

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
 from firn.changes.positions import WIDTH
-from firn_spark.driver import values
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
@@ -16,12 +15,8 @@ _META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
 _PLACED = b"\1"  # how `_ord` begins for a change with a position; the position follows
 
 
-class NotPlain(Exception):
-    """A truncate, a dead letter, a change without a position, with unavailable values or with nulls in its key."""
-
-
 def schema(decoding: Decoding) -> pa.Schema:
-    """Of `decoded`: `_op`, `_ts`, `_ord`, `_table` if several source tables feed the table, then c0, c1, …"""
+    """Of the plain ones: `_op`, `_ts`, `_ord`, `_table` if several source tables feed the table, then c0, c1, …"""
     return decoded_schema(decoding, _meta(decoding))
 
 
@@ -29,36 +24,37 @@ def _meta(decoding: Decoding) -> tuple[str, ...]:
     return (*_META, "_table") if decoding.several else _META
 
 
-def decoded(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[pa.RecordBatch]:
-    """The decoded changes of a mirror table, out of parts of them (packed.CHANGES), each part by order.
+def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Changes of a mirror table, a part of them (packed.CHANGES) at a time: the plain ones decoded, by order, and the
+    others as they are.
 
-    Raises NotPlain."""
-    if not _can_be_looked_up(decoding):
-        raise NotPlain
+    Plain is a whole row or a delete: no truncate or dead letter, nothing unavailable, no null in the key, and a
+    position. Where a changed key makes two rows of one change and one of them is not plain, neither is.
+    """
     names = schema(decoding).names
-    told = (*_meta(decoding), "_unavail", "_code")
+    told = (*_meta(decoding), "_unavail", "_code", "_index")
+    place = READ.index("index")
     for changes in parts:
-        if pc.any(pc.equal(changes["op"], "t")).as_py():
-            raise NotPlain
-        raw = changes.select(READ).combine_chunks().to_batches()
+        numbers = pa.arange(0, len(changes)).cast(pa.int32())
+        raw = changes.select(READ).set_column(place, "index", numbers).combine_chunks().to_batches()
         batches = list(decoded_batches(raw, decoding, MirrorDecoder, told))
-        if not all(_is_plain(batch, decoding) for batch in batches):
-            raise NotPlain
-        if batches:
-            # Deletes come apart from the others. In order they need no sorting later, where there is one core for it.
-            found = pa.Table.from_batches(batches).select(names)
-            yield from found.take(pc.sort_indices(found["_ord"])).combine_chunks().to_batches()
+        if not batches:
+            continue  # reads of a snapshot that the table leaves out
+        found = pa.Table.from_batches(batches)
+        odd = pc.unique(found["_index"].filter(_is_odd(found, decoding)))
+        if len(odd):
+            found = found.filter(pc.invert(pc.is_in(found["_index"], value_set=odd)))
+        found = found.select(names)
+        # Deletes come apart from the others. In order they need no sorting later, where there is one core for it.
+        yield found.take(pc.sort_indices(found["_ord"])).combine_chunks(), changes.take(odd)
 
 
-def _can_be_looked_up(decoding: Decoding) -> bool:
-    return bool(decoding.key) and all(decoding.columns[i].type.name in values.RANGED for i in decoding.key)
-
-
-def _is_plain(batch: pa.RecordBatch, decoding: Decoding) -> bool:
-    odd = [batch["_code"], batch["_unavail"]]
-    if any(one.null_count < len(one) for one in odd) or any(batch[f"c{i}"].null_count for i in decoding.key):
-        return False
-    return bool(pc.all(pc.equal(pc.binary_slice(batch["_ord"], 0, 1), _PLACED)).as_py())
+def _is_odd(rows: pa.Table, decoding: Decoding) -> Any:
+    placed = pc.equal(pc.binary_slice(rows["_ord"], 0, 1), _PLACED)
+    odd = pc.or_(pc.invert(placed), pc.or_(pc.is_valid(rows["_code"]), pc.is_valid(rows["_unavail"])))
+    for i in decoding.key:
+        odd = pc.or_(odd, pc.is_null(rows[f"c{i}"]))
+    return odd
 
 
 def position(orders: Any) -> Any:

@@ -1,56 +1,56 @@
-"""A mirror table's plain changes, by columns: whole rows in the order of their source, of which the newest of each key
-counts. It is what most ranges are, and takes a fifth of what changes take one by one (merge/decide.py). They come
-from columns.decoded.
-
-Plain is a range without truncates, dead letters, unavailable or held values, changes without a position, and null keys,
-of which the table remembers nothing newer. The rules are those of changes.incremental for such changes.
+"""A mirror table's plain changes (column_decoder.split), by columns: of each key the newest counts, if the table
+remembers nothing newer. That is what most keys are, and takes a fifth of what changes take one by one
+(changes.merge.decide), whose rules these are for such changes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.row_decoder import Decoding
-from firn.tables.planning import LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan
-from firn.tables.table_state import HELD_IDS, of_unnamed
+from firn.changes.decode.row_decoder import META, Decoding
+from firn.changes.merge.fold import Key
+from firn.changes.positions import WIDTH
+from firn.tables.planning import OP, POSITION, SOURCE, TIME, ColumnPlan
+from firn.tables.table_state import of_unnamed
 from firn_spark.driver import column_decoder, row_lookup, values
-from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.not_eligible import Unfit
-from firn_spark.driver.write import write_columns
-from firn_spark.merge import delta
 from firn_spark.merge.mirror import Survey
-from firn_spark.tables import deletes, fence
+from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
 _COLUMNS_AT_ONCE = 4
-_PATH, _PLACE, _THERE = "_path", "_place", "_there"
+_PATH, _PLACE, _THERE, _HOLDS = "_path", "_place", "_there", "_holds"
 
 
 @dataclass(frozen=True)
 class Decided:
-    """What becomes of each key.
+    """What becomes of each key that is decided here.
 
-    good    all decoded changes
-    rows    of the newest change of each key, by key: its number in `good`, its key, `_op`, `_order`, and `_path` and
-            `_place` of the table's row with that key
+    rows    of the newest change of each key, by key: its number among the plain changes, its key, `_op`, `_order`, and
+            `_path` and `_place` of the table's row with that key
     write   which of them are written; `remove`: which remove the table's row
+    apart   the keys (c…) that have to be decided one by one
     """
 
-    good: pa.Table
     rows: pa.Table
     write: pa.ChunkedArray
     remove: pa.ChunkedArray
+    apart: pa.Table
 
     @property
     def told(self) -> int:
         """How many keys a change decided."""
         return int(pc.sum(pc.or_(self.write, self.remove)).as_py() or 0)
+
+
+def can_be_looked_up(decoding: Decoding) -> bool:
+    """Whether rows are found by columns with this key."""
+    return bool(decoding.key) and all(decoding.columns[i].type.name in values.RANGED for i in decoding.key)
 
 
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
@@ -76,41 +76,10 @@ def _ends(orders: pa.ChunkedArray) -> tuple[bytes, bytes]:
     return ends["min"].as_py() or b"", ends["max"].as_py() or b""
 
 
-def in_order(table: Table | None, memory: DriverMemory, seen: Survey) -> bool:
-    """Whether the table holds and remembers nothing that these changes would have to be folded with."""
-    said = memory.said
-    held = table is not None and bool(table.state.properties.get(HELD_IDS))
-    return not (held or said.creates or said.newest > seen.low or said.truncated > seen.low)
-
-
-def decide(
-    spark: SparkSession, table: Table | None, good: pa.Table, decoding: Decoding, floor: bytes
-) -> Decided | None:
-    """What becomes of each key; None if a change may be one whose delete was forgotten, or where two source tables say
-    the same of one key at one position. Raises Unfit."""
-    last = _newest(good, decoding)
-    found = _there(spark, table, last, decoding)
-    beside = _beside(last, found, decoding)
-    for name in (_PATH, _PLACE, _THERE):
-        last = last.append_column(name, found[name].take(beside))
-    exists, gone = pc.is_valid(beside), pc.equal(last["_op"], "d")
-    # What is there without an order is older than all.
-    newer = pc.fill_null(pc.greater(last["_order"], last[_THERE]), True)
-    same = pc.fill_null(pc.equal(last["_order"], last[_THERE]), False)
-    write = pc.and_(newer, pc.invert(gone))
-    removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
-    late = pc.and_(write, pc.invert(exists))
-    if decoding.several and pc.any(pc.and_(same, pc.invert(gone))).as_py():
-        return None
-    if floor and pc.any(pc.and_(late, pc.less_equal(last["_order"], floor))).as_py():
-        return None
-    return Decided(good, last, write, removes)
-
-
-def _newest(good: pa.Table, decoding: Decoding) -> pa.Table:
+def newest(good: pa.Table, decoding: Decoding) -> pa.Table:
     """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, and `_order`: its order without
     the byte that says that it has one. The other columns are by far the most, and stay where they are."""
-    names = [f"c{i}" for i in decoding.key]
+    names = key_names(decoding)
     orders, numbers = good["_ord"], pa.arange(0, len(good))
     rises = pc.less if decoding.several else pc.less_equal
     rising = pc.all(rises(orders.slice(0, len(orders) - 1), orders.slice(1))).as_py()
@@ -124,24 +93,92 @@ def _newest(good: pa.Table, decoding: Decoding) -> pa.Table:
     return rows.append_column("_number", chosen).append_column("_order", column_decoder.order(rows["_ord"]))
 
 
+def key_names(decoding: Decoding) -> list[str]:
+    """The key's columns as decoding calls them."""
+    return [f"c{i}" for i in decoding.key]
+
+
+def orders(last: pa.Table, decoding: Decoding) -> pa.Table:
+    """The key and the order of the newest changes."""
+    return last.select([*key_names(decoding), "_order"])
+
+
+def keys_of(keys: Collection[Key], decoding: Decoding) -> pa.Table:
+    """Keys as columns."""
+    found = list(zip(*keys, strict=True)) or [()] * len(decoding.key)
+    kinds = [decoding.columns[i].type for i in decoding.key]
+    arrays = [values.typed(some, kind) for some, kind in zip(found, kinds, strict=True)]
+    return pa.table(arrays, names=key_names(decoding))
+
+
+def at(good: pa.Table, positions: Collection[bytes], decoding: Decoding) -> pa.Table:
+    """The keys of the plain changes at these positions."""
+    found = pc.is_in(column_decoder.position(good["_ord"]), value_set=pa.array(positions, pa.binary()))
+    return good.filter(found).select(key_names(decoding))
+
+
+def among(rows: pa.Table, keys: pa.Table) -> Any:
+    """Which of `rows` have one of `keys`."""
+    names = keys.column_names
+    if not len(keys):
+        return pa.repeat(pa.scalar(False), len(rows))
+    if len(names) == 1:
+        return pc.is_in(rows[names[0]], value_set=keys[names[0]].combine_chunks())
+    numbers = pa.arange(0, len(rows))
+    found = rows.select(names).append_column("_row", numbers).join(keys, names, join_type="left semi")
+    return pc.is_in(numbers, value_set=found["_row"].combine_chunks())
+
+
+def decide(
+    spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding, floor: bytes, apart: pa.Table
+) -> Decided:
+    """What becomes of the keys of `last` (`newest`) but for those in `apart`. Which of the others have to be decided
+    one by one shows only here: those whose row holds values that a change from before it may tell, whose delete may be
+    forgotten, or of which two source tables say the same at one position. Raises Unfit."""
+    last = last.filter(pc.invert(among(last, apart)))
+    found = _there(spark, table, last, decoding)
+    beside = _beside(last, found, decoding)
+    for name in (_PATH, _PLACE, _THERE, _HOLDS):
+        last = last.append_column(name, found[name].take(beside))
+    exists, gone = pc.is_valid(beside), pc.equal(last["_op"], "d")
+    # What is there without an order is older than all.
+    newer = pc.fill_null(pc.greater(last["_order"], last[_THERE]), True)
+    same = pc.fill_null(pc.equal(last["_order"], last[_THERE]), False)
+    write = pc.and_(newer, pc.invert(gone))
+    removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
+    odd = pc.and_(pc.fill_null(last[_HOLDS], False), pc.invert(newer))
+    if floor:
+        late = pc.and_(write, pc.invert(exists))
+        odd = pc.or_(odd, pc.and_(late, pc.less_equal(last["_order"], floor)))
+    if decoding.several:
+        odd = pc.or_(odd, pc.and_(same, pc.invert(gone)))
+    if pc.any(odd).as_py():
+        apart = pa.concat_tables([apart, last.filter(odd).select(apart.column_names)])
+        sure = pc.invert(odd)
+        last, write, removes = last.filter(sure), write.filter(sure), removes.filter(sure)
+    return Decided(last, write, removes, apart)
+
+
 def _there(spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding) -> pa.Table:
     """c… of the key, `_there` (the order), `_path` and `_place` of the rows that have these keys."""
     key = [decoding.columns[i] for i in decoding.key]
-    names = [*(f"c{i}" for i in decoding.key), _THERE, _PATH, _PLACE]
+    names = [*key_names(decoding), _THERE, _PATH, _PLACE, _HOLDS]
     parts = []
     if table is not None and len(last):
         some = [pc.unique(last[f"c{i}"]) for i in decoding.key]
         files = row_lookup.plan(spark, table, row_lookup.Wanted(key, some=some))
         parts = row_lookup.read_columns(table, files, POSITION, _ends(last["_order"])[0])
     if not parts:
-        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64()]
+        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
         return pa.table([pa.array([], kind) for kind in kinds], names=names)
     return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
 
 
 def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
     """For each row of `last` the number of the found row that has its key, or null. Raises Unfit if there are two."""
-    names = [f"c{i}" for i in decoding.key]
+    if not len(last):
+        return pa.array([], pa.int64())
+    names = key_names(decoding)
     keys = [last[f"c{i}"].cast(values.plain_type(decoding.columns[i].type)) for i in decoding.key]
     if len(names) == 1:  # `last` is sorted by it, and nothing else was looked for
         rows, numbers = pc.search_sorted(keys[0], found[names[0]]), pa.arange(0, len(found))
@@ -157,74 +194,51 @@ def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
     return _whole(numbers).take(places)
 
 
-def remember(
-    memory: DriverMemory,
-    plan: ColumnPlan,
-    good: pa.Table,
-    decoding: Decoding,
-    seen: Survey,
-    source: str,
-    looked: int | None,
-    last: int,
-) -> None:
-    """firn_spark.merge.mirror.remember. `source`: the source table of the changes, if it is one. Raises
-    fence.LostRace, fence.CommitUnknown."""
-    if not seen.newest_fact:
-        return
-    read = good.select(
-        ["_op", "_ord", "_ts", *(["_table"] if decoding.several else []), *(f"c{i}" for i in decoding.key)]
-    )
-    gone = read.filter(pc.equal(read["_op"], "d"))
-    facts = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
-    facts |= {OP: gone["_op"], POSITION: column_decoder.order(gone["_ord"]), TIME: _micros(gone["_ts"])}
-    before = pa.scalar(None if looked is None else str(looked), pa.string())
-    facts[LOOKED] = pa.repeat(before, len(gone))
-    facts[SOURCE] = gone["_table"] if decoding.several else pa.repeat(pa.scalar(source, pa.string()), len(gone))
-    memory.write_columns(plan, facts, seen.newest_fact, last, datetime.now(UTC))
+def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:
+    """Plain changes as decoded rows (changes.merge.decoded_rows), whose batch is not known. `source`: their source
+    table, if they do not tell it."""
+    orders = good["_ord"].to_pylist()
+    own: dict[str, Sequence[Any]] = {
+        "_op": good["_op"].to_pylist(), "_ts": good["_ts"].to_pylist(), "_ord": orders,
+        "_pos": [order[1 : 1 + WIDTH] for order in orders],
+        "_table": good["_table"].to_pylist() if decoding.several else [source] * len(good),
+    }  # fmt: skip
+    nothing = [None] * len(good)
+    cells = [values.decoded(good[f"c{i}"], column.type) for i, column in enumerate(decoding.columns)]
+    return [list(row) for row in zip(*(own.get(name, nothing) for name in META), *cells, strict=True)]
 
 
-@dataclass(frozen=True)
-class Written:
-    """Files that are in no snapshot yet: of new rows, and of the places of those that go (`gone`, by data file)."""
+def facts(good: pa.Table, decoding: Decoding, source: str) -> dict[str, Any]:
+    """The deletes among plain changes as the table remembers them: Arrow arrays by name, none for no deletes.
+    `source`: as for rows_of."""
+    gone = good.filter(pc.equal(good["_op"], "d"))
+    if not len(gone):
+        return {}
+    found = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
+    found |= {OP: gone["_op"], POSITION: column_decoder.order(gone["_ord"]), TIME: _micros(gone["_ts"])}
+    found[SOURCE] = gone["_table"] if decoding.several else pa.repeat(pa.scalar(source, pa.string()), len(gone))
+    return found
 
-    files: Sequence[Any]
-    removed: Sequence[Any]
-    gone: deletes.Places
 
-
-def write(spark: SparkSession, table: Table, decided: Decided, plan: ColumnPlan) -> Written:
-    """Writes what was decided. Raises fence.LostRace, StorageUnavailable, UnknownOutcome."""
+def cells(table: Table, good: pa.Table, decided: Decided, plan: ColumnPlan) -> dict[str, Any]:
+    """The rows to write as Arrow arrays by name."""
     chosen = _whole(decided.rows["_number"].filter(decided.write))
     with ThreadPoolExecutor(_COLUMNS_AT_ONCE) as pool:
-        taken = pool.map(lambda name: decided.good[name].take(chosen), decided.good.column_names)
-        rows = dict(zip(decided.good.column_names, taken, strict=True))
-    cells = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
-    cells |= {POSITION: column_decoder.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
+        taken = pool.map(lambda name: good[name].take(chosen), good.column_names)
+        rows = dict(zip(good.column_names, taken, strict=True))
+    found = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
+    found |= {POSITION: column_decoder.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
     if "_table" in rows:
         unnamed = pa.scalar(of_unnamed(table.state.sources), pa.string())
         told = rows["_table"]
-        cells[SOURCE] = pc.if_else(pc.fill_null(pc.equal(told, unnamed), False), pa.scalar(None, pa.string()), told)
-    files = write_columns(spark, table, plan.columns, cells, len(chosen))
-    gone = decided.rows.select([_PATH, _PLACE]).filter(decided.remove).combine_chunks()
-    places = deletes.by_file(gone[_PATH], gone[_PLACE])
-    return Written(files, deletes.write_from_driver(spark, table, places) if places else [], places)
+        found[SOURCE] = pc.if_else(pc.fill_null(pc.equal(told, unnamed), False), pa.scalar(None, pa.string()), told)
+    return found
 
 
-def land(
-    spark: SparkSession,
-    table: Table,
-    written: Written,
-    snapshot: int | None,
-    properties: Mapping[str, str],
-    stream: str,
-) -> None:
-    """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
-    fence.LostRace, fence.CommitUnknown."""
-    if not written.files and not written.removed:
-        # Only stale changes: an append of nothing carries the progress.
-        fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
-    else:
-        delta.land(spark, table, snapshot, written.files, written.removed, written.gone, properties, stream)
+def gone(decided: Decided) -> deletes.Places:
+    """The places of the rows that go."""
+    rows = decided.rows.select([_PATH, _PLACE]).filter(decided.remove).combine_chunks()
+    return deletes.by_file(rows[_PATH], rows[_PLACE])
 
 
 def _micros(milliseconds: pa.ChunkedArray) -> pa.ChunkedArray:

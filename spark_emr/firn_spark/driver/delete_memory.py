@@ -2,10 +2,10 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, STRING, Column
@@ -15,7 +15,7 @@ from firn.changes.positions import WIDTH
 from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
 from firn_spark.driver import row_lookup
 from firn_spark.driver.not_eligible import Unfit
-from firn_spark.driver.write import write_columns, write_rows
+from firn_spark.driver.write import write_cells
 from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.tables.evolve import Table
@@ -77,9 +77,31 @@ class DriverMemory(Memory):
         if any(own.get(column.name, column.type) != column.type for column in key):
             raise Unfit("the key got another type since the facts were written")
 
+    def newer(self, key: Sequence[Column], rows: pa.Table) -> pa.Table:
+        """The keys of those of `rows` (c… of the key, and `_order`) of which a newer fact is remembered. Raises
+        Unfit."""
+        names = [name for name in rows.column_names if name != "_order"]
+        low = pc.min(rows["_order"]).as_py()
+        if self._table is None or low is None or (plain(self.said.newest) or b"") <= low:
+            return rows.select(names).slice(0, 0)
+        self._fits(key)
+        some = [pc.unique(rows[name]) for name in names]
+        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, low=low, some=some))
+        parts = row_lookup.read_columns(self._table, files, POSITION, low)
+        if not parts:
+            return rows.select(names).slice(0, 0)
+        known = pa.concat_tables(part.select(range(len(names) + 1)) for part in parts)
+        kinds = [*(rows[name].type for name in names), pa.binary()]
+        columns = [column.cast(kind) for column, kind in zip(known.columns, kinds, strict=True)]
+        known = pa.table(columns, names=[*names, "_fact"])
+        both = rows.join(known, names, join_type="inner")
+        late = pc.fill_null(pc.greater(both["_fact"], both["_order"]), False)
+        return both.filter(late).select(names)
+
     def write_facts(
         self,
         plan: ColumnPlan,
+        deletes: Mapping[str, Any],
         facts: Sequence[dict[str, Any]],
         looked: int | None,
         truncates: Sequence[RowChange],
@@ -87,27 +109,20 @@ class DriverMemory(Memory):
         creates: bool,
         last: int,
     ) -> None:
-        """Memory.write of rows by name (metadata as the table has it, without `_firn_at` and `_firn_looked`)."""
+        """Memory.write. `deletes`: some facts as Arrow arrays by name, `facts`: others as rows by name; metadata as the
+        table has it, without `_firn_at` and `_firn_looked`."""
         table = self._ready(plan)
         if table.state.progress(self._stream) >= last:
             return
         before = None if looked is None else str(looked)
+        now = time.time_ns() // 1000
         rows = [{**fact, LOOKED: before} for fact in facts]
         rows += [{OP: "t", POSITION: plain(one.order), SOURCE: one.source} for one in truncates]
         columns = [*plan.columns, *FACTS_METADATA]
-        now = time.time_ns() // 1000
-        data = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
-        files = write_rows(self._spark, table, columns, data)
+        told = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
+        arrays: dict[str, Any] = {}
+        if deletes:
+            own = {LOOKED: pa.scalar(before, pa.string()), AT: pa.scalar(now, pa.timestamp("us", "UTC"))}
+            arrays = {**deletes, **{name: pa.repeat(one, len(deletes[OP])) for name, one in own.items()}}
+        files = write_cells(self._spark, table, columns, arrays, told if rows else {})
         self._append(table, files, newest_of(truncates), newest, creates, last)
-
-    def write_columns(
-        self, plan: ColumnPlan, facts: Mapping[str, Any], newest: bytes, last: int, now: datetime
-    ) -> None:
-        """The same of deletes alone, as Arrow arrays by name, without `_firn_at`."""
-        table = self._ready(plan)
-        if table.state.progress(self._stream) >= last:
-            return
-        count = len(facts[OP])
-        written = pa.repeat(pa.scalar(now, pa.timestamp("us", "UTC")), count)
-        files = write_columns(self._spark, table, plan.columns, {**facts, AT: written}, count)
-        self._append(table, files, b"", newest, False, last)

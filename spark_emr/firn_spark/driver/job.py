@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
-from firn.changes.merge.decide import decide
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
+from firn.changes.positions import WIDTH
 from firn.commit.rejects import by_table, reasons
 from firn.commit.staged_changes import rejected
 from firn.config.model import StreamConfig
@@ -21,22 +21,19 @@ from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import Planned, with_schemas
 from firn.tables.table_state import by_number, fed_by
-from firn_spark.driver import append_commit
+from firn_spark.driver import append_commit, column_decoder
 from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver import mirror_commit as small
+from firn_spark.driver import mirror_commit as by_rows
+from firn_spark.driver.decision import MOST_ROWS, Changes, decision, decoded
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import look
 from firn_spark.driver.not_eligible import Unfit
-from firn_spark.driver.staged_changes import Part, Staged
+from firn_spark.driver.staged_changes import Change, Part, Staged
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
-from firn_spark.staged.columnar import typed
-from firn_spark.staged.decode import decoded_schema
 from firn_spark.table_job import TableJob, together
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-MOST_ROWS = 20_000  # changes of a table, decided one by one
 _UNKEYED = frozenset({"float", "double", "list"})  # NaN is not a key of a dict, a list none at all
 Why = Mapping[tuple[str, int], tuple[str, str]]
 
@@ -89,86 +86,63 @@ class DriverJob(TableJob):
         key = [decoding.columns[i] for i in decoding.key]
         if (table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
-        facts = name_in(table.state.properties) if table else None
         memory = DriverMemory(
-            self._spark, self._tables, target.name, self._stream, self._warehouse, facts,
+            self._spark, self._tables, target.name, self._stream, self._warehouse,
+            name_in(table.state.properties) if table else None,
             numbers=by_number(self._config.order_by, plan.columns),
         )  # fmt: skip
         memory.look(planned.renames)
-        if self._by_columns(target, table, plan, decoding, memory, mine, outcome):
-            return
-        if mine.count > MOST_ROWS:
-            raise Unfit(f"more than {MOST_ROWS} changes, not all of them plain")
-        truncates = decoded_rows.truncates(mine.rows, decoding.names)
-        good, bad = _decoded(mine, decoding, mirror=True)
-        decoded = small.Decoded(good, [decoded_rows.row_change(row, decoding) for row in good])
-        seen = small.survey(good, bad, decoding)
+        changes = self._changes(target, mine, decoding, memory, outcome)
+        seen, truncates = changes.seen, changes.truncates
         log = self._log_in(all_of(target, table.state if table else None, self._config), decoding)
         sources = fed_by(table.state if table else None, target.fed)
-        found = look(self._spark, table, memory, plan.columns, key, decoded.changes, truncates, sources, log)
-
-        outcome.way |= {"lookup": "driver", "by": "rows"}
+        decided = decision(self._spark, table, plan, changes, memory, sources, log)
+        outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
         outcome.ignored += 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
-        self._bury_rows(target, mine, _why(bad), outcome)
-        if table is None and not good:
+        self._bury_rows(target, changes.odd, _why(changes.bad), outcome)
+        placed = [one for one in truncates if plain(one.order)]
+        if table is None and seen.changes == seen.rejected:
             outcome.status = "empty"  # nothing that a table could be made from
             outcome.ignored = outcome.events - outcome.dead
-            if truncates := [one for one in truncates if plain(one.order)]:
-                memory.write_facts(ColumnPlan(()), [], None, truncates, newest_of(truncates), False, self._last)
+            if placed:
+                memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, self._last)
             return
         snapshot = table.state.snapshot_id if table else None
         table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, [column.name for column in key])
         table, shape = mirror.shape_of(self._tables, table, plan, decoding.key, seen)
         self._same(table, snapshot, outcome)
-        decided = decide(found.before, decoded.changes, memory.said.floor)
-        if decided.too_old:
-            self._bury_rows(target, mine, _late(good, decided.too_old, memory.said.floor, decoding), outcome)
+        if decided.rows.too_old:
+            # Decoded again, with their batches: this is rare.
+            upto = mine.rows_upto(memory.said.floor[:WIDTH])
+            late = _late(decoded(upto, decoding, mirror=True)[0], decided.rows.too_old, memory.said.floor, decoding)
+            self._bury_rows(target, upto, late, outcome)
         outcome.decided(decided.told)
-        placed = [one for one in truncates if plain(one.order)]
-        small.remember(memory, plan, decoded, decoding, seen, placed, snapshot, self._last)
-        times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in good}
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        small.apply(self._spark, table, decided, shape, found, times, snapshot, summary, self._stream)
+        newest = max(seen.newest_fact, newest_of(placed))
+        with ThreadPoolExecutor(1) as pool:
+            facts = by_columns.facts(changes.plain, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
+            told = (*facts, snapshot, placed, newest, seen.creates_unavailable, self._last)
+            remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
+            by_rows.land(
+                self._spark, table, plan.columns, decided.cells(table, plan, shape), decided.gone(), snapshot,
+                outcome.summary(self._stream, self._epochs, self._last), self._stream,
+                # Before the rows: a job that dies in between remembers too much, never too little.
+                ready=remembered.result if remembered else bool,
+            )  # fmt: skip
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
-    def _by_columns(
-        self,
-        target: Target,
-        table: Table | None,
-        plan: ColumnPlan,
-        decoding: Decoding,
-        memory: DriverMemory,
-        mine: Part,
-        outcome: Outcome,
-    ) -> bool:
-        """The same for plain changes; False if they are not, and nothing was done."""
-        good = mine.plain(decoding)
-        if good is None or not len(good):
-            return False
-        seen = by_columns.survey(good, decoding)
-        if not by_columns.in_order(table, memory, seen):
-            return False
-        decided = by_columns.decide(self._spark, table, good, decoding, memory.said.floor)
-        if decided is None:
-            return False
-        outcome.way |= {"lookup": "driver", "by": "columns"}
-        outcome.ignored = 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
-        snapshot = table.state.snapshot_id if table else None
-        key = [decoding.columns[i].name for i in decoding.key]
-        table = self._ready(target, table, plan, MIRROR_METADATA, outcome, seen.nulls, key)
-        self._same(table, snapshot, outcome)
-        outcome.decided(decided.told)
-        with ThreadPoolExecutor(1) as pool:
-            last = self._last
-            source = target.fed[0]
-            remembered = pool.submit(by_columns.remember, memory, plan, good, decoding, seen, source, snapshot, last)
-            written = by_columns.write(self._spark, table, decided, plan)
-            remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        by_columns.land(self._spark, table, written, snapshot, summary, self._stream)
-        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
-        return True
+    def _changes(
+        self, target: Target, mine: Part, decoding: Decoding, memory: DriverMemory, outcome: Outcome
+    ) -> Changes:
+        """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
+        if by_columns.can_be_looked_up(decoding) and not target.events(outcome.progress, "t"):
+            split = mine.split(decoding, MOST_ROWS)
+            found = Changes(split.plain, split.odd.to_pylist(), decoding, target.fed[0])
+            if not len(split.plain) or memory.said.truncated <= found.seen.low:
+                return found
+        if mine.count > MOST_ROWS:
+            raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
+        return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, target.fed[0])
 
     def _append(
         self,
@@ -183,12 +157,12 @@ class DriverJob(TableJob):
         _fits(target, table, plan)
         if mine.count > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes to append")
-        good, bad = _decoded(mine, decoding, mirror=False)
-        seen = small.survey(good, bad, decoding, mirror=False)
+        good, bad = decoded(mine.rows, decoding, mirror=False)
+        seen = by_rows.survey(good, bad, decoding, mirror=False)
         new = append_commit.new_rows(self._spark, table, good, self._stream)
 
         outcome.way["lookup"] = "driver"
-        self._bury_rows(target, mine, _why(bad), outcome)
+        self._bury_rows(target, mine.rows, _why(bad), outcome)
         if table is None and not good:
             outcome.status = "empty"
             outcome.ignored = outcome.events - outcome.dead
@@ -208,10 +182,10 @@ class DriverJob(TableJob):
         if table.state.snapshot_id != snapshot or table.state.progress(self._stream) != outcome.progress:
             raise fence.LostRace(f"{table.name} moved while its rows were looked up")
 
-    def _bury_rows(self, target: Target, mine: Part, why: Why, outcome: Outcome) -> None:
+    def _bury_rows(self, target: Target, changes: Sequence[Change], why: Why, outcome: Outcome) -> None:
         """Dead letters first: if the job dies after them, the rerun finds them written."""
         if why:
-            rows = rejected(mine.rows, why, self._staged.schemas)
+            rows = rejected(changes, why, self._staged.schemas)
             outcome.dead_by = together(outcome.dead_by, by_table(reasons(rows)))
             outcome.dead_new = together(outcome.dead_new, by_table(self._write_letters(target, rows)))
         outcome.dead += len(why)
@@ -247,12 +221,6 @@ def _fits(target: Target, table: Table | None, plan: ColumnPlan) -> None:
         raise Unfit("partitioned")
     if table.state.properties.get("write.format.default", "parquet") != "parquet":
         raise Unfit("files that are not Parquet")
-
-
-def _decoded(mine: Part, decoding: Decoding, *, mirror: bool) -> tuple[list[list[Any]], list[list[Any]]]:
-    """told.decoded, where what can't be written is rejected as by the executors."""
-    schema = decoded_schema(decoding, ())  # what is beside the columns came out of Arrow
-    return decoded_rows.decoded(mine.rows, decoding, mirror=mirror, fit=lambda rows: typed(rows, schema))
 
 
 def _why(bad: Sequence[Sequence[Any]]) -> Why:

@@ -1,7 +1,6 @@
-"""One mirror table of a small range: look up, decide, remember, commit."""
+"""One mirror table in the job's process: what is told of its changes one by one, and its commit."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -11,29 +10,19 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Decided
-from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.fold import Key, Row
 from firn.changes.merge.ordering import plain, stored_held
-from firn.tables.planning import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME, ColumnPlan
+from firn.tables.planning import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import of_unnamed
-from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.key_lookup import Found
-from firn_spark.driver.write import write_rows
+from firn_spark.driver.write import write_cells
 from firn_spark.merge import delta
 from firn_spark.merge.deciding import Shape
-from firn_spark.merge.memory import newest_of
 from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 
 _META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE), SOURCE_METADATA)
-
-
-@dataclass(frozen=True)
-class Decoded:
-    """The good decoded rows of a range (changes.rows), and as changes."""
-
-    rows: Sequence[Sequence[Any]]
-    changes: Sequence[RowChange]
 
 
 def survey(
@@ -57,55 +46,44 @@ def survey(
     )
 
 
+def together(some: Survey, others: Survey) -> Survey:
+    """What is told of both."""
+    return Survey(
+        changes=some.changes + others.changes,
+        rejected=some.rejected + others.rejected,
+        truncates=some.truncates + others.truncates,
+        unavailable=tuple(sorted({*some.unavailable, *others.unavailable})),
+        creates_unavailable=some.creates_unavailable or others.creates_unavailable,
+        nulls=tuple(sorted({*some.nulls, *others.nulls})),
+        newest_fact=max(some.newest_fact, others.newest_fact),
+        low=min((low for low in (some.low, others.low) if low), default=b""),
+    )
+
+
 def is_fact(row: Sequence[Any]) -> bool:
     """Whether the table remembers this decoded row beside its own rows."""
     late = row[decoded_rows.OP] == "d" or (row[decoded_rows.OP] == "c" and bool(row[decoded_rows.UNAVAILABLE]))
     return late and row[decoded_rows.POS] is not None
 
 
-def remember(
-    memory: DriverMemory,
-    plan: ColumnPlan,
-    decoded: Decoded,
-    decoding: Decoding,
-    seen: Survey,
-    truncates: Sequence[RowChange],
-    looked: int | None,
-    last: int,
-) -> None:
-    """firn_spark.merge.mirror.remember. Raises fence.LostRace, fence.CommitUnknown."""
-    newest = max(seen.newest_fact, newest_of(truncates))
-    if not newest:
-        return
-    facts: list[dict[str, Any]] = []
-    for row in decoded.rows:
-        if is_fact(row):
-            key = {decoding.columns[i].name: row[decoded_rows.WIDTH + i] for i in decoding.key}
-            time = None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000
-            fact = {
-                OP: row[decoded_rows.OP],
-                POSITION: plain(row[decoded_rows.ORD]),
-                TIME: time,
-                SOURCE: row[decoded_rows.TABLE],
-            }
-            facts.append(key | fact)
-    memory.write_facts(plan, facts, looked, truncates, newest, seen.creates_unavailable, last)
+def facts(good: Sequence[Sequence[Any]], decoding: Decoding) -> list[dict[str, Any]]:
+    """What the table remembers of decoded rows, by name."""
+    found: list[dict[str, Any]] = []
+    for row in filter(is_fact, good):
+        key = {decoding.columns[i].name: row[decoded_rows.WIDTH + i] for i in decoding.key}
+        time = None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000
+        order = plain(row[decoded_rows.ORD])
+        fact = {OP: row[decoded_rows.OP], POSITION: order, TIME: time, SOURCE: row[decoded_rows.TABLE]}
+        found.append(key | fact)
+    return found
 
 
-def apply(
-    spark: SparkSession,
-    table: Table,
-    decided: Decided,
-    shape: Shape,
-    found: Found,
-    times: Mapping[bytes, int | None],
-    snapshot: int | None,
-    properties: Mapping[str, str],
-    stream: str,
-) -> None:
-    """Commits what was decided in one snapshot, even if no row changes. `times`: of the range's orders, in ms;
-    `snapshot`: the one that was looked at. Raises fence.LostRace, fence.CommitUnknown."""
-    written = list(decided.writes.items())
+def cells(
+    table: Table, decided: Decided, shape: Shape, found: Found, times: Mapping[bytes, int | None]
+) -> dict[str, list[Any]]:
+    """The rows to write by name, in the order of their keys. `times`: of the range's orders, in ms."""
+    # Lists are not compared with None, nor is it with anything.
+    written = sorted(decided.writes.items(), key=lambda row: [(value is None, value) for value in row[0]])
     data: dict[str, list[Any]] = {
         column.name: [row.values.get(column.name) for _, row in written] for column in shape.columns
     }
@@ -114,12 +92,36 @@ def apply(
     data[HELD] = [_held(shape, row) for _, row in written]
     unnamed = of_unnamed(table.state.sources)
     data[SOURCE] = [None if row.source == unnamed else row.source for _, row in written]
-    files = write_rows(spark, table, [*shape.columns, *_META], data)
-    gone: dict[str, list[int]] = {}
+    return data
+
+
+def gone(decided: Decided, found: Found) -> dict[str, list[int]]:
+    """The places of the rows that go, by data file."""
+    places: dict[str, list[int]] = {}
     for key in decided.removes:
         path, place = found.places[key]
-        gone.setdefault(path, []).append(place)
+        places.setdefault(path, []).append(place)
+    return places
+
+
+def land(
+    spark: SparkSession,
+    table: Table,
+    columns: Sequence[Column],
+    rows: tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]],
+    gone: Mapping[str, Sequence[int]],
+    snapshot: int | None,
+    properties: Mapping[str, str],
+    stream: str,
+    ready: Callable[[], object],
+) -> None:
+    """Writes rows (arrays, and lists, by name) and the deletes of those that go, and commits both in one snapshot, even
+    if no row changes. `snapshot`: the one that was looked at; `ready`: called before the commit.
+
+    Raises fence.LostRace, fence.CommitUnknown, StorageUnavailable, UnknownOutcome, and what `ready` raises."""
+    files = write_cells(spark, table, [*columns, *_META], *rows)
     removed = deletes.write_from_driver(spark, table, gone) if gone else []
+    ready()
     if not files and not removed:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)

@@ -26,7 +26,8 @@ from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn_spark.driver import column_decoder
 from firn_spark.driver.not_eligible import Unfit
-from firn_spark.driver.staged_changes import Held, Part, Said
+from firn_spark.driver.staged_changes import Held, Part, Said, Split
+from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.span import together
 
@@ -131,19 +132,18 @@ class Spread(Said):
     def of(self, sources: Sequence[str], above: int = 0) -> Part:
         """As Staged says; the answers raise Unfit if a process died."""
 
-        def raw() -> pa.Table:
-            found: list[pa.Table] = self._each(_raw, sources, above)
-            together = pa.concat_tables(found)
+        def raw(upto: bytes | None) -> pa.Table:
+            together = pa.concat_tables(self._each(_raw, sources, above, upto))
             return together.take(pa.compute.sort_indices(together["epoch"])) if len(sources) > 1 else together
 
-        def plain(decoding: Decoding) -> pa.Table | None:
+        def split(decoding: Decoding, most: int) -> Split:
             with TemporaryDirectory(prefix="firn-") as folder:
-                files = self._each(_plain, folder, sources, above, decoding)
+                answers = self._each(_split, folder, sources, above, decoding, most)
                 # Memory that is mapped outlives its file.
-                found = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file in files if file is not None]
-            return pa.concat_tables(found) if len(found) == len(files) else None
+                plain = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file, _ in answers]
+            return Split(pa.concat_tables(plain), pa.concat_tables(odd for _, odd in answers))
 
-        return Part(self.count(sources, above), raw, plain)
+        return Part(self.count(sources, above), raw, split)
 
     def span(self, high: High | None) -> Span:
         """As Staged says. Raises TransientError if a process died."""
@@ -224,21 +224,20 @@ def _read(number: int, staging: str, batches: Sequence[SealedBatch], order: Orde
     return said
 
 
-def _raw(number: int, sources: Sequence[str], above: int) -> pa.Table:
-    return _held[number].of(sources, above).columns
+def _raw(number: int, sources: Sequence[str], above: int, upto: bytes | None) -> pa.Table:
+    return _held[number].raw(sources, above, upto)
 
 
-def _plain(number: int, folder: str, sources: Sequence[str], above: int, decoding: Decoding) -> str | None:
-    """Through a file: in a pipe, each byte would be copied four times."""
+def _split(
+    number: int, folder: str, sources: Sequence[str], above: int, decoding: Decoding, most: int
+) -> tuple[str, pa.Table]:
+    """The plain ones through a file: in a pipe, each byte would be copied four times."""
     path = f"{folder}/{os.getpid()}.arrow"
-    schema = column_decoder.schema(decoding)
-    try:
-        with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, schema) as writer:
-            for batch in _held[number].decoded(sources, above, decoding):
-                writer.write_batch(batch)
-    except column_decoder.NotPlain:
-        return None
-    return path
+    plain, odd = _held[number].split(sources, above, decoding, most)
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, column_decoder.schema(decoding)) as writer:
+        for one in plain:
+            writer.write_table(one)
+    return path, pa.concat_tables([CHANGES.empty_table(), *odd])
 
 
 def _span(number: int, high: High | None) -> Span:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
-from firn.tables.planning import POSITION
+from firn.tables.planning import HELD, POSITION
 from firn_spark.driver import values
 from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.objects import Objects
@@ -141,9 +141,10 @@ def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
 
 
 def read_columns(table: Table, files: Files, column: str, low: bytes) -> list[pa.Table]:
-    """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file (a dictionary)
-    and row in it. Of several key columns, rows of other combinations are among them. Where `column` is below `low` it
-    may be null: a row group that says so of itself is spared the reading of its widest column."""
+    """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file (a dictionary),
+    row in it, and whether the row holds values. Of several key columns, rows of other combinations are among them.
+    Where `column` is below `low` it may be null: a row group that says so of itself is spared the reading of its widest
+    column."""
     ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
 
     def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> list[pa.Table]:
@@ -247,7 +248,7 @@ def _found(
     gone: Collection[int],
 ) -> Iterator[pa.Table]:
     there = by_id(file)
-    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column)}
+    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column, HELD)}
     deleted = pa.array(sorted(gone), pa.int64())
     first = 0
     for number in range(file.num_row_groups):
@@ -266,10 +267,10 @@ def _found(
             held = pa.nulls(len(rows), pa.binary()) if position is None else position.take(places).cast(pa.binary())
             # A text for each file, not for each row.
             paths = pa.DictionaryArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), len(rows)), pa.array([path]))
-            yield pa.table(
-                [*arrays, held, paths, rows],
-                names=[str(n) for n in range(len(arrays) + 3)],
-            )
+            gaps = group.column(HELD)
+            holds = pa.repeat(False, len(rows)) if gaps is None else pc.is_valid(gaps.take(places))
+            columns = [*arrays, held, paths, rows, holds]
+            yield pa.table(columns, names=[str(n) for n in range(len(columns))])
 
 
 def _plain(group: RowGroup, column: Column, places: pa.Array) -> Any:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, Protocol
@@ -28,24 +29,40 @@ Parts = Sequence[tuple[Sequence[SealedBatch], Order]]  # batches, and what the s
 _DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones together costs more than it saves
 
 
-class Part:
-    """Some changes of one table: how many, as columns (packed.CHANGES), as rows, and decoded by columns."""
+@dataclass(frozen=True)
+class Split:
+    """Some changes of one mirror table: the plain ones decoded (column_decoder.schema), the others as they were staged
+    (packed.CHANGES)."""
 
-    def __init__(self, count: int, raw: Callable[[], pa.Table], plain: Callable[[Decoding], pa.Table | None]) -> None:
-        """`plain`: columns.decoded of them, None if they are not plain."""
+    plain: pa.Table
+    odd: pa.Table
+
+
+class Part:
+    """Some changes of one table: how many, as they were staged, and the plain ones by columns."""
+
+    def __init__(
+        self, count: int, raw: Callable[[bytes | None], pa.Table], split: Callable[[Decoding, int], Split]
+    ) -> None:
+        """`raw`: the changes (packed.CHANGES), those up to a position, or all."""
         self.count = count
-        self.plain = plain
+        self.split = split
         self._raw = raw
 
     @cached_property
     def columns(self) -> pa.Table:
         """All that was staged and told of them."""
-        return self._raw()
+        return self._raw(None)
 
     @cached_property
     def rows(self) -> list[Change]:
         """A dict each. Ten times as large as the columns."""
         found: list[Change] = self.columns.to_pylist()
+        return found
+
+    def rows_upto(self, position: bytes) -> list[Change]:
+        """The same of those up to a position."""
+        found: list[Change] = self._raw(position).to_pylist()
         return found
 
 
@@ -120,22 +137,33 @@ class Held(Said):
     def of(self, sources: Sequence[str], above: int = 0) -> Part:
         """As Staged says."""
 
-        def raw() -> pa.Table:
-            found = [one.changes() for one in self._of(sources, above)]
-            return pa.concat_tables(found) if found else CHANGES.empty_table()
+        def split(decoding: Decoding, most: int) -> Split:
+            plain, odd = self.split(sources, above, decoding, most)
+            return Split(
+                pa.concat_tables([column_decoder.schema(decoding).empty_table(), *plain]),
+                pa.concat_tables([CHANGES.empty_table(), *odd]),
+            )
 
-        def plain(decoding: Decoding) -> pa.Table | None:
-            try:
-                found = list(self.decoded(sources, above, decoding))
-            except column_decoder.NotPlain:
-                return None
-            return pa.Table.from_batches(found, column_decoder.schema(decoding))
+        return Part(self.count(sources, above), lambda upto: self.raw(sources, above, upto), split)
 
-        return Part(self.count(sources, above), raw, plain)
+    def raw(self, sources: Sequence[str], above: int, upto: bytes | None) -> pa.Table:
+        """Those changes as they were staged: up to a position, or all."""
+        found = pa.concat_tables([CHANGES.empty_table(), *(one.changes() for one in self._of(sources, above))])
+        return found if upto is None else found.filter(pc.less_equal(found["pos"], upto))
 
-    def decoded(self, sources: Sequence[str], above: int, decoding: Decoding) -> Iterator[pa.RecordBatch]:
-        """Those changes by columns. Raises columns.NotPlain."""
-        return column_decoder.decoded(self._parts(sources, above), decoding)
+    def split(
+        self, sources: Sequence[str], above: int, decoding: Decoding, most: int
+    ) -> tuple[list[pa.Table], list[pa.Table]]:
+        """Those changes in parts: the plain ones, and the others. Raises Unfit for more than `most` of the others."""
+        plain: list[pa.Table] = []
+        odd: list[pa.Table] = []
+        for some, others in column_decoder.split(self._parts(sources, above), decoding):
+            plain.append(some)
+            if len(others):
+                odd.append(others)
+            if sum(map(len, odd)) > most:
+                raise Unfit(f"more than {most} changes that are not plain")
+        return plain, odd
 
     def _of(self, sources: Sequence[str], above: int) -> list["_Slim"]:
         found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]

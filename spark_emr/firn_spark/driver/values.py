@@ -38,6 +38,18 @@ def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
     return _cast(column if column.type == typed else column.cast(typed), plain_type(kind))
 
 
+def decoded(column: pa.ChunkedArray, kind: Type) -> list[Any]:
+    """Values of a decoded column (columns.arrow_type)."""
+    return column.to_pylist() if holds_uuids(kind) else _cast(column, plain_type(kind))
+
+
+def typed(values: Iterable[Any], kind: Type) -> pa.Array:
+    """Values as a decoded column."""
+    if holds_uuids(kind):
+        return pa.array(values, arrow_type(kind))
+    return pa.array(values, plain_type(kind)).cast(arrow_type(kind))
+
+
 def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
     """The values as the column `field` of a file."""
     if holds_uuids(kind):

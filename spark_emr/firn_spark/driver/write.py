@@ -1,7 +1,7 @@
 """New data files, written here: Parquet with the table's field ids, and Iceberg's own metrics of what was written."""
 
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.types import Column
+from firn.changes.decode.types import Column, Type
 from firn.tables import bloom_filters
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
@@ -22,44 +22,46 @@ _AT_ONCE = 4  # files
 _WRONG = 0.01  # of the values that are not in a file, those of which its Bloom filter says that they may be
 
 
-def write_rows(
-    spark: SparkSession, table: Table, columns: Sequence[Column], rows: Mapping[str, Sequence[Any]]
+def write_cells(
+    spark: SparkSession,
+    table: Table,
+    columns: Sequence[Column],
+    arrays: Mapping[str, Any],
+    values_of: Mapping[str, Sequence[Any]],
 ) -> list[Any]:
-    """Data files (org.apache.iceberg.DataFile) of an unpartitioned table, none for no rows.
+    """Data files (org.apache.iceberg.DataFile) of an unpartitioned table, none for no rows: first the rows of `arrays`,
+    then those of `values_of`. What the table has beside them is null.
 
-    columns  the types of what `rows` holds; rows: values by name, of equal length; what the table has beside is null
+    columns    the types of what they hold
+    arrays     Arrow arrays by name, of equal length, in the types that decoding gives (columns.arrow_type)
+    values_of  lists by name, of equal length
     """
-    count = len(next(iter(rows.values()), ()))
-    if not count:
-        return []
-    kinds = {column.name: column.type for column in columns}
-    return _written(spark, table, count, lambda field: values.written(rows[field.name], kinds[field.name], field), rows)
-
-
-def write_columns(
-    spark: SparkSession, table: Table, columns: Sequence[Column], arrays: Mapping[str, Any], count: int
-) -> list[Any]:
-    """The same of Arrow arrays by name, `count` rows of the types that decoding gives (columns.arrow_type)."""
-    if not count:
+    first, then = (len(next(iter(some.values()), ())) for some in (arrays, values_of))
+    if not first + then:
         return []
     kinds = {column.name: column.type for column in columns}
 
-    def array(field: pa.Field) -> Any:
-        kind = kinds.get(field.name)
-        if kind is not None and values.holds_uuids(kind):
-            return values.written(arrays[field.name].to_pylist(), kind, field)
-        return arrays[field.name].cast(field.type)
+    def cells(field: pa.Field) -> pa.ChunkedArray:
+        name = field.name
+        parts = []
+        if first:
+            parts.append(
+                _cells(arrays[name], kinds.get(name), field) if name in arrays else pa.nulls(first, field.type)
+            )
+        if then:
+            there = name in values_of
+            parts.append(values.written(values_of[name], kinds[name], field) if there else pa.nulls(then, field.type))
+        chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
+        return pa.chunked_array(chunks, field.type)
 
-    return _written(spark, table, count, array, arrays)
-
-
-def _written(
-    spark: SparkSession, table: Table, count: int, array: Callable[[pa.Field], Any], names: Collection[str]
-) -> list[Any]:
-    """Files of the arrays that `array` gives for the fields among `names`; the others are null."""
     fields = [values.file_field(field) for field in table.state.fields]
-    arrays = {field.name: array(field) if field.name in names else pa.nulls(count, field.type) for field in fields}
-    return write_arrays(spark, table, count, arrays)
+    return write_arrays(spark, table, first + then, {field.name: cells(field) for field in fields})
+
+
+def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
+    if kind is not None and values.holds_uuids(kind):
+        return values.written(array.to_pylist(), kind, field)
+    return array.cast(field.type)
 
 
 def write_arrays(

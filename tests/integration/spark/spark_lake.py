@@ -43,7 +43,7 @@ def ndjson(events: list[dict[str, Any]]) -> bytes:
 class Lake:
     """One stream from request to table, in a folder of its own. The clock moves a second with each request."""
 
-    deployment = ""  # no two have one name
+    deployment = ""  # tells the epochs of two deployments apart
 
     def __init__(
         self, spark: SparkSession, folder: Path, config: str, stream: str = "spec", catalog_uri: str = ""

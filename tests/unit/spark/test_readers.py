@@ -19,6 +19,7 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import parse_declared
 from firn.changes.envelopes.parser import parse
 from firn.changes.merge.ordering import Order
+from firn.changes.positions import position
 from firn.config.model import StreamConfig
 from firn.errors import TransientError
 from firn.log.batches import FORMAT, BatchMeta, write_batch
@@ -37,6 +38,8 @@ ROOT = Path(__file__).parents[3]
 COLUMNS = (("id", "long"), ("v", "string"))
 SETTINGS = DecodeSettings()
 DECODING = Decoding(tuple(declared_column(n, *parse_declared(k), SETTINGS) for n, k in COLUMNS), (0,), SETTINGS)
+
+UPTO = position("postgresql", "u", '["130","130"]', 0)
 
 
 def change(lsn: int, table: str, op: str, row: dict[str, Any]) -> dict[str, Any]:
@@ -90,16 +93,18 @@ def test_they_hold_together_what_one_process_would(tmp_path: Path, readers: Read
             # Those of one source come in their order; of several, epoch by epoch.
             assert theirs.rows == mine.rows if len(sources) == 1 else by_place(theirs.rows) == by_place(mine.rows)
             assert [row["epoch"] for row in theirs.rows] == [row["epoch"] for row in mine.rows]
+            assert theirs.rows_upto(UPTO) == [row for row in theirs.rows if row["pos"] <= UPTO]
+            assert bool(theirs.rows_upto(UPTO)) == ("s.plain" in sources and above == 0)
     for above in (0, 1):
-        alone, together = (held.of(["s.plain"], above).plain(DECODING) for held in (one, several))
-        assert alone is not None
-        assert together is not None
-        assert alone.num_rows
-        assert together.to_pylist() == alone.to_pylist()
-    # What is not plain in one process is not plain as a whole: it stands in the first half.
-    assert one.of(["s.odd"]).plain(DECODING) is None
-    assert several.of(["s.odd"]).plain(DECODING) is None
-    assert several.of(["s.odd"], 1).plain(DECODING) is not None
+        for sources in (["s.plain"], ["s.odd"]):
+            alone, together = (held.of(sources, above).split(DECODING, 1) for held in (one, several))
+            assert alone.plain.num_rows
+            assert together.plain.to_pylist() == alone.plain.to_pylist()
+            assert together.odd.to_pylist() == alone.odd.to_pylist()
+            assert len(alone.odd) == (sources == ["s.odd"] and above == 0)  # the one without a key, of the first epoch
+    for held in (one, several):
+        with pytest.raises(Unfit, match="more than 0 changes that are not plain"):
+            held.of(["s.odd"]).split(DECODING, 0)
 
 
 def by_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -143,7 +148,7 @@ def test_answers_that_are_called_off_leave_the_range_to_spark(tmp_path: Path, re
     held = readers.read(url, batches, Order())
     readers.stop()  # as another table's thread does that noticed a death first
     with pytest.raises(Unfit, match="died"):
-        held.of(["s.plain"]).plain(DECODING)
+        held.of(["s.plain"]).split(DECODING, 9)
 
 
 def pids(readers: Readers) -> list[int]:
@@ -158,7 +163,7 @@ def test_a_process_that_dies_leaves_the_range_to_spark_and_the_next_range_has_ne
     before = pids(readers)
     os.kill(before[1], signal.SIGKILL)
     with pytest.raises(Unfit, match="died"):
-        held.of(["s.plain"]).plain(DECODING)
+        held.of(["s.plain"]).split(DECODING, 9)
     with pytest.raises(TransientError, match="died"):
         held.span(None)
     with pytest.raises(Unfit, match="died"):
@@ -173,6 +178,7 @@ JOB = """
 import sys, time
 from tests.unit.spark.test_readers import pids, stage
 from firn.changes.merge.ordering import Order
+from firn.changes.positions import position
 from firn.config.model import StreamConfig
 from firn_spark import lake
 from firn_spark.driver import reader_pool as processes

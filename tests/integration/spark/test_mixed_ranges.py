@@ -1,0 +1,125 @@
+"""Ranges of which most changes are plain: those go by columns, the keys of the others one by one, in one commit."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.changes.merge.fold import fold
+from firn_spark import lake as lakes
+from firn_spark.driver import decision
+from firn_spark.driver.range import ALONE
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import GONE, config, event, letters
+from tests.integration.spark.test_specification import change
+from tests.soak import seeds
+
+pytestmark = pytest.mark.spark
+
+COLUMNS = "columns: {id: long, of: string, v: string, w: string, n: long}"
+KEYS = {"one": ("id",), "two": ("id", "of")}
+NOTHING: dict[str, Any] = {"v": None, "w": None, "n": 0}
+
+
+def several(key: str) -> str:
+    """Two source tables feed one."""
+    return (
+        "warehouse: file:///set/by/the/deployment\ncatalog: {type: sql}\nstreams:\n  spec:\n    tables:\n"
+        f"      app.a: {{to: lake.t, key: [{key}], {COLUMNS}}}\n      app.b: {{to: lake.t, key: [{key}], {COLUMNS}}}\n"
+    )
+
+
+def mostly_plain(dice: random.Random, changes: int, keys: int, tables: str) -> list[dict[str, Any]]:
+    """Statements in the source's order, of which one in ten is not plain."""
+    told = []
+    for lsn in range(1_000, 1_000 + changes):
+        table, chance, number = dice.choice(tables), dice.random(), dice.randrange(keys)
+        key = {"id": number, "of": f"of {number % 3}"}
+        row = key | {"v": f"v{lsn}", "w": f"w{lsn}", "n": lsn}
+        gone = {name: GONE for name in ("v", "w") if dice.random() < 0.6}
+        if chance < 0.12:
+            told.append(event("d", lsn, None, NOTHING | key, table=table))
+        elif chance < 0.18:
+            told.append(event("u", lsn, row | gone, table=table))
+        elif chance < 0.22:
+            old = (number + 1 + dice.randrange(keys - 1)) % keys
+            was = {"id": old, "of": f"of {old % 3}"}
+            told.append(event("d", lsn, None, NOTHING | was, table=table))
+            told.append(event("c", lsn, row | (gone if dice.random() < 0.5 else {}), table=table))
+        else:
+            told.append(event(dice.choice("cur"), lsn, row, table=table))
+    return told
+
+
+def crossing(dice: random.Random, told: list[dict[str, Any]], late: int) -> list[dict[str, Any]]:
+    """As requests that cross each other on their way, some of them twice."""
+    some = told + dice.choices(told, k=len(told) // 10)
+    return sorted(some, key=lambda one: one["source"]["lsn"] + dice.randrange(late))
+
+
+@pytest.mark.parametrize("seed", seeds(2, 40))
+@pytest.mark.parametrize(("key", "tables"), [("one", "t"), ("two", "t"), ("two", "ab")])
+def test_they_equal_the_specification_after_each_epoch(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, tables: str, seed: int
+) -> None:
+    dice = random.Random(f"{seed}-{key}-{tables}")
+    names = KEYS[key]
+    monkeypatch.setattr(lakes, "ALONE", dice.choice((0, ALONE)))
+    monkeypatch.setattr(lakes, "cores", lambda: 2)
+    delivered = crossing(dice, mostly_plain(dice, 500, 150, tables), dice.choice((60, 200)))
+    listed = ", ".join(names)
+    lake = Lake(spark, tmp_path, several(listed) if len(tables) > 1 else config(f"key: [{listed}], {COLUMNS}"))
+    come, ways = [], Counter[str]()
+    for first in range(0, len(delivered), 140):
+        come += delivered[first : first + 140]
+        lake.land(delivered[first : first + 140], at_once=50)
+        told = [replace(one, key=_key(it, names)) for it in come for one in [change(it)]]
+        expected = {key: dict(row.values) for key, row in fold({}, told).rows.items()}
+        found = {tuple(row[name] for name in names): row for row in lake.rows("lake.t")}
+        assert {
+            key: {name: row[name] for name in ("id", "of", "v", "w", "n")} for key, row in found.items()
+        } == expected
+        ways[lake.line("lake.t")["way"]["by"]] += 1
+    assert set(ways) == {"both"}, ways
+
+
+def _key(one: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+    image = one["after"] or one["before"]
+    return tuple(image[name] for name in names)
+
+
+def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision, "MOST_ROWS", 2)
+    monkeypatch.setattr("firn_spark.driver.job.MOST_ROWS", 2)
+    one = lake(config())
+    one.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(5)])
+    late = [event("u", 20 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(2)]
+    one.land([*late, *(event("u", 30 + n, {"id": n, "v": "d", "w": "d"}) for n in range(2, 5))])
+    assert one.line("lake.t")["way"] == {"lookup": "driver", "by": "both"}
+    assert {row["id"]: row["v"] + row["w"] for row in one.rows("lake.t")} == {
+        0: "ac",
+        1: "ac",
+        2: "dd",
+        3: "dd",
+        4: "dd",
+    }
+    one.land([event("u", 40 + n, {"id": n, "v": GONE, "w": "e"}) for n in range(3)])
+    assert one.line("lake.t")["way"]["driver"] == "more than 2 changes that are not plain"
+    assert [row["w"] for row in sorted(one.rows("lake.t"), key=lambda row: row["id"])] == ["e", "e", "e", "d", "d"]
+
+
+def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[[str], Lake]) -> None:
+    one = lake(config("key: [id], columns: {id: long, n: long}"))
+    one.land([event("c", 10 + n, {"id": n, "n": "no number" if n % 10 == 3 else n}) for n in range(40)])
+    said = one.line("lake.t")
+    assert (said["dead"], said["merged"], said["way"]["by"]) == (4, 36, "columns")
+    dead = sorted(letter.change.after or "" for letter in letters(one) if letter.change)
+    assert dead == [f'{{"id": {n}, "n": "no number"}}' for n in (13, 23, 3, 33)]
+    assert sorted(row["id"] for row in one.rows("lake.t")) == [n for n in range(40) if n % 10 != 3]
