@@ -46,11 +46,11 @@ class Bench:
         """So many rows or events, in a quick run fewer."""
         return max(1_000, number // 100) if self.quick else number
 
-    def data(self, rows: int, count: int, keys: workload.Keys = "mixed", files: int = 8) -> Data:
+    def data(self, rows: int, count: int, keys: workload.Keys = "mixed", files: int = 8, toasted: int = 0) -> Data:
         """Base table and events of these full sizes, made if they are not there."""
         rows, count = self.size(rows), self.size(count)
         folder = CACHE / "data"
-        base, events = workload.base(folder, rows), workload.events(folder, Events(rows, count, keys, files))
+        base, events = workload.base(folder, rows), workload.events(folder, Events(rows, count, keys, files, toasted))
         return Data(rows, base, events, count)
 
     def warm(self, group: str, who: str, data: Data, *more: object, label: str = "", check: bool = True) -> Case:

@@ -50,11 +50,11 @@ def event_log(folder: Path) -> dict[str, str]:
 
 
 class Lake:
-    """A catalog and a warehouse in `folder`, and a session of their own."""
+    """A catalog and a warehouse in `folder` (`tables`: the warehouse in another), and a session of their own."""
 
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
+    def __init__(self, spark: SparkSession, folder: Path, tables: Path | None = None) -> None:
         self.folder = folder
-        self.warehouse = f"file://{folder}/warehouse"
+        self.warehouse = f"file://{tables or folder}/warehouse"
         self.catalog_uri = f"sqlite:///{folder}/catalog.db"
         folder.mkdir(parents=True, exist_ok=True)
         # A session of its own: the catalog `firn` is bound to a folder when it is first used.
@@ -102,7 +102,7 @@ def restored(spark: SparkSession, base: Path, folder: Path) -> Lake:
     # Not a copy of the file: what was written last may still stand in the journal beside it.
     with closing(sqlite3.connect(base / "catalog.db")) as now, closing(sqlite3.connect(folder / "catalog.db")) as copy:
         now.backup(copy)
-    return Lake(spark, folder)
+    return Lake(spark, folder, base)  # where its tables lie: those outside of the warehouse are another deployment's
 
 
 def _files(folder: Path) -> list[Path]:

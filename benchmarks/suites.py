@@ -50,6 +50,20 @@ def commit(bench: Bench) -> None:
             bench.must(f"{group}: Firn by the fold alone", ratio(cases["firn"], cases["fold"]), 2.5)
 
 
+def toasted(bench: Bench) -> None:
+    """Ranges of which a part is not plain: of so many in a hundred updates the longest value did not come with them."""
+    rows, events = 1_000_000, 100_000
+    found = {
+        share: bench.warm(
+            into(events, rows), "firn", bench.data(rows, events, toasted=share), label=f"firn, {share} %", check=False
+        )
+        for share in (0, 1, 10)
+    }
+    for share, bound in ((1, 1.3), (10, 2.5)):
+        text = f"{into(events, rows)}: {share} % not plain by all plain"
+        bench.must(text, ratio(found[share], found[0]), bound)
+
+
 def growth(bench: Bench) -> None:
     """The same number of events into ever larger tables, and ever more events into the same table."""
     events = 100_000
@@ -249,5 +263,5 @@ def newest(bench: Bench) -> None:
 
 SUITES: dict[str, Callable[[Bench], None]] = {
     suite.__name__: suite
-    for suite in (ingest, decode, commit, growth, small, care, tables, cold, freshness, read, newest)
+    for suite in (ingest, decode, commit, toasted, growth, small, care, tables, cold, freshness, read, newest)
 }

@@ -84,16 +84,19 @@ def _cents(cents: Any) -> pa.Array:
 
 @dataclass(frozen=True)
 class Events:
-    """How many events of which keys change a table of `rows` rows, in `files` files. `name` is their folder's."""
+    """How many events of which keys change a table of `rows` rows, in `files` files. `name` is their folder's;
+    `toasted`: of how many in a hundred updates the note did not come with the update."""
 
     rows: int
     count: int
     keys: Keys = "mixed"
     files: int = 8
+    toasted: int = 0
 
     @property
     def name(self) -> str:
-        return f"events-{self.rows}-{self.count}-{self.keys}-{self.files}"
+        kind = f"-toasted-{self.toasted}" if self.toasted else ""
+        return f"events-{self.rows}-{self.count}-{self.keys}-{self.files}{kind}"
 
 
 def events(folder: Path, wanted: Events) -> Path:
@@ -119,6 +122,7 @@ def event_lines(wanted: Events) -> Iterator[bytes]:
     cents, branches = rng.integers(0, 100_000_000, count), rng.integers(1, 501, count)
     lsns = FIRST_LSN + np.cumsum(branches + 56)
     notes = _notes(rng, count).view("S60").ravel()
+    notes[(ops == b"u") & (rng.random(count) * 100 < wanted.toasted)] = b"__debezium_unavailable_value"
     columns = (keys, ops, cents, branches, lsns, notes)
     plain = (
         row

@@ -85,8 +85,8 @@ MUTANTS: Final = (
     Mutant(
         "the plain changes of a key that is decided one by one are lost",
         f"{_DRIVER}/decision.py",
-        "rows = [*rows, *by_columns.rows_of(one_by_one, decoding, changes.source)]",
-        "by_columns.rows_of(one_by_one, decoding, changes.source)",
+        "rows = [*rows, *by_columns.rows_of(plain.take(numbers), decoding, changes.source)]",
+        "by_columns.rows_of(plain.take(numbers), decoding, changes.source)",
         (_MIXED,),
     ),
     Mutant(

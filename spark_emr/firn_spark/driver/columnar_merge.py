@@ -34,13 +34,13 @@ class Decided:
     rows    of the newest change of each key, by key: its number among the plain changes, its key, `_op`, `_order`, and
             `_path` and `_place` of the table's row with that key
     write   which of them are written; `remove`: which remove the table's row
-    apart   the keys (c…) that have to be decided one by one
+    apart   the numbers of the newest changes of the keys that have to be decided one by one
     """
 
     rows: pa.Table
     write: pa.ChunkedArray
     remove: pa.ChunkedArray
-    apart: pa.Table
+    apart: pa.Array
 
     @property
     def told(self) -> int:
@@ -88,7 +88,7 @@ def newest(good: pa.Table, decoding: Decoding) -> pa.Table:
     keys = good.select(names) if rising else good.select(names).take(oldest_first)
     last = keys.append_column("_at", numbers).group_by(names).aggregate([("_at", "max")])
     last = last.take(pc.sort_indices(last, [(name, "ascending") for name in names]))["_at_max"]
-    chosen = last if rising else oldest_first.take(last)
+    chosen = (last if rising else oldest_first.take(last)).cast(pa.int64())
     rows = good.select([*names, "_op", "_ord"]).take(chosen)
     return rows.append_column("_number", chosen).append_column("_order", column_decoder.order(rows["_ord"]))
 
@@ -101,6 +101,18 @@ def key_names(decoding: Decoding) -> list[str]:
 def orders(last: pa.Table, decoding: Decoding) -> pa.Table:
     """The key and the order of the newest changes."""
     return last.select([*key_names(decoding), "_order"])
+
+
+def orders_by_key(last: pa.Table, keys: pa.Table, decoding: Decoding) -> dict[Key, bytes]:
+    """The same of some keys."""
+    found = orders(last.filter(among(last, keys)), decoding)
+    return dict(zip(tuples(found, decoding), found["_order"].to_pylist(), strict=True))
+
+
+def tuples(rows: pa.Table, decoding: Decoding) -> list[Key]:
+    """The keys of decoded rows."""
+    columns = [values.decoded(rows[f"c{i}"], decoding.columns[i].type) for i in decoding.key]
+    return list(zip(*columns, strict=True))
 
 
 def keys_of(keys: Collection[Key], decoding: Decoding) -> pa.Table:
@@ -129,13 +141,19 @@ def among(rows: pa.Table, keys: pa.Table) -> Any:
     return pc.is_in(numbers, value_set=found["_row"].combine_chunks())
 
 
+def numbers_of(good: pa.Table, keys: pa.Table) -> pa.Array:
+    """The numbers of the plain changes of these keys."""
+    return pc.indices_nonzero(among(good, keys)).cast(pa.int64()) if len(keys) else pa.array([], pa.int64())
+
+
 def decide(
     spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding, floor: bytes, apart: pa.Table
 ) -> Decided:
     """What becomes of the keys of `last` (`newest`) but for those in `apart`. Which of the others have to be decided
     one by one shows only here: those whose row holds values that a change from before it may tell, whose delete may be
     forgotten, or of which two source tables say the same at one position. Raises Unfit."""
-    last = last.filter(pc.invert(among(last, apart)))
+    chosen = among(last, apart)
+    left, last = [last["_number"].filter(chosen)], last.filter(pc.invert(chosen))
     found = _there(spark, table, last, decoding)
     beside = _beside(last, found, decoding)
     for name in (_PATH, _PLACE, _THERE, _HOLDS):
@@ -153,10 +171,12 @@ def decide(
     if decoding.several:
         odd = pc.or_(odd, pc.and_(same, pc.invert(gone)))
     if pc.any(odd).as_py():
-        apart = pa.concat_tables([apart, last.filter(odd).select(apart.column_names)])
+        left.append(last["_number"].filter(odd))
         sure = pc.invert(odd)
         last, write, removes = last.filter(sure), write.filter(sure), removes.filter(sure)
-    return Decided(last, write, removes, apart)
+    return Decided(
+        last, write, removes, _whole(pa.chunked_array([chunk for one in left for chunk in one.chunks], pa.int64()))
+    )
 
 
 def _there(spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding) -> pa.Table:

@@ -1,8 +1,8 @@
 """What becomes of each key of a mirror table: of most by columns (columnar_merge), of the others one by one
 (changes.merge.decide), in one commit.
 
-One by one are decided the keys that have a change that is not plain, that a move with unavailable values may reach, or
-of which the table or its memory tells more than what is new: a late change costs what its key costs, not the range.
+One by one are decided the keys whose newest change is not plain, that a move with unavailable values may reach, or of
+which the table or its memory tells more than what is new: a late change costs what its key costs, not the range.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decide, decoded_rows
-from firn.changes.merge.fold import RowChange
+from firn.changes.merge.ordering import plain as order_of
 from firn.tables.planning import ColumnPlan
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
@@ -111,31 +111,43 @@ def decision(
     rows, columns = changes.good, None
     if len(plain):
         last = by_columns.newest(plain, decoding)
-        apart = pa.concat_tables([_apart(changes, memory), memory.newer(key, by_columns.orders(last, decoding))])
-        columns = by_columns.decide(spark, table, last, decoding, memory.said.floor, apart)
-        one_by_one = plain.filter(by_columns.among(plain, columns.apart))
-        rows = [*rows, *by_columns.rows_of(one_by_one, decoding, changes.source)]
+        moving = _moving(changes, memory)
+        rows = _open(changes, last, moving)
+        mine = by_columns.keys_of({decoded_rows.key_of(row, decoding) for row in rows}, decoding)
+        known = memory.newer(key, by_columns.orders(last, decoding))
+        columns = by_columns.decide(
+            spark, table, last, decoding, memory.said.floor, pa.concat_tables([mine, moving, known])
+        )
+        # Of a key that no move reaches, all that counts of its plain changes is the newest.
+        numbers = pa.concat_arrays([columns.apart, by_columns.numbers_of(plain, moving)]).unique()
+        rows = [*rows, *by_columns.rows_of(plain.take(numbers), decoding, changes.source)]
         if len(rows) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
-    mine = [decoded_rows.row_change(row, decoding) for row in rows]
-    found = look(spark, table, memory, plan.columns, key, mine, changes.truncates, sources, log)
+    one_by_one = [decoded_rows.row_change(row, decoding) for row in rows]
+    found = look(spark, table, memory, plan.columns, key, one_by_one, changes.truncates, sources, log)
     times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in rows}
-    return Decision(plain, columns, decide.decide(found.before, mine, memory.said.floor), found, times)
+    return Decision(plain, columns, decide.decide(found.before, one_by_one, memory.said.floor), found, times)
 
 
-def _apart(changes: Changes, memory: DriverMemory) -> pa.Table:
-    """The keys of the changes that are not plain, and all that moves with unavailable values may connect: their halves
-    are new or remembered."""
+def _moving(changes: Changes, memory: DriverMemory) -> pa.Table:
+    """The keys that moves with unavailable values may connect: a half of them is new or remembered."""
     decoding = changes.decoding
-    keys = {decoded_rows.key_of(row, decoding) for row in changes.good}
+    nothing = by_columns.keys_of((), decoding)
     if not (memory.said.creates or changes.seen.creates_unavailable):
-        return by_columns.keys_of(keys, decoding)
+        return nothing
     known = memory.changes([decoding.columns[i] for i in decoding.key], None, b"")
-    new = [decoded_rows.row_change(row, decoding) for row in changes.good]
-    moves = {one.position for one in (*known, *new) if one.position and _brings(one)}
-    keys |= {one.key for one in known if one.position in moves}
+    halves = [*known, *(decoded_rows.row_change(row, decoding) for row in changes.good)]
+    moves = {one.position for one in halves if one.position and one.op == "c" and one.unavailable}
+    keys = {one.key for one in halves if one.position in moves}
     return pa.concat_tables([by_columns.keys_of(keys, decoding), by_columns.at(changes.plain, moves, decoding)])
 
 
-def _brings(change: RowChange) -> bool:
-    return change.op == "c" and bool(change.unavailable)
+def _open(changes: Changes, last: pa.Table, moving: pa.Table) -> list[Row]:
+    """The changes that are not plain and that no newer whole row or delete of their key makes nothing of."""
+    decoding = changes.decoding
+    keys = [decoded_rows.key_of(row, decoding) for row in changes.good]
+    newest = by_columns.orders_by_key(last, by_columns.keys_of(set(keys), decoding), decoding)
+    for key in by_columns.tuples(moving, decoding):
+        newest.pop(key, None)
+    some = zip(changes.good, keys, strict=True)
+    return [row for row, key in some if key not in newest or (order_of(row[decoded_rows.ORD]) or b"") >= newest[key]]
