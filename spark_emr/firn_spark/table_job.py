@@ -14,7 +14,7 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import RowChange
-from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
 from firn.commit.rejects import by_table, reasons, write_rejects
 from firn.config.model import StreamConfig

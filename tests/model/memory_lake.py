@@ -21,9 +21,9 @@ from firn.changes.decode.iceberg_fields import type_json
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
+from firn.changes.merge.decide import is_fact
 from firn.changes.merge.decoded_rows import BATCH, CODE, EPOCH, INDEX, MESSAGE, OP, ORD
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.merge.incremental import Known, apply, is_fact
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit.lake import place_of
@@ -48,6 +48,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import Planned, planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
+from tests.memory_table import MemoryTable
 
 WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
@@ -721,15 +722,11 @@ class MemoryRange:
     def _merged(
         self, table: Table, good: list[Decoded], mine: list[Change], decoding: Decoding, target: Target
     ) -> dict[Key, Row | None]:
-        """What the changes make of the table's rows, by the incremental rule; facts are written first."""
+        """What the changes make of the table's rows; facts are written first."""
         changes = [(row[EPOCH], decoded_rows.row_change(row, decoding)) for row in good]
         changes += _truncates(mine)
         called, first = table.called, {name: first for first, name in table.called.items()}
         rows = table.snapshots[table.current].rows if table.current is not None else {}
-        there = {key: _row(row, called) for key, row in rows.items()}
-        facts = tuple(_change(fact, called) for epoch, fact in table.facts if epoch <= self._last)
-        removed = tuple((key, _row(row, called)) for key, row in table.removed)
-        known = Known(there, facts, removed, frozenset(table.state().sources))
 
         def log(keys: Any) -> list[RowChange]:
             whole, held = all_of(target, table.state(), self._settings), read_all(self._lake.store, self._stream)
@@ -739,13 +736,20 @@ class MemoryRange:
             said, _ = decoded_rows.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
             return [change for change in (decoded_rows.row_change(row, every) for row in said) if change.key in keys]
 
-        after = apply(known, [change for _, change in changes], log)
+        known = MemoryTable(
+            {key: _row(row, called) for key, row in rows.items()},
+            frozenset(table.state().sources),
+            [_change(fact, called) for epoch, fact in table.facts if epoch <= self._last],
+            [(key, _row(row, called)) for key, row in table.removed],
+            log,
+        )
+        batch = [change for _, change in changes]
+        decided = known.decided(batch)
         new = [(epoch, _change(change, first)) for epoch, change in changes if is_fact(change)]
-        gone_now = [(key, _row(row, first)) for key, row in after.removed[len(known.removed) :]]
-        if new or gone_now:
-            self._catalog.remember(target.name, new, gone_now)
-        gone: dict[Key, Row | None] = {key: None for key in there if key not in after.rows}
-        return gone | {key: _row(row, first) for key, row in after.rows.items() if there.get(key) != row}
+        taken = [(key, _row(row, first)) for key, row in known.taken(batch)]
+        if new or taken:
+            self._catalog.remember(target.name, new, taken)
+        return dict.fromkeys(decided.removes) | {key: _row(row, first) for key, row in decided.writes.items()}
 
     def _appended(self, table: Table, good: list[Decoded], decoding: Decoding) -> dict[Key, Row | None]:
         """The changes whose identity the table does not hold yet."""

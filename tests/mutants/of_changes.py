@@ -7,18 +7,15 @@ from tests.mutants.copy import Mutant
 _CORE: Final = "layers/core/python/firn"
 _CHANGES: Final = "layers/core/python/firn/changes"
 _POSITIONS: Final = f"{_CHANGES}/positions.py"
-_INCREMENTAL: Final = f"{_CORE}/changes/merge/incremental.py"
+_KEY_ROWS: Final = f"{_CORE}/changes/merge/key_rows.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
 _ORDER_TESTS: Final = "tests/unit/changes/test_source_orders.py"
-_ANY_ORDER: Final = "tests/property/test_incremental.py::test_any_order_any_split_any_repeat_equals_the_specification"
+_ANY_ORDER: Final = "tests/property/test_decide.py::test_any_order_any_split_any_repeat_equals_the_specification"
 _POISON_TESTS: Final = "tests/unit/changes/test_poison.py"
 _DECIDE: Final = f"{_CORE}/changes/merge/decide.py"
 _FOLD: Final = f"{_CORE}/changes/merge/fold.py"
-_RANDOM: Final = (
-    "tests/property/test_random_histories.py"
-    "::test_the_specification_what_a_table_remembers_and_the_small_way_say_the_same"
-)
-_BACKWARDS: Final = "tests/property/test_incremental.py::test_one_change_at_a_time_backwards"
+_RANDOM: Final = "tests/property/test_random_histories.py::test_the_specification_and_the_engine_say_the_same"
+_BACKWARDS: Final = "tests/property/test_decide.py::test_one_change_at_a_time_backwards"
 _TOLD: Final = f"{_CORE}/changes/merge/decoded_rows.py"
 _IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
 _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
@@ -26,7 +23,7 @@ _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_wh
 MUTANTS: Final = (
     Mutant(
         "the guard is dropped: what arrives last wins",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "newer, older = (told, there) if rank(told) > rank(there) else (there, told)",
         "newer, older = told, there",
         (_BACKWARDS,),
@@ -84,53 +81,53 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a held value outlives the delete that came in between",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "lost = {column for column, order in row.held.items() if order <= gone}",
         "lost: set[str] = set()",
         (_RANDOM,),
     ),
     Mutant(
         "a late full change does not fill the columns that a newer one left out",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "if column in older.values and older.column_order(column) > order:",
         "if column in older.values and newer is told:",
-        (_BACKWARDS,),
+        (_RANDOM,),
     ),
     Mutant(
         "deletes are not remembered",
-        _INCREMENTAL,
+        _DECIDE,
         '(change.op in "dt" or',
         '(change.op in "t" or',
         (_BACKWARDS,),
     ),
     Mutant(
         "truncates are not remembered",
-        _INCREMENTAL,
+        _DECIDE,
         '(change.op in "dt" or',
         '(change.op in "d" or',
         (_BACKWARDS,),
     ),
     Mutant(
-        "the row that a delete takes is not remembered",
-        _INCREMENTAL,
-        "removed.append((key, row))",
-        "continue",
-        ("tests/property/test_incremental.py"
+        "the row that a delete took is not looked up",
+        _DECIDE,
+        "there += ground.removed(linked)",
+        "pass",
+        ("tests/property/test_decide.py"
          "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",),
     ),
     Mutant(
         "the halves of a move are not linked",
-        _INCREMENTAL,
-        "linked = linked_keys(new, facts, mixed)",
-        "linked: set[Key] = mixed",
+        _DECIDE,
+        "linked = linked_keys(placed, facts) if creates else set[Key]()",
+        "linked = set[Key]()",
         (_ANY_ORDER,),
     ),
     Mutant(
         "a late truncate leaves what a move took from before it",
-        _INCREMENTAL,
+        _KEY_ROWS,
         '(change.op == "t" or change.key == delete.key)',
         "change.key == delete.key",
-        ("tests/property/test_incremental.py"
+        ("tests/property/test_decide.py"
          "::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between",),
     ),
     Mutant(
@@ -235,34 +232,34 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what a table remembers lets a truncate empty every source table",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "if not (self.several and self.newest):",
         "if True:",
         (_RANDOM,),
     ),
     Mutant(
         "a row that a truncate of another source table met is not folded again",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "        return late or self._first_new < last.order",
         "        return False",
         (_RANDOM,),
     ),
     Mutant(
         "a row that went with a truncate of another source table is forgotten",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "return True  # a newer row of that source table may have been there, and gone with it",
         "return False",
         (_RANDOM,),
     ),
     Mutant(
-        "the small way forgets the truncates that are in the table",
+        "the engine forgets the truncates that are in the table",
         _DECIDE,
         "        earlier = ground.truncates()",
         "        earlier = ()",
         (_RANDOM,),
     ),
     Mutant(
-        "the small way reads no log",
+        "the engine reads no log",
         _DECIDE,
         "late = [*ground.log(linked), *known.earlier]",
         "late = [*known.earlier]",
@@ -284,10 +281,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a value that nobody told fills one that nobody told",
-        _INCREMENTAL,
+        _KEY_ROWS,
         "if column in older.values and older.column_order(column) > order:",
         "if column in older.values and older.column_order(column) >= order:",
-        ("tests/unit/changes/test_incremental.py::test_a_value_that_no_change_told_fills_nothing",),
+        ("tests/unit/changes/test_key_rows.py::test_a_value_that_no_change_told_fills_nothing",),
     ),
     Mutant(
         "a COPY and a delete at one position count as a move",

@@ -1,13 +1,11 @@
 """Random histories of tables that one or several source tables feed, fast enough for a million of them: in any order,
-split and repeated, on rows that were there before; and the small way of a commit over a table in memory."""
+split and repeated, on rows that were there before."""
 
 import random
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from firn.changes.merge.decide import decide, look
 from firn.changes.merge.fold import LOADED, Key, Row, RowChange
-from firn.changes.merge.incremental import is_fact
 
 COLUMNS = ("v", "w")
 _RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
@@ -83,61 +81,3 @@ def _change(op: str, key: int | None, place: int, table: str, gaps: frozenset[st
         literal = {name: "?" if name in gaps else f"{name}{place}" for name in COLUMNS}
         values = {"k": key, **literal}
     return RowChange(op, () if key is None else (key,), order[1:46], order, values, gaps, table)
-
-
-@dataclass
-class Small:
-    """A table in memory and what it remembers, brought forward by the small way of a commit (merge/decide.py)."""
-
-    table: dict[Key, Row]
-    sources: frozenset[str | None]
-    remembered: list[RowChange] = field(default_factory=list)
-    gone: list[tuple[Key, Row]] = field(default_factory=list)
-    come: list[RowChange] = field(default_factory=list)
-
-    def commit(self, batch: Sequence[RowChange]) -> None:
-        """One range."""
-        self.come += batch
-        self.sources |= {change.source for change in batch}
-        changes = [change for change in batch if change.op != "t"]
-        truncates = list({change.identity: change for change in batch if change.op == "t"}.values())
-        decided = decide(look(self, changes, truncates, self.sources), changes, b"")
-        for change in changes:
-            if change.op == "d" and change.key in self.table:
-                self.gone.append((change.key, self.table[change.key]))
-        self.remembered += [change for change in batch if is_fact(change)]
-        for key in decided.removes:
-            del self.table[key]
-        self.table |= decided.writes
-
-    # What a commit looks up: decide.Ground.
-
-    @property
-    def newest_truncate(self) -> bytes:
-        return max((change.order for change in self.remembered if change.op == "t"), default=b"")
-
-    @property
-    def creates(self) -> bool:
-        return any(change.op == "c" for change in self.remembered)
-
-    @property
-    def holds(self) -> bool:
-        return any(row.held for row in self.table.values())
-
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        found = {key: row for key, row in self.table.items() if keys is None or key in keys}
-        return found if wide else {key: Row({}, row.order, row.held, row.source) for key, row in found.items()}
-
-    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
-        wanted = (one for one in self.remembered if one.op in "dc")
-        found = [one for one in wanted if keys is None or (one.key in keys and one.order > low)]
-        return [RowChange(o.op, o.key, o.position, o.order, None, o.unavailable, o.source) for o in found]
-
-    def truncates(self) -> Sequence[RowChange]:
-        return [one for one in self.remembered if one.op == "t"]
-
-    def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
-        return [(key, row) for key, row in self.gone if key in keys]
-
-    def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
-        return [one for one in self.come if one.op != "t" and one.key in keys]

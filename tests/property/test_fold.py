@@ -26,7 +26,7 @@ class Source:
         self, op: str, key: int, row: dict[str, Any] | None, *, keeps_v: bool = False, rank: str = "", table: str = "a"
     ) -> None:
         position = self.now.to_bytes(4, "big")
-        order = position + bytes([RANK[rank or op]]) + key.to_bytes(8, "big")
+        order = b"\1" + position + bytes([RANK[rank or op]]) + key.to_bytes(8, "big")
         image = {**row, "v": "placeholder"} if row and keeps_v else row
         image = dict(image) if image else None
         unavailable = frozenset({"v"}) if keeps_v else frozenset[str]()

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from firn.changes.merge.decide import Before, decide, in_order
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain, stored_held, total
 from firn.changes.positions import WIDTH
 from firn_spark.arrow import map_in_arrow

@@ -1,5 +1,5 @@
-"""Folded changes against the rows that the table has: which rows go, and which are written. changes.incremental for
-all keys at once: of two values of a column the one of the higher order stands, and none from before a delete.
+"""Folded changes against the rows that the table has: which rows go, and which are written. changes.merge.key_rows
+for all keys at once: of two values of a column the one of the higher order stands, and none from before a delete.
 """
 
 from collections.abc import Mapping, Sequence

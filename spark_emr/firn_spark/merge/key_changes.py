@@ -19,7 +19,7 @@ from pyspark.sql import functions as f
 from firn.changes.decode.types import Column as TableColumn
 from firn.changes.merge.decide import in_order
 from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange
-from firn.changes.merge.incremental import Truncates, linked_keys, refolded
+from firn.changes.merge.key_rows import Truncates, linked_keys, refolded
 from firn.changes.merge.ordering import plain, total
 from firn.changes.positions import WIDTH
 from firn.config.names import quoted
@@ -53,7 +53,7 @@ def find(
     truncates: Collection[RowChange],
     mixed: Collection[Key] = (),
 ) -> set[Key]:
-    """The keys to fold again (changes.incremental.linked_keys); nothing is read if there never was such a create.
+    """The keys to fold again (changes.merge.key_rows.linked_keys); nothing is read if there never was such a create.
 
     changes    the range's decoded changes, `_unavail` as decoded
     creates    whether creates among them leave values out

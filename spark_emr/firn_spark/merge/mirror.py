@@ -1,4 +1,4 @@
-"""One mirror table in one job: survey, fold, decide, remember, commit. The rules are those of changes.incremental."""
+"""One mirror table in one job: survey, fold, decide, remember, commit. The rules are those of changes.merge.decide."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
-from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
 from firn.tables.planning import HELD_METADATA, SOURCE, ColumnPlan
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from firn.changes.merge.decide import Before, decide
 from firn.changes.merge.fold import LOADED, Row, RowChange, fold
-from firn.changes.merge.incremental import Truncates
+from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import stored_held
 from firn.changes.merge.ordering import total as total_of
 

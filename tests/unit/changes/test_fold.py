@@ -1,8 +1,8 @@
 from dataclasses import replace
 from typing import Any
 
+from firn.changes.merge.decide import Before, decide
 from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange, State, fold
-from firn.changes.merge.incremental import Known, apply
 
 RANK = {"t": 0, "d": 1, "r": 2, "c": 3, "u": 4}
 
@@ -180,8 +180,8 @@ def test_an_update_keeps_what_it_leaves_out_of_a_row_that_another_tool_loaded() 
     loaded = Row({"id": 1, "v": "long", "n": 1}, UNKNOWN)
     update = change("u", 1, 5, ("v",), v="?", n=2)
     assert rows(fold({(1,): loaded}, [update])) == {(1,): {"id": 1, "v": "long", "n": 2}}
-    known = apply(Known({(1,): loaded}), [update], lambda _: [update])
-    assert known.rows[1,].values == {"id": 1, "v": "long", "n": 2}
+    decided = decide(Before({(1,): loaded}), [update], b"")
+    assert decided.writes[1,].values == {"id": 1, "v": "long", "n": 2}
 
 
 def test_a_change_at_or_below_the_order_of_a_known_row_is_in_it_already() -> None:

@@ -1,6 +1,6 @@
 """Fresh reads of any history, cut anywhere: what is in the table and remembered beside it, and what waits.
 
-The committed part is written here by the model of the commit engine (changes.incremental), without Spark; with the real
+The committed part is written here by the row engine on a table in memory, without Spark; with the real
 job it is tests/integration/spark/test_fresh.py.
 """
 
@@ -17,7 +17,6 @@ from pyiceberg.catalog import Catalog
 
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, Row, RowChange, fold
-from firn.changes.merge.incremental import Known, apply
 from firn.commit.staged_changes import once
 from firn.config.names import TableName
 from firn.ingest import accept
@@ -39,9 +38,11 @@ from firn_lake.tables import TableNotFound
 from tests.integration.spark.spark_lake import ndjson
 from tests.integration.spark.test_commit import GONE, config, event, with_schema
 from tests.integration.spark.test_specification import PARTITIONS, change, history
+from tests.memory_table import MemoryTable
 from tests.soak import LONG
 
 NAMES = ("id", "v", "w", "n")
+_ROW: dict[str, Any] = {"id": 1, "v": "long", "w": "w", "n": 1}
 START = datetime(2026, 11, 21, tzinfo=UTC)
 _COLUMNS = [("id", pa.int64()), ("v", pa.string()), ("w", pa.string()), ("n", pa.int64())]
 _OWN = [(POSITION, pa.binary()), (TIME, pa.timestamp("us", "UTC")), (HELD, pa.map_(pa.int32(), pa.binary()))]
@@ -72,28 +73,29 @@ class Ground:
         assert epoch is not None
         return epoch.n
 
-    def folded(self) -> Known:
-        """What a first commit of all that waits would know."""
+    def folded(self) -> MemoryTable:
+        """What a first commit of all that waits would make."""
         [one] = waiting(Look(self.store), TableName("lake", "t"), None)
-        changes = [found for _, found in one.decoded() if found is not None] + one.truncates()
-        return apply(Known(), changes, lambda keys: [found for found in changes if found.key in keys])
+        made = MemoryTable()
+        made.commit([found for _, found in one.decoded() if found is not None] + one.truncates())
+        return made
 
-    def commit(self, known: Known, epoch: int) -> None:
+    def commit(self, known: MemoryTable, epoch: int) -> None:
         """The table and its facts as a commit of these changes would leave them, and the cut."""
         self.catalog.create_namespace_if_not_exists("lake")
         properties = {"firn.key": '["id"]', "firn.mode": "mirror", "firn.stream": "spec", "firn.held": "2,3"}
         if known.sources:
             properties[SOURCES] = json.dumps([None, *sorted(filter(None, known.sources))])
         table = self.catalog.create_table("lake.t", TABLE, properties=properties)
-        table.append(_rows(known.rows.items(), TABLE), {f"{EPOCH}spec": str(epoch)})
-        facts = [(one.key, None, one.op, one.order, one.source) for one in known.facts]
-        facts += [(key, row, "k", row.order, row.source) for key, row in known.removed]
+        table.append(_rows(known.live.items(), TABLE), {f"{EPOCH}spec": str(epoch)})
+        facts = [(one.key, None, one.op, one.order, one.source) for one in known.remembered]
+        facts += [(key, row, "k", row.order, row.source) for key, row in known.gone]
         if facts:
-            orders = [one.order for one in known.facts]
+            orders = [one.order for one in known.remembered]
             said = {f"{EPOCH}spec": str(epoch), NEWEST: max(orders, default=b"").hex()}
-            truncates = [one.order for one in known.facts if one.op == "t"]
+            truncates = [one.order for one in known.remembered if one.op == "t"]
             said |= {TRUNCATED: max(truncates).hex()} if truncates else {}
-            said |= {CREATES: "true"} if any(one.op == "c" for one in known.facts) else {}
+            said |= {CREATES: "true"} if any(one.op == "c" for one in known.remembered) else {}
             beside = self.catalog.create_table("lake.t__deletes", FACTS, properties={"firn.mode": "deletes"})
             beside.append(_facts(facts), said)
         snapshot = self.catalog.load_table("lake.t").metadata.current_snapshot_id
@@ -178,10 +180,30 @@ def _expected(changes: Sequence[RowChange]) -> dict[int, Any]:
     return {key[0]: dict(row.values) for key, row in fold({}, changes).rows.items()}
 
 
+@pytest.mark.parametrize(
+    ("committed", "late"),
+    [
+        ([event("c", 100, _ROW), event("u", 110, _ROW | {"v": GONE})], [event("t", 105)]),
+        (
+            [event("c", 100, _ROW), event("d", 110, None, _ROW), event("c", 110, _ROW | {"id": 2, "v": GONE})],
+            [event("t", 90), event("u", 105, _ROW | {"v": "between"})],
+        ),
+    ],
+    ids=["of a held value", "of a move"],
+)
+def test_a_late_truncate_leaves_what_the_specification_leaves(
+    ground: Ground, committed: list[dict[str, Any]], late: list[dict[str, Any]]
+) -> None:
+    ground.post(committed)
+    ground.commit(ground.folded(), ground.seal())
+    ground.post(late)
+    assert ground.fresh() == _expected([change(one) for one in (*committed, *late)])
+
+
 @pytest.mark.parametrize("of", ["lake.t", None])
 def test_what_is_held_says_so(ground: Ground, of: str | None) -> None:
     ground.post(history(1, 20, 5))
-    ground.commit(Known(), ground.seal())
+    ground.commit(MemoryTable(), ground.seal())
     ground.post(history(2, 5, 5))
     why: holds.Reason = "rolled_back" if of else "source_restored"
     case = Quarantine(1, "spec", 1, "2026-11-21T00:00:00.000Z", why, "something is wrong", "fix it", table=of)

@@ -1,7 +1,7 @@
 """Whether a table holds what the log says, identity by identity, and with all values where somebody asks. Pure.
 
-What should be there is not decided here: of a mirror table the specification says it (changes.incremental.refolded), of
-an append table each change is a row. This compares, a part of the keys or identities at a time, and never corrects.
+What should be there is not decided here: of a mirror table the specification says it (merge.key_rows.refolded), of an
+append table each change is a row. This compares, a part of the keys or identities at a time, and never corrects.
 """
 
 import math
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.merge.incremental import refolded
+from firn.changes.merge.key_rows import refolded
 from firn.changes.merge.ordering import plain, total
 from firn.changes.positions import WIDTH
 

@@ -29,10 +29,10 @@ from firn.config.names import TableName
 from firn.tables.planning import BEFORE, IDENTITY, OP
 from firn.tables.table_state import of_unnamed
 from firn_lake.audit.spilled import Spilled
+from firn_lake.fresh.delete_memory import Facts, rows_of
 from firn_lake.fresh.key_lookup import values_in
 from firn_lake.fresh.pending_table import state_of
 from firn_lake.fresh.plain_values import plain, typed
-from firn_lake.fresh.stamped_cache import Facts, rows_of
 from firn_lake.reading.rows import Rows
 from firn_lake.reading.versions import version_at
 from firn_lake.refs.rollback import BACK_TO

@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema
 from firn.config.names import TableName
 from firn.tables.planning import POSITION, SOURCE
 from firn_lake.fresh.key_lookup import KeyColumns
-from firn_lake.fresh.merge_pending import Mirror, Result, appended
+from firn_lake.fresh.merge_pending import Result, appended, mirrored
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import Waiting, as_it_will_be, state_of, waiting
 from firn_lake.fresh.plain_values import typed
@@ -102,7 +102,7 @@ class FreshTable:
             return Rows(self.version, schema, where, batch_size, limit)
         first = self._waiting[0]
         if first.mirror:
-            made = Mirror(self._catalog, self._table, self._state, first, self.version, where).result()
+            made = mirrored(self._catalog, self._table, self._state, first, self.version, where)
         else:
             made = appended(self._state, self._waiting, self.version)
         return FreshRows(self.version, schema, where, made, batch_size, limit)

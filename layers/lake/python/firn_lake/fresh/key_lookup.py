@@ -107,7 +107,7 @@ class RowsByKey:
     def rows(
         self, columns: Sequence[Column], keys: Collection[Key] | None, unnamed: str | None
     ) -> Iterator[tuple[Key, Row]]:
-        """The same as rows of changes.incremental. `unnamed`: the source table of rows that name none."""
+        """The same as rows of changes.merge. `unnamed`: the source table of rows that name none."""
         for batch in self.batches(keys):
             yield from rows_in(batch, self._version, columns, self._key, unnamed)
 
@@ -115,7 +115,7 @@ class RowsByKey:
 def rows_in(
     batch: pa.RecordBatch, version: Version, columns: Sequence[Column], key: Sequence[Column], unnamed: str | None
 ) -> Iterator[tuple[Key, Row]]:
-    """The rows of a batch of `version` as changes.incremental knows them. `columns`: whose values they have;
+    """The rows of a batch of `version` as changes.merge knows them. `columns`: whose values they have;
     `unnamed`: the source table of rows that name none."""
     names = {field.field_id: field.name for field in version.schema.fields}
     found = values_in(batch, columns)

@@ -122,8 +122,8 @@ class Pending:
         return [batch for n, batch in self.batches if n > epoch]
 
     def log(self, target: Target, decoding: Decoding) -> Callable[[Collection[Key]], list[RowChange]]:
-        """All changes of some keys that the log still holds (changes.incremental.Log). `target`: with all its source
-        tables (routing.all_of)."""
+        """All changes of some keys that the log still holds (decide.Ground.log). `target`: with all its source tables
+        (routing.all_of)."""
 
         def changes(keys: Collection[Key]) -> list[RowChange]:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)

@@ -1,4 +1,19 @@
-"""What becomes of each key: the rules of changes.incremental, one key at a time, and what a commit counts. Pure.
+"""The row engine: the same as `fold`, from what a table can remember. Small commits, fresh reads and the tests' model
+decide by it; what Spark does with whole DataFrames follows it. Pure.
+
+A table can't keep every change it has seen. It keeps:
+
+* each row with the order of the change that made it, and for a column that this change left unavailable the order of
+  the change that the column's value comes from (`held`);
+* facts: every delete and truncate, and every create with unavailable values (it may be the second half of a move);
+* of a row that a delete removed, the row itself: it may have been moved away.
+
+With these, columns are merged one by one: of two values the one of the higher order stands, and none from before a
+delete. What rows and facts can't tell is folded again from the staged log, key by key:
+
+* the row that an old key had just before it was moved, once newer changes of that key are in;
+* in a table that several source tables feed, whose row a late truncate met, or a truncate that a late change turns out
+  to come before: the row that is there may have taken the place of another source table's.
 
 Orders are those of changes (`_ord`), columns go by name.
 """
@@ -9,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange
-from firn.changes.merge.incremental import Truncates, after, linked_keys, rank, refolded, since
+from firn.changes.merge.key_rows import Truncates, after, linked_keys, rank, refolded, since
 from firn.changes.merge.ordering import plain
 
 
@@ -51,7 +66,8 @@ class Ground(Protocol):
     holds: bool  # whether rows may hold values
 
     def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        """The rows of these keys; None: all. `wide`: with their values."""
+        """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `wide`:
+        with their values."""
 
     def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
         """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all."""
@@ -66,6 +82,16 @@ class Ground(Protocol):
         """All changes of these keys that the staged log holds, truncates left out."""
 
 
+def is_fact(change: RowChange) -> bool:
+    """Whether the table remembers this change beside its rows. What has no position can't be late."""
+    return change.position is not None and (change.op in "dt" or (change.op == "c" and bool(change.unavailable)))
+
+
+def may_move(ground: Ground, changes: Iterable[RowChange]) -> bool:
+    """Whether a key may get values of another key's row: a create with unavailable values is remembered or new."""
+    return ground.creates or any(change.op == "c" and change.unavailable for change in changes)
+
+
 def look(
     ground: Ground, changes: Sequence[RowChange], truncates: Sequence[RowChange], sources: Iterable[str | None]
 ) -> Before:
@@ -73,7 +99,7 @@ def look(
     `sources`: the source tables that feed the table, theirs included."""
     touched = {change.key for change in changes}
     low = min((change.order for change in changes), default=b"")
-    creates = ground.creates or any(change.op == "c" and change.unavailable for change in changes)
+    creates = may_move(ground, changes)
     facts = ground.facts(None if creates else touched, low)
     placed = [change for change in (*changes, *truncates) if plain(change.order)]
     earlier: Sequence[RowChange] = ()
@@ -84,15 +110,15 @@ def look(
     gaps = any(change.unavailable for change in changes)
     wide = ground.holds or gaps or bool(linked) or (known.several and bool(known.newest))
     rows = dict(ground.rows(None if truncates else touched | linked, wide=wide))
+    seen = touched | (rows.keys() if truncates else linked)
     if known.several and known.newest:
         mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
         for change in changes:
             mine[change.key].append(change)
         mixed = {key for key in {*mine, *rows} if known.meet(rows.get(key), mine.get(key, ()))}
-        seen = linked | touched
         linked = linked_keys(placed, facts, linked | mixed)
-        if linked - seen and not truncates:
-            rows |= ground.rows(linked - seen, wide=True)
+    if linked - seen:
+        rows |= ground.rows(linked - seen, wide=True)
     if linked and not earlier and ground.newest_truncate:
         known = Truncates(ground.truncates(), truncates, known.several)
 
@@ -133,9 +159,9 @@ def decide(before: Before, changes: Sequence[RowChange], floor: bytes) -> Decide
     for key in touched:
         row, emptied = before.rows.get(key), truncates.gone(before.rows.get(key), mine[key])
         told = any(change.order > emptied for change in mine[key])
-        gone = max([*deletes[key], emptied]) or None
+        gone = max([*deletes[key], emptied])
         writes = [change for change in mine[key] if change.values is not None and change.order > emptied]
-        new = _after(key, row, writes, gone) if told or emptied else row
+        new = after(key, row, writes, gone) if told or emptied else row
         order = None if new is None else plain(new.order)
         if row is None and order is not None and floor and order <= floor:
             result.too_old.add(key)
@@ -144,26 +170,10 @@ def decide(before: Before, changes: Sequence[RowChange], floor: bytes) -> Decide
     if truncates.new:
         for key, row in before.rows.items():
             if key not in touched and key not in before.linked:
-                _note(result, key, row, since(row, truncates.gone(row, ()) or None), told=False)
+                _note(result, key, row, since(row, truncates.gone(row, ())), told=False)
     if before.linked:
         _refold(result, before, changes)
     return result
-
-
-def _after(key: Key, row: Row | None, writes: Sequence[RowChange], gone: bytes | None) -> Row | None:
-    """incremental.after, which takes ten times as long; most keys have nothing that is unavailable or held."""
-    if (row is not None and row.held) or any(write.unavailable for write in writes):
-        return after(key, row, writes, gone)
-    there = since(row, gone)
-    new = [write for write in writes if gone is None or write.order > gone]
-    newest = max(new, key=_order, default=None)
-    if newest is None or (there is not None and rank(there) >= _order(newest)[:2]):
-        return there
-    return Row(dict(newest.values or {}), newest.order, source=newest.source)
-
-
-def _order(change: RowChange) -> tuple[bytes, str, str]:
-    return change.order, change.source or "", change.op
 
 
 def _refold(result: Decided, before: Before, changes: Sequence[RowChange]) -> None:

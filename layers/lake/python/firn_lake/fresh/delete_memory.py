@@ -27,15 +27,16 @@ if TYPE_CHECKING:
 class Facts:
     """The facts of one mirror table. Orders have their first byte; b"": there is none."""
 
-    def __init__(self, catalog: "Catalog", table: "Table", state: TableState) -> None:
-        """Looks at the facts' metadata. Raises what the catalog raises."""
-        *namespace, own = table.name()
-        default = (*namespace, own + names.FACTS)
-        elsewhere = state.properties.get(FACTS)
+    def __init__(self, catalog: "Catalog", table: "Table | None", state: TableState | None) -> None:
+        """Looks at the facts' metadata; a table that is not there (None) has none. Raises what the catalog raises."""
         self._of = table
         self._table: Table | None = None
-        with contextlib.suppress(NoSuchTableError):
-            self._table = catalog.load_table(TableName.parse(elsewhere).identifier if elsewhere else default)
+        if table is not None:
+            *namespace, own = table.name()
+            elsewhere = state.properties.get(FACTS) if state else None
+            name = TableName.parse(elsewhere).identifier if elsewhere else (*namespace, own + names.FACTS)
+            with contextlib.suppress(NoSuchTableError):
+                self._table = catalog.load_table(name)
         told: list[dict[str, str]] = []
         if self._table is not None:
             summaries = (one.summary for one in self._table.metadata.snapshots)
@@ -78,7 +79,7 @@ class Facts:
     ) -> list[tuple[Key, Row]]:
         """The rows of these keys that deletes removed, as far as the table still has the snapshots before them.
         `unnamed`: the source table of rows that name none."""
-        if self._table is None or not keys:
+        if self._table is None or self._of is None:
             return []
         facts = version_of(self._table, self._table.current_snapshot())
         found: list[tuple[Key, Row]] = []
@@ -103,7 +104,7 @@ def rows_of(
     keys: Collection[Key] | None,
     unnamed: str | None,
 ) -> Iterable[tuple[Key, Row]]:
-    """Rows as changes.incremental knows them, of these keys (None: of all). `columns`: whose values they have;
+    """Rows as changes.merge knows them, of these keys (None: of all). `columns`: whose values they have;
     `unnamed`: the source table of rows that name none."""
     return RowsByKey(version, key, [column.name for column in columns], rows=True).rows(columns, keys, unnamed)
 

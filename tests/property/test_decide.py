@@ -1,26 +1,21 @@
-"""What a table remembers is enough: whatever comes, in whatever order and split, the incremental rule equals `fold`."""
+"""What a table remembers is enough: whatever comes, in whatever order and split, the row engine equals `fold`."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Mapping
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.merge.fold import Key, RowChange, fold
-from firn.changes.merge.incremental import Known, apply
+from firn.changes.merge.fold import Key, Row, RowChange, fold
+from tests.memory_table import MemoryTable
 from tests.property.test_fold import Source, histories
 
 
-def delivered(batches: Iterable[list[RowChange]], known: Known) -> Known:
-    """`known` after the batches, one after the other; the log is what has been delivered so far."""
-    log: list[RowChange] = []
-
-    def of(keys: Collection[Key]) -> list[RowChange]:
-        return [change for change in log if change.key in keys]
-
+def delivered(batches: Iterable[list[RowChange]], table: MemoryTable | None = None) -> Mapping[Key, Row]:
+    """The rows after the batches, one after the other; the log is what has been delivered so far."""
+    table = table or MemoryTable()
     for batch in batches:
-        log += batch
-        known = apply(known, batch, of)
-    return known
+        table.commit(batch)
+    return table.live
 
 
 @st.composite
@@ -36,9 +31,7 @@ def deliveries(draw: st.DrawFn, log: list[RowChange], most: int = 6) -> list[lis
 
 @given(histories(), st.data())
 def test_any_order_any_split_any_repeat_equals_the_specification(source: Source, data: st.DataObject) -> None:
-    known = delivered(data.draw(deliveries(source.log)), Known())
-    expected = fold({}, source.log)
-    assert dict(known.rows) == dict(expected.rows)
+    assert delivered(data.draw(deliveries(source.log))) == fold({}, source.log).rows
 
 
 @given(histories(), st.data())
@@ -47,7 +40,7 @@ def test_after_each_batch_it_equals_the_specification_of_what_has_come(source: S
     batches = data.draw(deliveries(source.log))
     for count in range(1, len(batches) + 1):
         come = [change for batch in batches[:count] for change in batch]
-        assert dict(delivered(batches[:count], Known()).rows) == dict(fold({}, come).rows)
+        assert delivered(batches[:count]) == fold({}, come).rows
 
 
 def test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_between() -> None:
@@ -58,15 +51,14 @@ def test_what_a_move_took_from_a_row_goes_with_a_truncate_that_turns_out_to_lie_
     source.tell("c", 1, {"id": 1, "n": 2}, keeps_v=True)
     source.now = 2
     source.tell("t", 0, None)
-    known = delivered([source.log[:3], source.log[3:]], Known())
-    assert dict(known.rows) == dict(fold({}, source.log).rows)
-    assert known.rows[1,].values["v"] is None
+    rows = delivered([source.log[:3], source.log[3:]])
+    assert rows == fold({}, source.log).rows
+    assert rows[1,].values["v"] is None
 
 
 @given(histories(), st.data())
 def test_one_change_at_a_time_backwards(source: Source, data: st.DataObject) -> None:
-    known = delivered([[change] for change in reversed(source.log)], Known())
-    assert dict(known.rows) == dict(fold({}, source.log).rows)
+    assert delivered([[change] for change in reversed(source.log)]) == fold({}, source.log).rows
 
 
 @settings(max_examples=max(600, settings().max_examples))  # few of these histories need the row that a delete took
@@ -76,14 +68,15 @@ def test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows(
 ) -> None:
     cuts = [i for i in range(len(source.log) + 1) if _between_statements(source.log, i)]
     cut = data.draw(st.sampled_from(cuts))
-    old = Known(fold({}, source.log[:cut]).rows, sources=frozenset(change.source for change in source.log[:cut]))
+    older = source.log[:cut]
+    table = MemoryTable(dict(fold({}, older).rows), frozenset(change.source for change in older))
     newer = source.log[cut:]
     batches: list[list[RowChange]] = [[], [], [], []]
     # In order but split anyhow, even between the halves of a move.
     ends = sorted(data.draw(st.lists(st.integers(0, len(newer)), min_size=3, max_size=3)))
     for place, change in enumerate(newer):
         batches[sum(place >= end for end in ends)].append(change)
-    assert dict(delivered(batches, old).rows) == dict(fold({}, source.log).rows)
+    assert delivered(batches, table) == fold({}, source.log).rows
 
 
 def _between_statements(log: list[RowChange], i: int) -> bool:

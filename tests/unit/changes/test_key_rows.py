@@ -1,7 +1,7 @@
 """Single steps of what a table remembers; the whole is tests/property."""
 
 from firn.changes.merge.fold import LOADED, UNKNOWN, Row
-from firn.changes.merge.incremental import join
+from firn.changes.merge.key_rows import join
 
 
 def test_a_value_that_no_change_told_fills_nothing() -> None:

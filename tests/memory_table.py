@@ -1,0 +1,74 @@
+"""A table in memory and what it remembers, as the row engine (changes.merge) looks it up and brings it forward."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from firn.changes.merge.decide import Decided, decide, is_fact, look
+from firn.changes.merge.fold import Key, Row, RowChange
+
+
+@dataclass
+class MemoryTable:
+    """`live`: the rows; `remembered`: the facts; `gone`: rows that deletes took; `log`: as decide.Ground has it, None:
+    what was committed here."""
+
+    live: dict[Key, Row] = field(default_factory=dict)
+    sources: frozenset[str | None] = frozenset()
+    remembered: list[RowChange] = field(default_factory=list)
+    gone: list[tuple[Key, Row]] = field(default_factory=list)
+    log: Callable[[Collection[Key]], Sequence[RowChange]] | None = None
+
+    def __post_init__(self) -> None:
+        self._staged: list[RowChange] = []
+        self.log = self.log or (lambda keys: [one for one in self._staged if one.op != "t" and one.key in keys])
+
+    def commit(self, batch: Sequence[RowChange]) -> None:
+        """One range."""
+        self._staged += batch
+        decided = self.decided(batch)
+        self.gone += self.taken(batch)
+        self.remembered += filter(is_fact, batch)
+        for key in decided.removes:
+            del self.live[key]
+        self.live |= decided.writes
+
+    def decided(self, batch: Sequence[RowChange]) -> Decided:
+        """What becomes of the rows; none changes yet."""
+        self.sources |= {change.source for change in batch}
+        changes = [change for change in batch if change.op != "t"]
+        truncates = list({change.identity: change for change in batch if change.op == "t"}.values())
+        return decide(look(self, changes, truncates, self.sources), changes, b"")
+
+    def taken(self, batch: Sequence[RowChange]) -> list[tuple[Key, Row]]:
+        """The rows that deletes of the batch may take."""
+        keys = dict.fromkeys(change.key for change in batch if change.op == "d")
+        return [(key, self.live[key]) for key in keys if key in self.live]
+
+    # What is looked up: decide.Ground.
+
+    @property
+    def newest_truncate(self) -> bytes:
+        return max((change.order for change in self.remembered if change.op == "t"), default=b"")
+
+    @property
+    def creates(self) -> bool:
+        return any(change.op == "c" for change in self.remembered)
+
+    @property
+    def holds(self) -> bool:
+        return any(row.held for row in self.live.values())
+
+    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+        found = {key: row for key, row in self.live.items() if keys is None or key in keys}
+        return found if wide else {key: Row({}, row.order, row.held, row.source) for key, row in found.items()}
+
+    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+        wanted = (one for one in self.remembered if one.op in "dc")
+        found = [one for one in wanted if keys is None or (one.key in keys and one.order > low)]
+        return [RowChange(o.op, o.key, o.position, o.order, None, o.unavailable, o.source) for o in found]
+
+    def truncates(self) -> Sequence[RowChange]:
+        return [one for one in self.remembered if one.op == "t"]
+
+    def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
+        return [(key, row) for key, row in self.gone if key in keys]
