@@ -7,8 +7,9 @@
 >>> with sources.changes(spark, "shop.orders", "month-end") as rows: ...
 """
 
+from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_spark.sources.changes import BadColumn, changes
-from firn_spark.sources.moments import AsOf, NoSuchMoment, NotAppended, NotOneLine
+from firn_spark.sources.moments import NotAppended, NotOneLine
 from firn_spark.sources.reading import NoSuchColumn, NoSuchTable, appended, batch
 
 __all__ = [

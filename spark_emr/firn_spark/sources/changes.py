@@ -17,7 +17,8 @@ from pyspark.sql import functions as f
 from firn.config.names import CHANGES, quoted
 from firn.errors import TerminalError
 from firn.tables.planning import METADATA
-from firn_spark.sources.moments import AsOf, Snapshot, Timeline
+from firn.tables.snapshot_history import AsOf
+from firn_spark.sources.moments import Snapshot, Timeline
 from firn_spark.sources.reading import NoSuchColumn, opened
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.rewriting import rows_of

@@ -10,7 +10,8 @@ from pyspark.sql import functions as f
 from firn.config.names import TableName, quoted
 from firn.errors import TerminalError
 from firn.tables.planning import METADATA
-from firn_spark.sources.moments import AsOf, NotAppended, Timeline
+from firn.tables.snapshot_history import AsOf
+from firn_spark.sources.moments import NotAppended, Timeline
 from firn_spark.tables.evolve import Table, Tables
 
 Partitions = Mapping[str, Any]

@@ -16,7 +16,8 @@ from firn.log.named_cuts import find
 from firn.log.store import paths
 from firn.maintenance import expiry as rules
 from firn.maintenance.expiry import told
-from firn_lake.reading.moments import NoSuchMoment, snapshot_in
+from firn.tables.snapshot_history import NoSuchMoment
+from firn_lake.reading.moments import snapshot_in
 from firn_lake.refs.keep import keep_cut
 from firn_spark import append
 from firn_spark.maintenance import expiry

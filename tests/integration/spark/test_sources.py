@@ -74,7 +74,7 @@ def test_rows_at_any_moment_are_those_that_firn_lake_reads(lake: Make) -> None:
         assert found.columns == wanted.schema.names, as_of
         assert in_spark(found) == counted(wanted.pylist()), as_of
     assert sources.batch(one.spark, "lake.t", "kept", ["v"], where="id < 10").columns == ["v"]
-    with pytest.raises(sources.NoSuchMoment, match=r"3 snapshots.*branches: kept, main, side"):
+    with pytest.raises(sources.NoSuchMoment, match=r"it has: kept, main, side\)"):
         sources.batch(one.spark, "lake.t", "never")
     with pytest.raises(sources.NoSuchMoment, match="had no snapshot at 2020"):
         sources.batch(one.spark, "lake.t", "2020-01-01")

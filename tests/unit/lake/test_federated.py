@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import firn_lake
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.federated import Lakes
-from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.sql.duck import QueryError
 from firn_lake.tables import TableNotFound
 

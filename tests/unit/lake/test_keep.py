@@ -13,7 +13,7 @@ from firn.errors import UnknownOutcome
 from firn.log import cuts, layout, named_cuts
 from firn.log.named_cuts import BadCutName, NoSuchCut
 from firn.log.store import paths, put
-from firn_lake.reading.moments import NoSuchMoment
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.refs.keep import drop_cut, keep_cut
 from firn_lake.refs.names import NameTaken
 from firn_lake.sql.query import query

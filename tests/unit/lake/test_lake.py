@@ -16,10 +16,10 @@ import firn_lake
 from firn.errors import ConfigError
 from firn.log import cuts
 from firn.log.store import open_store
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.connection import NoLake
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.reading.rows import NotInstalled
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import BadFilter, NoSuchColumn

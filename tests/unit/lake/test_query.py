@@ -6,7 +6,8 @@ import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 
-from firn_lake.reading.moments import NoSuchMoment, snapshot_at
+from firn.tables.snapshot_history import NoSuchMoment
+from firn_lake.reading.moments import snapshot_at
 from firn_lake.sql.query import Limits, QueryError, QueryTooLarge, query
 from firn_lake.tables import TableNotFound, history
 

@@ -12,9 +12,9 @@ from pyiceberg.table import Table
 
 from firn.errors import UnknownOutcome
 from firn.log import cuts
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.refs.branches import NotAhead
 from firn_lake.refs.keep import keep_cut
 from firn_lake.refs.names import BadRefName, NameTaken, NoSuchRef, RefRefused

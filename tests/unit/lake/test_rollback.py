@@ -10,10 +10,10 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.table import Table
 from pyiceberg.types import StringType
 
+from firn.tables.snapshot_history import NoSuchMoment
 from firn.tables.table_state import parse
 from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
-from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.reading.positions import Positions
 from firn_lake.reading.versions import version_at
 from firn_lake.refs import rollback as rollback_module

@@ -19,6 +19,7 @@ from firn.log.batches import UnreadableBatch
 from firn.log.named_cuts import BadCutName, NoSuchCut
 from firn.log.published_configs import CurrentConfig
 from firn.log.store import Store, open_store
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.changes.row_changes import BadColumn, NotOneLine
 from firn_lake.encoding import CONTENT_TYPES, Format, encoded
@@ -26,7 +27,6 @@ from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake
 from firn_lake.lake_table import Moment
 from firn_lake.query_protocol import Question, Refusal
-from firn_lake.reading.moments import NoSuchMoment
 from firn_lake.reading.read_recorder import OnRead, recorder
 from firn_lake.reading.unreadable import UnreadableFile
 from firn_lake.reading.versions import NoSuchColumn

@@ -16,10 +16,10 @@ from firn.config.catalogs import shown
 from firn.config.partitions import Partition
 from firn.errors import ConfigError
 from firn.log.cuts import Cut
+from firn.tables.snapshot_history import AsOf, NoSuchMoment
 from firn_lake.fresh.fresh_rows import Fresh
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
-from firn_lake.reading.moments import AsOf, NoSuchMoment
 from firn_lake.reading.rows import BATCH_SIZE, Batches
 from firn_lake.sql.query import Limits, Parameters, query
 from firn_lake.tables import (

@@ -8,11 +8,11 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from firn.log.cuts import Cut
 from firn.maintenance.expiry import Plan
+from firn.tables.snapshot_history import AsOf
 from firn_lake.changes.cursor import Cursor
 from firn_lake.changes.follow import follow
 from firn_lake.changes.row_changes import Changes, key_of
 from firn_lake.fresh.fresh_rows import FreshRows
-from firn_lake.reading.moments import AsOf
 from firn_lake.reading.pruning import Pruned, prune
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.unreadable import reading

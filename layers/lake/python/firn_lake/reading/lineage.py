@@ -5,29 +5,19 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.table.snapshots import Operation
 
+from firn.tables import snapshot_history
+
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
     from pyiceberg.table.snapshots import Snapshot
 
 
 def line(metadata: "TableMetadata", before: "Snapshot | None", after: "Snapshot | None") -> "list[Snapshot] | None":
-    """The snapshots after `before` (None: from the first) up to `after`, oldest first.
-
-    None if `before` is not an ancestor of `after`, or if the chain is broken: a snapshot between them has expired.
-    """
+    """As snapshot_history.line says."""
     by_id = {one.snapshot_id: one for one in metadata.snapshots}
-    end = before.snapshot_id if before else None
-    found: list[Snapshot] = []
-    at: Snapshot | None = after
-    while at is not None and at.snapshot_id != end:
-        found.append(at)
-        parent = at.parent_snapshot_id
-        if parent is None:
-            return found[::-1] if end is None else None
-        at = by_id.get(parent)
-        if at is None:
-            return None
-    return found[::-1]
+    parents = {one: snapshot.parent_snapshot_id for one, snapshot in by_id.items()}
+    found = snapshot_history.line(parents, *(one.snapshot_id if one else None for one in (before, after)))
+    return None if found is None else [by_id[one] for one in found]
 
 
 def changes_nothing(snapshot: "Snapshot") -> bool:

@@ -15,9 +15,10 @@ from pyparsing import ParseException
 
 from firn.errors import TerminalError
 from firn.tables.planning import METADATA
+from firn.tables.snapshot_history import AsOf
 from firn_lake.reading.files import Source
 from firn_lake.reading.manifests import KNOWN, Planner
-from firn_lake.reading.moments import AsOf, snapshot_at, snapshot_in
+from firn_lake.reading.moments import snapshot_at, snapshot_in
 from firn_lake.reading.unreadable import UnreadableFile, reading
 from firn_lake.tables import shown
 

@@ -12,7 +12,7 @@ from firn.log import named_cuts
 from firn.log.cuts import Cut
 from firn.log.named_cuts import Kept
 from firn.log.store import Store
-from firn_lake.reading.moments import NoSuchMoment
+from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.refs.names import NameTaken, manage
 
 if TYPE_CHECKING:
