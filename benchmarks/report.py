@@ -4,8 +4,8 @@ from pathlib import Path
 from textwrap import dedent
 
 from benchmarks import cost
-from benchmarks.results import Case, Suite
-from benchmarks.svg import line_plot
+from benchmarks.results import Case, Plot, Suite
+from firn.deployment import line_plot
 
 FLOORS = ("duckdb", "fold")
 NAMES = {
@@ -49,7 +49,21 @@ def draw(suites: list[Suite], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for suite in suites:
         for plot in suite.plots:
-            (folder / f"{plot.name}.svg").write_text(line_plot(plot))
+            (folder / f"{plot.name}.svg").write_text(svg(plot))
+
+
+def svg(plot: Plot) -> str:
+    """The plot, of what was measured; "" if nothing was."""
+    measured = {name: [(x, y) for x, y in line if y == y] for name, line in plot.lines.items()}  # NaN: not measured
+    lines = {name: line for name, line in measured.items() if line}
+    if not lines:
+        return ""
+
+    def axis(of: str, name: str, values: list[float]) -> line_plot.Axis:
+        return line_plot.logarithmic(values, name) if of in plot.log else line_plot.linear(max(values), name)
+
+    x, y = ([point[place] for line in lines.values() for point in line] for place in (0, 1))
+    return line_plot.document([line_plot.panel(plot.title, axis("x", plot.x, x), axis("y", plot.y, y), lines)])
 
 
 def _musts(suites: list[Suite]) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 from benchmarks import workload
 from benchmarks.bench import CACHE, Bench
 from benchmarks.results import Case, Plot
-from benchmarks.svg import short
 from benchmarks.workload import Keys
+from firn.deployment.line_plot import short
 
 SPARK = ("firn", "merge-on-read", "copy-on-write")
 

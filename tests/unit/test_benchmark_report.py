@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks.report import markdown
+from benchmarks.report import markdown, svg
 from benchmarks.results import Case, Must, Plot, Suite, suite_of
-from benchmarks.svg import line_plot
+from firn.deployment.line_plot import HEIGHT, WIDTH
 
 
 def suite() -> Suite:
@@ -69,10 +69,10 @@ def test_results_come_back_from_their_file_as_they_were() -> None:
 def test_a_plot_holds_a_point_for_each_that_was_measured(log: str) -> None:
     lines = {"firn & co": [(1e6, 1.2), (1e7, 1.4), (5e7, 1.9)], "MERGE": [(1e6, 1.0), (1e7, 2.7), (5e7, 11.0)]}
     lines["dlt"] = [(1e6, math.nan)]
-    root = ElementTree.fromstring(line_plot(Plot("p", "Growth", "rows", "s", lines, log)))
-    circles = root.findall("{http://www.w3.org/2000/svg}circle")
+    root = ElementTree.fromstring(svg(Plot("p", "Growth", "rows", "s", lines, log)))
+    circles = root.findall(".//{http://www.w3.org/2000/svg}circle")
     assert len(circles) == 6  # and nothing for what was not measured
-    assert all(0 <= float(c.attrib["cx"]) <= 640 and 0 <= float(c.attrib["cy"]) <= 340 for c in circles)
+    assert all(0 <= float(c.attrib["cx"]) <= WIDTH and 0 <= float(c.attrib["cy"]) <= HEIGHT for c in circles)
     assert float(circles[2].attrib["cy"]) < float(circles[0].attrib["cy"])
 
 
