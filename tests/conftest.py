@@ -24,28 +24,35 @@ def no_credentials_of_another_test() -> None:
     return
 
 
-# They start servers and JVMs: those of a group one after the other, in one process, so that they share what they start
-# and find their ports free. The two groups take about as long as each other.
-_GROUPS = {"tests/integration/stack": "stack", "tests/e2e": "stack", "tests/integration": "spark"}
+# They start stacks, whose functions and jobs are processes of their own, out of one package that they share: one after
+# the other, in one process of pytest.
+_STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
+# What takes longest begins first, so that the small files at the end keep both processes busy.
+_LONGEST_FIRST = (
+    "stacks",
+    "tests/integration/spark",
+    "tests/attacks",
+    "tests/mutants",
+    "tests/integration",
+    "tests/faults",
+)
 
 
-class _Groups(LoadScopeScheduling):
-    """`--dist loadscope`, where a group of folders, and otherwise a file, stays in one process."""
+class _LongestFirst(LoadScopeScheduling):
+    """`--dist loadscope`, where a file, and all that starts stacks, stays in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next(
-            (group for folder, group in _GROUPS.items() if nodeid.startswith(folder)), nodeid.partition("::")[0]
-        )
+        return "stacks" if nodeid.startswith(_STACKS) else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        # What takes longest begins first, one of it in each process.
-        for group in _GROUPS.values():
-            if group in self.workqueue:
-                self.workqueue.move_to_end(group, last=False)
+        def turn(scope: str) -> int:
+            return next((n for n, one in enumerate(_LONGEST_FIRST) if scope.startswith(one)), len(_LONGEST_FIRST))
+
+        self.workqueue.move_to_end(min(self.workqueue, key=turn), last=False)
         super()._assign_work_unit(node)
 
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """What `-n 2 --dist loadscope` runs where."""
-    return _Groups(config, log)
+    return _LongestFirst(config, log)

@@ -21,8 +21,10 @@ class DebeziumServer:
     def __init__(self, program: Path, java: Path, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder, self._port = folder, free_port()
         runner = next(program.glob("*-runner.jar"))
+        # It runs for minutes and is killed often: the optimising compiler would only slow its starts down.
         # Quarkus asks for the opened module from Java 24 on.
-        options = ["-Xmx768m", "--add-opens", "java.base/java.lang=ALL-UNNAMED"]
+        options = ["-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+        options += ["--add-opens", "java.base/java.lang=ALL-UNNAMED"]
         command: list[str | Path] = [java, *options, "-cp", f"{runner}:{program}/lib/*", "io.debezium.server.Main"]
         (folder / "config").mkdir(parents=True)
         (folder / "data").mkdir()  # without it Debezium Server runs, warns, and forgets how far it has come

@@ -125,7 +125,9 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
 ) -> None:
     ways(monkeypatch, way)
     one = lake(CONFIG)
-    numbered = dict(enumerate(POISONS.values()))
+    # A table each takes Spark a while: of each reason one, unless there is time.
+    poisons = dict(POISONS.values()) if way == "spark" and not LONG else {}
+    numbered = dict(enumerate(poisons.items() or POISONS.values()))
     for number, (_, poison) in numbered.items():
         stage(one, sent(number, poison))
     for number in numbered:
@@ -136,7 +138,7 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
     found = {letter.table: (letter.reason, letter.index) for letter in letters(one)}
     assert found == {table(number): (reason, 1) for number, (reason, _) in numbered.items()}
     counted = [line for line in one.lines if "dlq_total" in line]
-    assert Counter(line["reason"] for line in counted) == Counter(reason for reason, _ in POISONS.values())
+    assert Counter(line["reason"] for line in counted) == Counter(reason for reason, _ in numbered.values())
     assert audited(one).balanced, audited(one).differences
     # The stream goes on.
     stage(one, [change(table(0), 40, {"id": 3, "v": "c"})])
@@ -146,7 +148,7 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
     staged = sum(part.letters for part in replayed(one) if part.batch)
     assert staged
     assert one.commit(one.seal()) == 0, one.lines
-    assert len(letters(one)) == len(POISONS) + staged
+    assert len(letters(one)) == len(numbered) + staged
     assert audited(one).balanced, audited(one).differences
 
 

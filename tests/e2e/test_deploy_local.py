@@ -23,8 +23,10 @@ from typing import Any
 import boto3
 import pytest
 
+from firn_cli.self_check import SELF_CHECK
 from firn_deploy.sam import deploy, describe, make_bucket
-from tests.e2e.conftest import ROOT, built
+from tests.e2e.conftest import ROOT, built, packaged_job
+from tests.e2e.test_self_check import PARTS
 
 STREAMS = ("pgbench", "shop")
 ROWS = {"accounts": 4800, "tellers": 10, "branches": 1, "history": 12500, "sentinel": 1, "customers": 8, "orders": 6}
@@ -99,7 +101,8 @@ class Deployment:
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("deployed") / "stack")
     made.folder.mkdir()
-    # What other tests had `sam build` make need not be made again.
+    # What other tests had packaged and built need not be made again.
+    (made.folder / "job").symlink_to(packaged_job())
     (made.folder / "cache").symlink_to(built().parent / "cache")
     shutil.copy(built().parent / "build.toml", made.folder)
     yield made
@@ -110,6 +113,16 @@ def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]
 def first(deployment: Deployment) -> dict[str, Any]:
     """The first deploy, with an update of the stack while the events are posted."""
     return deployment.run("examples.deployed", "--port", "0", "--update-while-posting")
+
+
+@pytest.fixture(scope="module")
+def self_check(deployment: Deployment, first: dict[str, Any]) -> dict[str, Any]:
+    """Each part of `firn doctor --deep`, as it was found."""
+    done = subprocess.run(
+        [sys.executable, "-m", "firn_cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    return {one["name"]: one for one in json.loads(done.stdout)}
 
 
 def test_the_tables_that_deployed_functions_and_the_schedule_committed_are_postgresqls(first: dict[str, Any]) -> None:
@@ -127,13 +140,14 @@ def test_jobs_ran_from_the_package(deployment: Deployment, first: dict[str, Any]
         assert driver["entryPointArguments"][:2] == [sha256, "commit.py"]
 
 
-def test_care_and_rebuild_run_from_the_package_too(deployment: Deployment, first: dict[str, Any]) -> None:
-    for command in (("rebuild", "bank.branches", "--check"), ("compact", "bank.branches"), ("expire", "bank.branches")):
-        done = subprocess.run(
-            [sys.executable, "-m", "firn_cli.main", *command, "--dir", str(deployment.folder)],
-            cwd=ROOT, capture_output=True, text=True, timeout=400,
-        )  # fmt: skip
-        assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{deployment.logs()}"
+def test_a_rebuild_and_the_self_checks_care_ran_from_the_package_too(
+    deployment: Deployment, first: dict[str, Any], self_check: dict[str, Any]
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "firn_cli.main", "rebuild", "bank.branches", "--check", "--dir", str(deployment.folder)],
+        cwd=ROOT, capture_output=True, text=True, timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{deployment.logs()}"
     runs = [json.loads(path.read_text()) for path in deployment.folder.glob("jobs/*/run.json")]
     scripts = {run["request"]["jobDriver"]["sparkSubmit"]["entryPointArguments"][1] for run in runs}
     assert scripts == {"commit.py", "rebuild.py", "care.py"}
@@ -156,14 +170,14 @@ def test_every_deployed_function_answers(deployment: Deployment, first: dict[str
         assert client.get_function_configuration(FunctionName=name)["Runtime"] == "python3.13"
 
 
-def test_the_self_check_of_a_first_deploy_finds_nothing_wrong(deployment: Deployment, first: dict[str, Any]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "firn_cli.main", "doctor", "--deep", "--json", "--dir", str(deployment.folder)],
-        cwd=ROOT, capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
-    found = {one["name"]: one for one in json.loads(done.stdout)}
-    parts = ("publish", "post", "commit", "queue", "change", "care", "query", "remove")
-    assert {part: found[part]["ok"] for part in parts} == dict.fromkeys(parts, True), f"{found}\n{deployment.logs()}"
+def test_the_self_check_of_a_first_deploy_finds_nothing_wrong_and_leaves_nothing(
+    deployment: Deployment, self_check: dict[str, Any]
+) -> None:
+    assert {part: self_check[part]["ok"] for part in PARTS} == dict.fromkeys(PARTS, True), (
+        f"{self_check}\n{deployment.logs()}"
+    )
+    assert "3 rows are right" in self_check["change"]["found"]
+    assert [path for path in deployment.objects() if SELF_CHECK in path] == []
 
 
 def test_an_update_while_events_are_posted_loses_none(first: dict[str, Any]) -> None:

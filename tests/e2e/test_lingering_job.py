@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 CONFIG = """
 streams:
   shop:
-    commit: {fresh: 1s, linger: 20s}
+    commit: {fresh: 1s, linger: 10s}
     tables:
       app.t: {to: shop.t, key: [id]}
   other:
@@ -23,7 +23,7 @@ streams:
     tables:
       app.t: {to: other.t, key: [id]}
 """
-ROUNDS = 5
+ROUNDS = 3
 
 
 def insert(stack: Stack, stream: str, n: int) -> None:

@@ -12,6 +12,7 @@ from firn.log.store import open_store, paths
 from firn_cli.check import Check
 from firn_cli.self_check import SELF_CHECK, SelfCheck, with_stream
 from tests.e2e.conftest import Stack
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -31,6 +32,7 @@ def deep(stack: Stack, *options: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in json.loads(done.stdout)}
 
 
+@long_only  # tests/e2e/test_deploy_local.py does it in a deployment
 def test_changes_go_through_the_stack_and_leave_nothing_behind(stack: Stack) -> None:
     store = open_store(stack.about["staging"])
     before = published_configs.current_sha(store)

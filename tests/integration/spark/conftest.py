@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn_spark import session
 from tests.integration.spark.spark_lake import ROOT, Lake
+from tests.soak import LONG
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +26,10 @@ def spark() -> Iterator[SparkSession]:
     conf = {"spark.jars": ",".join(map(str, jars)), "spark.master": "local[2]", "spark.driver.memory": "2g"}
     # Short-lived and small: the optimising compiler would take more CPU than the tests themselves.
     conf |= {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    if not LONG:
+        # Queries of ten rows: making a class for each stage takes longer than running it, and so do empty partitions.
+        # `make soak` runs them as jobs do, and so do the jobs of tests/e2e.
+        conf |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "2"}
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()

@@ -22,6 +22,7 @@ from firn_spark.tables.evolve import Tables
 from tests.applying import applied, rows_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +87,9 @@ def history(lake: Lake, seed: int, epochs: int, first: int = 1) -> None:
             merge(lake)
 
 
-@pytest.mark.parametrize("how", ["", ", write: copy-on-write", ", partition_by: ['bucket(3, id)']"])
+@pytest.mark.parametrize(
+    "how", [", write: copy-on-write", ", partition_by: ['bucket(3, id)']", *([""] if LONG else [])]
+)
 def test_changes_lead_from_any_snapshot_to_any_other(lake: Make, how: str) -> None:
     one = lake(config(f"key: [id]{how}"))
     history(one, seed=len(how), epochs=9)

@@ -55,8 +55,9 @@ def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any
         assert told(lake, fresh=True) == ROWS
         assert lake.commit(lake.seal()) == 0
         assert told(lake) == ROWS
-    code, result = rebuilt(lake, check=True)
-    assert (code, result["status"]) == (0, "done"), result
+    if way == "driver":  # the log is the same, and so is what a rebuild makes of it
+        code, result = rebuilt(lake, check=True)
+        assert (code, result["status"]) == (0, "done"), result
 
 
 @pytest.mark.parametrize("way", ["driver", "spark"])

@@ -123,7 +123,7 @@ def test_the_engine_does_what_merge_does(
         monkeypatch.setattr(deletes, "_PER_FILE", 3)
         monkeypatch.setattr(deletes, "_TASKS", 2)
     reference = Reference(lake.spark, monkeypatch)
-    told = history(SEED, 40 * (epochs := times(4, 8)))
+    told = history(SEED, 40 * (epochs := times(3, 8)))
     late = random.Random(SEED).sample(told[:-40], 10)  # again, and some of them after what made them void
     for n in range(epochs):
         lake.land(told[40 * n : 40 * (n + 1)] + (late if n == epochs - 1 else []))

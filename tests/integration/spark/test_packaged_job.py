@@ -1,9 +1,9 @@
 """The packaged job commits, from outside of the source tree, with nothing but what an EMR image has of its own."""
 
 import hashlib
+import json
 import os
 import subprocess
-import sys
 import tarfile
 import venv
 from pathlib import Path
@@ -15,7 +15,9 @@ from pyiceberg.catalog.sql import SqlCatalog
 from firn.ingest import accept
 from firn.log import epochs, published_configs
 from firn.log.store import open_store
+from firn_local.spark_submit import SHORT_LIVED
 from infra.package import job, measurement
+from tests.e2e.conftest import packaged_job
 from tests.integration.spark.spark_lake import START, ndjson
 
 pytestmark = pytest.mark.spark
@@ -37,8 +39,8 @@ def order(number: int) -> dict[str, object]:
 
 
 def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> None:
-    code, work = tmp_path / "code", tmp_path / "work"
-    manifest = job.build(code, "{}.{}".format(*sys.version_info[:2]))
+    code, work = packaged_job(), tmp_path / "work"
+    manifest = json.loads((code / job.MANIFEST).read_text())
     assert job.current(code, manifest["python"]) == manifest
     assert job.current(code, "3.1") is None
     assert measurement.measure_job(code, manifest).problems == ()
@@ -66,6 +68,7 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
             *(str(spark / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"),
             *("--jars", ",".join(map(str, jars)), "--conf", "spark.executorEnv.PYTHONPATH=./job"),
             *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.ui.enabled=false"),
+            *("--driver-java-options", SHORT_LIVED),
             *(
                 str(code / "start.py"),
                 manifest["sha256"],

@@ -146,9 +146,7 @@ NUMBERS = [0.0, -0.0, 1.5, None]
 TEXTS = ["", "äö", None, "a", "ab", "abc", "a\u0000"]
 
 
-@pytest.mark.parametrize(
-    "by", ["x", "x, s", "'bucket(3, id)', 'truncate(1, s)', x, day(t)", "'truncate(2, s)', hour(t)"]
-)
+@pytest.mark.parametrize("by", ["x", "'bucket(3, id)', 'truncate(1, s)', x, day(t)", "'truncate(2, s)', hour(t)"])
 def test_rows_come_sorted_by_whatever_partitions_them(lake: Make, by: str) -> None:
     """Nulls and zeroes of both signs beside each other in what arrives."""
     one = lake(config(f"key: [id], columns: {{id: long, x: double, s: string, t: timestamp}}, partition_by: [{by}]"))
@@ -184,8 +182,8 @@ def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(lak
             "z": f"19{60 + n % 29}-02-03T0{n % 9}:00:00Z", "i": n % 17 - 8,
             "c": n % 10 * 3_600_000_000, "f": [0.0, -0.0, 0.5][n % 3],
         }
-        for n in range(300)
+        for n in range(150)
     ]  # fmt: skip
     one.land([event("c", 10 + n, row) for n, row in enumerate(rows)])
-    assert one.line("lake.t")["merged"] == 300
-    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(300))
+    assert one.line("lake.t")["merged"] == 150
+    assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(150))

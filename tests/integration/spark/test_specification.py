@@ -105,7 +105,7 @@ REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 't
     ("seed", "events", "keys", "count", "table"),
     [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
     if LONG
-    else [(4, 120, 6, 4, PLAIN), (5, 40, 6, 3, REWRITTEN)],
+    else [(4, 90, 6, 3, PLAIN), (5, 40, 6, 3, REWRITTEN)],
 )
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
     spark: SparkSession,
@@ -159,7 +159,7 @@ def test_several_source_tables_of_one_table_truncated_in_between_equal_the_speci
 ) -> None:
     """A truncate empties its own source table of the mirror, whatever comes late and whenever the job is killed; each
     row says of which it is. The append table that another stream makes of the same events has each once."""
-    told = history(seed, 40, 5, "abc", truncates=2)
+    told = history(seed, 40 if LONG else 24, 5, "abc", truncates=2)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=len(told) // 3)
     # The second half comes more or less in order: a range of which nothing is late is another way.
