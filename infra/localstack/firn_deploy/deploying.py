@@ -127,7 +127,7 @@ def _clear(folder: Path) -> None:
     """Forget the deployment before: what its LocalStack held is gone, so its catalog and its runs name nothing. What
     was built stays."""
     for entry in folder.iterdir():
-        if entry.name in ("build", "build.toml", "cache", "lock"):
+        if entry.name in ("build", "build.toml", "cache", "job", "lock"):
             continue
         if entry.is_dir():
             shutil.rmtree(entry)
