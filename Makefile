@@ -115,7 +115,7 @@ setup-bench:
 	@$(PYTHON) infra/setup/setup.py --bench
 
 bench: setup-bench  ## all benchmarks into docs/benchmarks.md (SUITE=commit for one, QUICK=1 for a smoke test; hours)
-	@.venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
+	@PYTHONPATH=layers/core/python .venv-bench/bin/python -m benchmarks $(if $(QUICK),--quick,) $(SUITE)
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-trusted-host \
   --no-emit-find-links --strip-extras --allow-unsafe --no-header
