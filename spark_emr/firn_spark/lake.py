@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from firn.changes.merge.ordering import Order
@@ -32,8 +31,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
 from firn_spark import session as sessions
-from firn_spark.driver.job import DriverJob
-from firn_spark.driver.not_eligible import Unfit
+from firn_spark.driver.engine import DriverEngine
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
 from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
 from firn_spark.driver.small_files import merge
@@ -43,13 +41,15 @@ from firn_spark.maintenance.cold_files import fence
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.inline_compaction import Turn
 from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.not_eligible import Unfit
 from firn_spark.parallel import at_once
+from firn_spark.spark_engine import SparkEngine, is_small, light
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import span_in
 from firn_spark.staged.kept_generations import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.rejects import refused
-from firn_spark.table_job import TableJob
+from firn_spark.table_commit import Committer, RangeContext
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 
@@ -134,8 +134,13 @@ class SparkLake:
             for one in opened:
                 one.close()
 
-        job = DriverJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, staged, back, other)
-        return DriverRange(self._store, stream, epochs, staged, job, close)
+        context = self._context(stream, settings, epochs, last)
+        return DriverRange(context, staged, Committer(context, DriverEngine(staged, back), other), close)
+
+    def _context(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> RangeContext:
+        return RangeContext(
+            self._spark, self._store, stream, settings, self._warehouse, epochs, last, Tables(self._spark)
+        )
 
     def _read(self, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Staged | None:
         """The changes of a range that is for the driver, by the readers if they are many; None if it is not for it."""
@@ -193,8 +198,7 @@ class SparkLake:
             known, batches = self._back(stream, settings, last, target)
             return raw_in_place(self._spark, self._staging, known, batches, by, whole=False)
 
-        job = TableJob(self._spark, self._store, stream, settings, self._warehouse, epochs, last, log)
-        return SparkRange(self._store, stream, epochs, raw, job)
+        return SparkRange(self._context(stream, settings, epochs, last), raw, log)
 
     def _back(
         self, stream: str, settings: StreamConfig, last: int, target: Target
@@ -258,12 +262,11 @@ class SparkLake:
 class SparkRange:
     """A Range: the changes of some epochs as one persisted DataFrame."""
 
-    def __init__(self, store: Store, stream: str, epochs: Mapping[int, Epoch], raw: DataFrame, job: TableJob) -> None:
-        self._store = store
-        self._stream = stream
-        self._epochs = epochs
+    def __init__(self, context: RangeContext, raw: DataFrame, log: Callable[[Target], DataFrame]) -> None:
+        """`log`: as for SparkEngine."""
+        self._context = context
         self._raw = raw
-        self._job = job
+        self._committer = Committer(context, SparkEngine(raw, log))
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -276,27 +279,24 @@ class SparkRange:
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
-        return self._job.commit(target.above(above), self._above(above))
+        return self._committer.commit(target, above)
 
     def once(self, target: Target, above: int = 0) -> Outcome:
         """The same in one try, which raises: firn_spark.driver tries again."""
-        return self._job.once(target.above(above), self._above(above))
-
-    def _above(self, epoch: int) -> DataFrame:
-        return self._raw.where(f.col("epoch") > epoch) if epoch else self._raw
+        return self._committer.once(target, above)
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """Several at once, small tables first."""
-        small = {str(target.name) for target, _ in targets if self._job.is_small(target)}
-        spark = self._raw.sparkSession
-        with self._job.light():
+        spark = self._context.spark
+        small = {str(target.name) for target, _ in targets if is_small(self._context.tables, target)}
+        with light(spark):
             yield from at_once(self.commit, [one for one in targets if str(one[0].name) in small], spark)
         yield from at_once(self.commit, [one for one in targets if str(one[0].name) not in small], spark)
 
     def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of source tables that no table takes."""
         rows = refused(self._raw, list(places), code, message)
-        return by_table(write_refused(self._store, self._stream, places, self._epochs, rows))
+        return by_table(write_refused(self._context.store, self._context.stream, places, self._context.epochs, rows))
 
     def close(self) -> None:
         """Let go of the persisted rows."""

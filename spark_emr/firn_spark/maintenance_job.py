@@ -28,7 +28,6 @@ from firn.tables import ownership
 from firn.tables.failures import failure
 from firn_spark import session as sessions
 from firn_spark.commit import print_line
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.failures import failure_of
 from firn_spark.maintenance import orphans
 from firn_spark.maintenance.cold_files import fence
@@ -37,6 +36,7 @@ from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.health import measure
 from firn_spark.maintenance.listing import Cold
 from firn_spark.merge.memory import facts_beside
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 

@@ -22,7 +22,6 @@ from firn.config.names import TableName, quoted
 from firn.config.reach import databases_of
 from firn.errors import TransientError
 from firn.log import cuts, layout, published_configs
-from firn.log.dead_letters.letters import Counts
 from firn.log.generations import Generations
 from firn.log.store import Store, open_store, put
 from firn.quarantine.rules import tells_commits
@@ -38,9 +37,10 @@ from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.merge.memory import spark_type
+from firn_spark.spark_engine import SparkEngine
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
-from firn_spark.table_job import TableJob
+from firn_spark.table_commit import Committer, RangeContext
 from firn_spark.tables.evolve import Table
 
 _CATCH_UPS: Final = 20
@@ -131,19 +131,6 @@ class RangeFailed(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.text)
         self.failure = failure
-
-
-class _Job(TableJob):
-    """A table job over the rebuild's own view of the catalog. Dead letters of a table that is not the live one are not
-    written: they are dead letters of the live table already."""
-
-    def __init__(self, tables: Placed, letters: bool, *given: Any) -> None:
-        super().__init__(*given)
-        self._tables = tables
-        self._letters = letters
-
-    def _write_letters(self, target: Target, rows: Sequence[Mapping[str, Any]]) -> Counts:
-        return super()._write_letters(target, rows) if self._letters else Counts()
 
 
 class _Rebuild:
@@ -322,12 +309,13 @@ class _Rebuild:
         try:
             targets = route(part.settings, facts_of(raw)).targets
             for target in (target for target in targets if target.name == self._request.table):
-                job = _Job(
+                context = RangeContext(
+                    self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last,
+                    # Dead letters of a table that is not the live one are dead letters of the live table already.
                     self._tables, letters,
-                    self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last, log,
                 )  # fmt: skip
                 rule = replace(target.rule, key=self._key) if self._key else target.rule
-                outcome = job.commit(replace(target, name=name, rule=rule), raw)
+                outcome = Committer(context, SparkEngine(raw, log)).commit(replace(target, name=name, rule=rule))
                 self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
                 if outcome.status == "failed":
                     text = f"epochs up to {one.last} of {part.stream}: {outcome.error}"

@@ -91,7 +91,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the driver commits what it has not remembered the deletes of",
-        f"{_DRIVER}/job.py",
+        f"{_DRIVER}/engine.py",
         """            remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
 """,
         """            remembered = None

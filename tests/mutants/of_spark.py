@@ -141,7 +141,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what was set back is committed to by the next try",
-        f"{_SPARK}/table_job.py",
+        f"{_SPARK}/table_commit.py",
         "if progress < self._seen.setdefault(target.name, progress):",
         "if progress < 0:",
         (
@@ -159,29 +159,29 @@ MUTANTS: Final = (
     ),
     Mutant(
         "dead letters of Spark's way lack the schema of their change",
-        f"{_SPARK}/table_job.py",
-        """raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > progress))""",
-        """raw.where(f.col("table").isin(*target.sources) & f.col("fact").isNull() & (f.col("epoch") > progress))""",
+        f"{_SPARK}/spark_engine.py",
+        """self._raw.where(f.col("table").isin(*one.target.sources) & (f.col("epoch") > one.above))""",
+        """self._raw.where(
+            f.col("table").isin(*one.target.sources) & f.col("fact").isNull() & (f.col("epoch") > one.above)
+        )""",
         ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[spark]",),
     ),
     Mutant(
         "deletes are remembered after the commit that makes them",
-        f"{_SPARK}/table_job.py",
-        """        with outcome.stage("facts"):
-            head = table.head()
-            looked = head.snapshotId() if head else None
-            mirror.remember(memory, plan, good, shape, seen, truncates, looked, self._last)
-        write = target.rule.write
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
+        f"{_SPARK}/spark_engine.py",
+        """    with outcome.stage("facts"):
+        head = merge.table.head()
+        looked = head.snapshotId() if head else None
+        mirror.remember(merge.memory, one.plan, merge.good, shape, merge.seen, merge.new, looked, context.last)
+    write = one.target.rule.write
+    delta.apply(context.spark, merge.table, rows, shape, numbers, write, context.stream, one.summary(), outcome)
 """,
-        """        write = target.rule.write
-        summary = outcome.summary(self._stream, self._epochs, self._last)
-        delta.apply(self._spark, table, rows, shape, numbers, write, self._stream, summary, outcome)
-        with outcome.stage("facts"):
-            head = table.head()
-            looked = head.snapshotId() if head else None
-            mirror.remember(memory, plan, good, shape, seen, truncates, looked, self._last)
+        """    write = one.target.rule.write
+    delta.apply(context.spark, merge.table, rows, shape, numbers, write, context.stream, one.summary(), outcome)
+    with outcome.stage("facts"):
+        head = merge.table.head()
+        looked = head.snapshotId() if head else None
+        mirror.remember(merge.memory, one.plan, merge.good, shape, merge.seen, merge.new, looked, context.last)
 """,
         (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
     ),
@@ -222,9 +222,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a rebuild that was begun tells an older table that it holds no first identities",
-        f"{_SPARK}/table_job.py",
-        'if outcome.mode == "append" and table.branch is None else {}',
-        'if outcome.mode == "append" else {}',
+        f"{_SPARK}/table_commit.py",
+        'if self.outcome.mode == "append" and table.branch is None else {}',
+        'if self.outcome.mode == "append" else {}',
         (f"{_REBUILD}[spark]",),
     ),
     Mutant(

@@ -19,7 +19,7 @@ SOURCES = sorted(
     for path in (ROOT / folder).rglob("*.py")
 )
 # The way by Spark SQL, which a rewrite of the engine replaces.
-LARGE = {"table_job.py", "fold_changes"}
+LARGE = {"fold_changes"}
 
 
 def package(module: str) -> str:

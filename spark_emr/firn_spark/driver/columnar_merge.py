@@ -18,8 +18,8 @@ from firn.changes.positions import WIDTH
 from firn.tables.planning import OP, POSITION, SOURCE, TIME, ColumnPlan
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver import column_decoder, row_lookup, values
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.merge.mirror import Survey
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 

@@ -21,10 +21,10 @@ from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.key_lookup import Found, Log, look
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.staged_changes import Change
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Survey
+from firn_spark.not_eligible import Unfit
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
 from firn_spark.tables.evolve import Table

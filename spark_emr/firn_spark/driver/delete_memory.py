@@ -14,10 +14,10 @@ from firn.changes.merge.ordering import plain, total
 from firn.changes.positions import WIDTH
 from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
 from firn_spark.driver import row_lookup
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.write import write_cells
 from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)

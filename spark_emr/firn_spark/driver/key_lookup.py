@@ -16,7 +16,7 @@ from firn.tables.planning import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, of_unnamed
 from firn_spark.driver import row_lookup
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 
 # All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.

@@ -6,14 +6,13 @@ from firn.commit.rejects import by_table, write_refused
 from firn.commit.staged_changes import rejected
 from firn.config.names import TableName
 from firn.log.epochs import Epoch
-from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
-from firn_spark.driver.job import DriverJob
 from firn_spark.driver.staged_changes import Staged
 from firn_spark.parallel import at_once
+from firn_spark.table_commit import Committer, RangeContext
 
 MOST_EVENTS = 1_500_000
 MOST_BYTES = 128 * 1024 * 1024  # staged
@@ -30,16 +29,11 @@ def small(epochs: Mapping[int, Epoch], most_events: int = MOST_EVENTS) -> bool:
 class DriverRange:
     """The changes of some epochs in this process."""
 
-    def __init__(
-        self, store: Store, stream: str, epochs: Mapping[int, Epoch], staged: Staged, job: DriverJob,
-        close: Callable[[], None],
-    ) -> None:  # fmt: skip
+    def __init__(self, context: RangeContext, staged: Staged, committer: Committer, close: Callable[[], None]) -> None:
         """`close`: lets go of what Spark holds, if it was needed."""
-        self._store = store
-        self._stream = stream
-        self._epochs = epochs
+        self._context = context
         self._staged = staged
-        self._job = job
+        self._committer = committer
         self._close = close
 
     @property
@@ -53,18 +47,18 @@ class DriverRange:
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch, with the epochs above `above` that it lacks."""
-        return self._job.commit(target.above(above), above)
+        return self._committer.commit(target, above)
 
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """`commit` of each target, several at once."""
-        yield from at_once(self.commit, targets, self._job.spark)
+        yield from at_once(self.commit, targets, self._context.spark)
 
     def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of source tables that no table takes."""
         mine = self._staged.of(list(places)).rows
         why = {(one["batch"], one["index"]): (code, message) for one in mine}
         rows = rejected(mine, why, self._staged.schemas)
-        return by_table(write_refused(self._store, self._stream, places, self._epochs, rows))
+        return by_table(write_refused(self._context.store, self._context.stream, places, self._context.epochs, rows))
 
     def close(self) -> None:
         """Let go of what was read."""

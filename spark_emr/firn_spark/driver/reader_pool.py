@@ -25,8 +25,8 @@ from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn_spark.driver import column_decoder
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
+from firn_spark.not_eligible import Unfit
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.span import together

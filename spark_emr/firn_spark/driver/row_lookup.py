@@ -15,9 +15,9 @@ from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
 from firn.tables.planning import HELD, POSITION
 from firn_spark.driver import values
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.row_group import RowGroup
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn_spark.driver import values
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.row_lookup import by_id
 from firn_spark.driver.write import write_arrays
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class

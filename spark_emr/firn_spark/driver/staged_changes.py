@@ -18,7 +18,7 @@ from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn_spark.driver import column_decoder
-from firn_spark.driver.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit
 from firn_spark.staged.kept_generations import early_of
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch, bodies, rows_of

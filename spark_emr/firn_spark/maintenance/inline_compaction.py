@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 from firn.config.maintenance import Care
 from firn.log.table_health import Health
 from firn.maintenance import health
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.small_files import SMALL_BYTES
 from firn_spark.maintenance.compaction import compact
 from firn_spark.maintenance.health import measure, planned
 from firn_spark.maintenance.listing import Cold
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 

@@ -14,7 +14,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as f
 
 from firn.maintenance.compaction_planner import DataFile, DeleteFile, spread
-from firn_spark.driver.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 from firn.config.maintenance import Compaction
 from firn.config.names import quoted
 from firn.tables.planning import POSITION
-from firn_spark.driver.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.rewriting import FILE, PLACE
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from firn.changes.merge import decoded_rows
 from firn.tables.table_state import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
-from firn_spark import append, table_job
+from firn_spark import append, table_commit
 from firn_spark.branch import InPlace
 from firn_spark.tables import fence
 from tests.appending import CONFIG, STREAMS, Sent, requests, rows_of, source, specified, ticking
@@ -177,7 +177,7 @@ def test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two
     with monkeypatch.context() as then:
         then.setenv("FIRN_DRIVER_EVENTS", "")
         then.setattr(decoded_rows, "identity", lambda row, _: decoded_rows.first_identity(row))
-        then.setattr(table_job, "NO_FIRST_IDENTITY", {})
+        then.setattr(table_commit, "NO_FIRST_IDENTITY", {})
         streams["a"].land(old)
     properties = lambda: streams["a"].catalog.load_table(("lake", "log")).metadata.properties  # noqa: E731
     assert FIRST_IDENTITY not in properties()
@@ -205,7 +205,7 @@ def test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by(
     old = [event("c", 10, {"v": "x"}), event("c", 11, {"v": "y"})]
     with monkeypatch.context() as then:
         then.setattr(decoded_rows, "identity", lambda row, _: decoded_rows.first_identity(row))
-        then.setattr(table_job, "NO_FIRST_IDENTITY", {})
+        then.setattr(table_commit, "NO_FIRST_IDENTITY", {})
         then.setenv("FIRN_DRIVER_EVENTS", "")
         one.land(old)
     with monkeypatch.context() as killed:

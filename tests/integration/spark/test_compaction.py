@@ -18,10 +18,10 @@ from firn.config.names import TableName
 from firn.log import published_configs, table_health
 from firn.maintenance import compaction_planner
 from firn.maintenance import compaction_trigger as turns
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.maintenance import compaction, inline_compaction, listing
 from firn_spark.maintenance.compaction import Compacted
 from firn_spark.maintenance.health import measure
+from firn_spark.not_eligible import Unfit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of

@@ -97,7 +97,7 @@ def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision, "MOST_ROWS", 2)
-    monkeypatch.setattr("firn_spark.driver.job.MOST_ROWS", 2)
+    monkeypatch.setattr("firn_spark.driver.engine.MOST_ROWS", 2)
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(5)])
     late = [event("u", 20 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(2)]

@@ -16,7 +16,7 @@ from firn_cli.commands.resume import resume
 from firn_spark import rebuild
 from firn_spark.branch import InPlace
 from firn_spark.rebuild import Request
-from firn_spark.table_job import TableJob
+from firn_spark.table_commit import Committer
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from firn_spark.tables.fence import LostRace
@@ -98,20 +98,20 @@ def test_a_rebuild_that_died_goes_on_where_it_was(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = landed(spark, tmp_path)
-    once: Callable[..., Any] = TableJob._once
+    once: Callable[..., Any] = Committer._once
     left = [2]
 
-    def dies(self: TableJob, *given: Any) -> Any:
+    def dies(self: Committer, *given: Any) -> Any:
         left[0] -= 1
         if left[0] < 0:
             raise KeyboardInterrupt
         return once(self, *given)
 
-    monkeypatch.setattr(TableJob, "_once", dies)
+    monkeypatch.setattr(Committer, "_once", dies)
     with pytest.raises(KeyboardInterrupt):
         rebuilt(lake, in_place=True)
     assert not letters(lake) - 1
-    monkeypatch.setattr(TableJob, "_once", once)
+    monkeypatch.setattr(Committer, "_once", once)
     before = rows(lake, "lake.t")
     code, result = rebuilt(lake, run="r2", in_place=True)
     assert (code, result["epochs"]) == (0, {"spec": 5})

@@ -10,7 +10,7 @@ from firn.config.names import TableName
 from firn.log import published_configs
 from firn_spark import rebuild
 from firn_spark.rebuild import Request
-from firn_spark.table_job import TableJob
+from firn_spark.spark_engine import SparkEngine
 from firn_spark.tables import fence
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
@@ -131,9 +131,9 @@ def test_a_row_that_was_removed_before_is_read_by_the_name_it_had(
     lake.land([event("d", 20, None, {"id": 1})])
     under(lake, f"{BY_SPARK}, {NEW}")
     # The staged log is gone, and the second half of a changed key comes: only the snapshot before the delete tells.
-    gone = lambda job, *given: lambda keys: of_spark(job, *given)(keys).where("false")  # noqa: E731
-    of_spark = TableJob._log_of
-    monkeypatch.setattr(TableJob, "_log_of", gone)
+    gone = lambda engine, *given: lambda keys: of_spark(engine, *given)(keys).where("false")  # noqa: E731
+    of_spark = SparkEngine._log_of
+    monkeypatch.setattr(SparkEngine, "_log_of", gone)
     lake.land([event("c", 20, {"id": 5, "val": GONE, "n": 3})])
     assert rows(lake) == {2: ("y", 2), 5: ("x", 3)}
 

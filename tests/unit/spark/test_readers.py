@@ -27,10 +27,10 @@ from firn.log.epochs import Epoch, EpochBatch
 from firn.log.store import open_store, put_if_absent
 from firn_spark import lake
 from firn_spark.driver import reader_pool as processes
-from firn_spark.driver.not_eligible import Unfit
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.reader_pool import Readers
 from firn_spark.driver.staged_changes import Held
+from firn_spark.not_eligible import Unfit
 from firn_spark.staged.read import SealedBatch, rows_of
 from tests.soak import SEED
 

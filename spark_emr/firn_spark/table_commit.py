@@ -1,0 +1,261 @@
+"""One table of a range of epochs, from its changes to its snapshot, whichever engine makes the one of the other."""
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
+from firn.commit.rejects import by_table, reasons, write_rejects
+from firn.config.model import StreamConfig
+from firn.config.names import TableName
+from firn.errors import TransientError
+from firn.log.epochs import Epoch
+from firn.log.store import Store
+from firn.tables import bloom_filters, partition_policy
+from firn.tables.outcome import Outcome
+from firn.tables.planning import SOURCE_METADATA, ColumnPlan
+from firn.tables.renames import renames_of
+from firn.tables.routing import Target
+from firn.tables.table_plan import Planned, planned
+from firn.tables.table_state import (
+    INFERRED_AS,
+    NAMED_KEY,
+    NO_FIRST_IDENTITY,
+    are_several,
+    fed_by,
+    source_properties,
+)
+from firn_spark.failures import failure_of
+from firn_spark.not_eligible import Unfit
+from firn_spark.tables.alterations import rename, repartition
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
+from firn_spark.tables.retype import finish, retype
+
+Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
+_TRIES = 5
+_REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
+
+
+@dataclass(frozen=True)
+class RangeContext:
+    """What the commits of a range of epochs have in common.
+
+    last     the epoch that the tables are at then
+    tables   the catalog
+    letters  whether dead letters are written: those of a table that is not the live one are there already
+    """
+
+    spark: SparkSession
+    store: Store
+    stream: str
+    config: StreamConfig
+    warehouse: str
+    epochs: Mapping[int, Epoch]
+    last: int
+    tables: Tables
+    letters: bool = True
+
+
+@dataclass
+class TableCommit:
+    """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
+    epoch above which changes count."""
+
+    context: RangeContext
+    target: Target
+    table: Table | None
+    planned: Planned
+    above: int
+    outcome: Outcome
+
+    @property
+    def plan(self) -> ColumnPlan:
+        """The columns."""
+        return self.planned.columns
+
+    @property
+    def decoding(self) -> Decoding:
+        """How its changes become rows."""
+        return self.planned.decoding
+
+    @property
+    def sources(self) -> tuple[str | None, ...]:
+        """The source tables that feed it (table_state.fed_by)."""
+        return fed_by(self.table.state if self.table else None, self.target.fed)
+
+    def summary(self) -> dict[str, str]:
+        """The properties of its snapshot."""
+        return self.outcome.summary(self.context.stream, self.context.epochs, self.context.last)
+
+    def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
+        """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the
+        rerun finds them."""
+        context, outcome = self.context, self.outcome
+        outcome.dead += count
+        if rows:
+            outcome.dead_by = _together(outcome.dead_by, by_table(reasons(rows)))
+            if context.letters:
+                written = write_rejects(context.store, context.stream, self.target.name, context.epochs, rows)
+                outcome.dead_new = _together(outcome.dead_new, by_table(written))
+
+    def is_empty(self, good: int) -> bool:
+        """Whether there is no table and nothing that one could be made from: `good` changes. The outcome says so."""
+        if self.table is not None or good:
+            return False
+        self.outcome.status = "empty"
+        self.outcome.ignored = self.outcome.events - self.outcome.dead
+        return True
+
+    def ready(self, metadata: Sequence[Column], nulls: Sequence[int]) -> Table:
+        """The table with all columns that the changes need, made if there is none. `metadata`: Firn's own columns;
+        `nulls`: the required ones that hold a null. Raises LostRace if it is not what was planned for."""
+        relaxed = [self.plan.columns[i].name for i in nulls]
+        state = self.table.state if self.table else None
+        fed = source_properties(state, self.target.fed) if self.outcome.mode == "mirror" else {}
+        if self.outcome.mode == "mirror" and are_several(self.sources):
+            metadata = (*metadata, SOURCE_METADATA)
+        seen_as = {INFERRED_AS: json.dumps(self.plan.inferred, ensure_ascii=False, sort_keys=True)}
+        if self.table is not None:
+            return self._evolved(self.table, metadata, relaxed, fed, seen_as)
+        rule, key = self.target.rule, self.planned.key
+        columns = [replace(c, required=c.required and c.name not in relaxed) for c in self.plan.columns]
+        properties = {
+            "firn.key": json.dumps(key, ensure_ascii=False),
+            "firn.mode": self.outcome.mode,
+            "firn.stream": self.context.stream,
+            "firn.source": ", ".join(self.target.sources),
+            **fed,
+            **(seen_as if self.plan.inferred else {}),
+            **(NO_FIRST_IDENTITY if self.outcome.mode == "append" else {}),
+            **bloom_filters.properties(rule.bloom, key, columns, {}),
+            **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
+            **renames_of(rule.renames, {}).properties(),
+        }
+        create = self.context.tables.create
+        return create(self.target.name, self.context.warehouse, columns, metadata, rule.partition_by, properties)
+
+    def _evolved(
+        self,
+        table: Table,
+        metadata: Sequence[Column],
+        relaxed: Sequence[str],
+        fed: Mapping[str, str],
+        seen_as: Mapping[str, str],
+    ) -> Table:
+        spark, tables, rule, key = self.context.spark, self.context.tables, self.target.rule, self.planned.key
+        table = retype(spark, tables, table, self.plan.retyped)
+        table = unmoved(table, tables.evolve(table, self.plan, metadata, relaxed))
+        if table.branch is None and table.is_partitioned_anew(rule.partition_by):
+            table = repartition(spark, tables, table, rule.partition_by)
+        wanted = bloom_filters.properties(rule.bloom, key, self.plan.columns, table.state.properties)
+        # A branch is not the table's main, whose rows the property is about.
+        wanted |= table.state.identities if self.outcome.mode == "append" and table.branch is None else {}
+        if table.key() is None and rule.key is None and rule.mode == "mirror":
+            wanted = wanted | {NAMED_KEY: json.dumps(key, ensure_ascii=False)}
+        wanted |= {**fed, **(seen_as if self.plan.inferred != table.state.inferred else {})}
+        table = unmoved(table, tables.set_properties(table, wanted))
+        if table.state.progress(self.context.stream) != self.outcome.progress:
+            raise LostRace(f"{table.name} moved while its columns were made ready")
+        return table
+
+
+class Engine(Protocol):
+    """What makes of a table's changes its snapshot: a method for each mode. They raise what storage and catalog raise,
+    and Unfit, before anything is written, for what they are not made for."""
+
+    def mirror(self, one: TableCommit) -> None:
+        """Each key's row as its newest changes leave it."""
+
+    def append(self, one: TableCommit) -> None:
+        """A row for each change."""
+
+
+class Committer:
+    """Commits the tables of a range, each behind its fence."""
+
+    def __init__(
+        self, context: RangeContext, engine: Engine, otherwise: Callable[[Target, int], Outcome] | None = None
+    ) -> None:
+        """`otherwise`: one try at a table that the engine is not made for."""
+        self._context = context
+        self._engine = engine
+        self._otherwise = otherwise
+        self._seen: dict[TableName, int] = {}  # the progress that a table had when this job looked first
+
+    def commit(self, target: Target, above: int = 0) -> Outcome:
+        """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
+        failure is in the outcome."""
+        started = time.monotonic()
+        outcome = Outcome(str(target.name), target.sources)
+        try:
+            for left in reversed(range(_TRIES)):
+                try:
+                    outcome = self.once(target, above)
+                    break
+                except Exception as error:
+                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                        raise
+        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+            found = failure_of(error)
+            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        outcome.seconds = round(time.monotonic() - started, 3)
+        return outcome
+
+    def once(self, target: Target, above: int = 0) -> Outcome:
+        """The same in one try, which raises."""
+        try:
+            return self._once(target.above(above), above)
+        except Unfit as why:
+            if self._otherwise is None:
+                raise
+            outcome = self._otherwise(target, above)
+            outcome.way["driver"] = str(why)
+            return outcome
+
+    def _once(self, target: Target, above: int) -> Outcome:
+        spark, tables, stream = self._context.spark, self._context.tables, self._context.stream
+        table = tables.load(target.name)
+        if table is not None:
+            table = finish(spark, tables, table)
+        progress = table.state.progress(stream) if table else 0
+        if progress < self._seen.setdefault(target.name, progress):
+            # Between two tries: what it lacks now is not all in this range. The next job looks at that first.
+            raise TransientError(f"{target.name} was set back or made again while a job was at it")
+        outcome = Outcome(str(target.name), target.sources, progress=progress)
+        outcome.events = target.events(progress)
+        if outcome.events == 0:
+            outcome.status = "skipped"
+            outcome.snapshot_id = table.state.snapshot_id if table else None
+            return outcome
+
+        plan = planned(target.above(progress), self._context.config, table.state if table else None)
+        if table is not None and plan.renames:
+            # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
+            table = rename(spark, tables, table, plan.due, plan.renames.properties())
+        target = replace(target, rule=plan.renames.rule(target.rule))
+        outcome.mode = plan.mode
+        one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
+        (self._engine.mirror if plan.mode == "mirror" else self._engine.append)(one)
+        return outcome
+
+
+def _together(some: Letters, others: Letters) -> dict[str, dict[str, int]]:
+    """Two counts as one."""
+    result = {table: dict(counts) for table, counts in some.items()}
+    for table, counts in others.items():
+        for reason, number in counts.items():
+            result.setdefault(table, {})[reason] = result.get(table, {}).get(reason, 0) + number
+    return result
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Whether Iceberg refused the commit because another one came first: nothing of it is in the table."""
+    text = str(error)
+    return any(f"org.apache.iceberg.exceptions.{name}" in text for name in _REFUSED) and "StateUnknown" not in text
