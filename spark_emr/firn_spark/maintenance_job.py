@@ -31,7 +31,7 @@ from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.maintenance import orphans
 from firn_spark.maintenance.cold_files import fence
-from firn_spark.maintenance.compaction import compact
+from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.health import measure
 from firn_spark.maintenance.listing import Cold
@@ -178,7 +178,7 @@ class _Job:
             if kind == "compact":
                 budget = _ANYTHING if self._request.all else left(known.get(str(part.name)), care.compaction, now)
                 fresh = self._request.all or not spent(known.get(str(part.name)), now)
-                done = compact(self._spark, table, stream, care, budget=budget, cold=cold, dry_run=dry, fresh=fresh)
+                done = compact(self._spark, table, stream, care, Budget(budget, fresh), cold=cold, dry_run=dry)
                 yield told(str(part.name), done.line())
             else:
                 place = open_store(table.state.location)

@@ -13,7 +13,7 @@ from firn.log.batches import read_meta
 from firn.log.store import listing, open_store
 from firn_local.aws import AwsEndpoint, s3_authorization
 from firn_local.environment import TEMPLATE
-from firn_local.host import FunctionHost
+from firn_local.host import FunctionHost, HostSettings
 from firn_local.queues import create_queues
 from firn_local.stack import local_parameters, sqs_client
 from firn_local.template import read
@@ -61,9 +61,9 @@ def test_with_s3_away_a_post_is_a_503_and_its_retry_lands_once(tmp_path: Path, m
             template,
             s3.credentials | {"FIRN_STAGING": "s3://staging"},
             tmp_path,
+            HostSettings(schedules=False),
             sqs=sqs,
             queue_urls=create_queues(sqs, template.queues),
-            schedules=False,
         )
         host.start()
         at_the_end.callback(host.stop)

@@ -11,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,38 +39,51 @@ _WARM_MB = 1024  # what asks for more is not held ready on a laptop where perhap
 _log = logging.getLogger("firn.local")
 
 
-class FunctionHost:
-    """Serves a template's functions. `environment` is added to what the template declares for each.
+@dataclass(frozen=True)
+class HostSettings:
+    """How functions are served.
 
-    `schedule_seconds` replaces every schedule's period when it is given; `schedules` False runs none, and delivers no
-    events. `rate`: bytes of requests that are let in a second, 0 for all. `lifecycle`: does what the buckets' lifecycle
-    rules say, as of a time. `token`: what the host's own routes ask for; "" closes them. `python` runs the functions.
+    port              0 for any that is free
+    schedules         False runs none, and delivers no events; `schedule_seconds` replaces every schedule's period
+    environments      processes of one function at once
+    rate              bytes of requests that are let in a second, 0 for all
+    token             what the host's own routes ask for; "" closes them
+    python            what runs the functions
     """
+
+    port: int = 0
+    schedules: bool = True
+    schedule_seconds: float | None = None
+    environments: int = 1
+    rate: float = 0
+    token: str = ""
+    python: str = sys.executable
+
+
+class FunctionHost:
+    """Serves a template's functions. `environment` is added to what the template declares for each; `queue_urls`: by
+    logical id; `lifecycle`: does what the buckets' lifecycle rules say, as of a time."""
 
     def __init__(
         self,
         template: Template,
         environment: Mapping[str, str],
         logs: Path,
+        settings: HostSettings,
         *,
-        port: int = 0,
         sqs: "SQSClient | None" = None,
         queue_urls: Mapping[str, str] | None = None,
-        schedules: bool = True,
-        schedule_seconds: float | None = None,
-        environments: int = 1,
-        rate: float = 0,
         lifecycle: Callable[[datetime], list[Done]] | None = None,
-        token: str = "",
-        python: str = sys.executable,
     ) -> None:
         self._lifecycle = lifecycle
-        self._token = token.encode()
+        self._settings = settings
         self._template = template
-        self._bucket = ByteBucket(rate)
+        self._bucket = ByteBucket(settings.rate)
         self._metrics = Metrics(logs.parent)
         self.functions = {
-            spec.name: FunctionRunner(spec, environment, logs, environments=environments, python=python)
+            spec.name: FunctionRunner(
+                spec, environment, logs, environments=settings.environments, python=settings.python
+            )
             for spec in template.functions
         }
         self._routes = [(route, self.functions[spec.name]) for spec in template.functions for route in spec.api]
@@ -81,22 +94,21 @@ class FunctionHost:
             for source in spec.queues
             if sqs is not None
         ]
-        self._schedules = schedules
         self._stopping = threading.Event()
         self._threads = [
             threading.Thread(
                 target=self._tick,
-                args=(schedule, self.functions[spec.name], schedule_seconds or schedule.seconds),
+                args=(schedule, self.functions[spec.name], settings.schedule_seconds or schedule.seconds),
                 name=f"schedule-{spec.name}",
                 daemon=True,
             )
             for spec in template.functions
             for schedule in spec.schedules
-            if schedules
+            if settings.schedules
         ]
         self._threads.append(threading.Thread(target=self._housekeeping, name="housekeeping", daemon=True))
         # waitress refuses only what no handler could want; the limit with API Gateway's answer is in _api.
-        self.server = Server(self, port, threads=16, max_body=4 * MAX_BODY)
+        self.server = Server(self, settings.port, threads=16, max_body=4 * MAX_BODY)
 
     def start(self) -> None:
         """Serve requests, poll queues, keep schedules. Functions behind the API are started now, others and large ones
@@ -121,7 +133,7 @@ class FunctionHost:
 
     def deliver(self, event: Mapping[str, Any]) -> None:
         """An event of another service: invoke each function that has a rule for it, and don't wait."""
-        if self._stopping.is_set() or not self._schedules:
+        if self._stopping.is_set() or not self._settings.schedules:
             return
         for spec in self._template.functions:
             for rule in spec.rules:
@@ -198,7 +210,8 @@ class FunctionHost:
     def _own(self, method: str, path: str, environ: WSGIEnvironment) -> Response:
         """The host's own routes."""
         given = environ.get("HTTP_X_FIRN_TOKEN", "").encode("utf-8", "surrogatepass")
-        if not self._token or not hmac.compare_digest(given, self._token):
+        token = self._settings.token.encode()
+        if not token or not hmac.compare_digest(given, token):
             return json_response(401, {"message": "send X-Firn-Token: it is `token` in the stack's stack.json"})
         if path == "/_firn/health" and method == "GET":
             errors = {name: function.last_error for name, function in self.functions.items()}

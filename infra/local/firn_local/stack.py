@@ -28,7 +28,7 @@ from firn_local.emr_runs import JobRun, Runner
 from firn_local.emr_views import job_run
 from firn_local.environment import REPOSITORY, RUNTIME_PYTHON, TEMPLATE
 from firn_local.events import job_state_event
-from firn_local.host import FunctionHost
+from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
 from firn_local.queues import create_queues
@@ -143,16 +143,18 @@ class Stack:
             template,
             environment,
             self.dir / "logs",
-            port=self.options.port,
+            HostSettings(
+                port=self.options.port,
+                schedules=self.options.schedules,
+                schedule_seconds=self.options.schedule_seconds,
+                environments=self.options.environments,
+                rate=self.options.rate,
+                token=token,
+                python=sys.executable if self.options.built is None else str(RUNTIME_PYTHON),
+            ),
             sqs=sqs,
             queue_urls=queues,
-            schedules=self.options.schedules,
-            schedule_seconds=self.options.schedule_seconds,
-            environments=self.options.environments,
-            rate=self.options.rate,
             lifecycle=aws.run_lifecycle,
-            token=token,
-            python=sys.executable if self.options.built is None else str(RUNTIME_PYTHON),
         )
         self._stops.append(host.stop)
         host.start()

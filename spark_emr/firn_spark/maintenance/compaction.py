@@ -63,29 +63,34 @@ class Compacted:
         return asdict(self)
 
 
+@dataclass(frozen=True)
+class Budget:
+    """Bytes of data files that may be rewritten. `fresh`: nothing of it is spent, so that one group may be larger than
+    it; `most`, `least`: bytes of a group and of a file, as in compaction_planner.plan."""
+
+    bytes: int
+    fresh: bool = True
+    most: int = compaction_planner.GROUP_BYTES
+    least: int = 0
+
+
 def compact(
     spark: SparkSession,
     table: Table,
     stream: str,
     care: Care,
+    budget: Budget,
     *,
-    budget: int,
     cold: Cold | None = None,
     dry_run: bool = False,
     found: Listing | None = None,
-    fresh: bool = True,
-    most: int = compaction_planner.GROUP_BYTES,
-    least: int = 0,
     tidy: bool = True,
 ) -> Compacted:
-    """Writes again what pays most, and removes files of deletes that nothing needs any more.
+    """Rewrites what pays most, and removes files of deletes that nothing needs any more.
 
-    budget       bytes of data files that may be rewritten; `fresh`: nothing of it is spent, so that one group may
-                 be larger than it
-    cold         tells which data files are in a cold storage class; None: none is
-    found        what health.measure gave, if it is at hand
-    most, least  bytes of a group and of a file, as in compaction_planner.plan
-    tidy         many small manifests become few, too
+    cold   tells which data files are in a cold storage class; None: none is
+    found  what health.measure gave, if it is at hand
+    tidy   many small manifests become few, too
 
     Raises Unfit (the table is left alone, with the reason), fence.CommitUnknown (what was written stays: it may be in
     the table), fence.LostRace only if the table vanished, and what Spark and the catalog raise. What was committed
@@ -95,8 +100,8 @@ def compact(
         found = listing(spark, table, cold)
     checked(found, table)
     order_of(table, care.compaction)
-    groups = planned(table, found, care, most=most, least=least)
-    chosen = compaction_planner.within(groups, budget, fresh=fresh)
+    groups = planned(table, found, care, most=budget.most, least=budget.least)
+    chosen = compaction_planner.within(groups, budget.bytes, fresh=budget.fresh)
     left = sum(group.bytes for group in groups) - sum(group.bytes for group in chosen)
     if dry_run:
         return Compacted(

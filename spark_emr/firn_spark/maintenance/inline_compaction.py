@@ -15,7 +15,7 @@ from firn.config.maintenance import Care
 from firn.log.table_health import Health
 from firn.maintenance import health
 from firn_spark.driver.small_files import SMALL_BYTES
-from firn_spark.maintenance.compaction import compact
+from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.maintenance.health import measure, planned
 from firn_spark.maintenance.listing import Cold
 from firn_spark.not_eligible import Unfit
@@ -55,10 +55,8 @@ class Turn:
         ):
             return
         try:
-            done = compact(
-                self._spark, table, self._stream, self._care, budget=budget, found=found, fresh=False,
-                most=TURN_BYTES, least=SMALL_BYTES, tidy=False,
-            )  # fmt: skip
+            most = Budget(budget, fresh=False, most=TURN_BYTES, least=SMALL_BYTES)
+            done = compact(self._spark, table, self._stream, self._care, most, found=found, tidy=False)
         except (Unfit, LostRace) as why:
             yield {"status": "not compacted", "table": str(table.name), "error": str(why)}
             return

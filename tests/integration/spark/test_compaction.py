@@ -19,7 +19,7 @@ from firn.log import published_configs, table_health
 from firn.maintenance import compaction_planner
 from firn.maintenance import compaction_trigger as turns
 from firn_spark.maintenance import compaction, inline_compaction, listing
-from firn_spark.maintenance.compaction import Compacted
+from firn_spark.maintenance.compaction import Budget, Compacted
 from firn_spark.maintenance.health import measure
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import fence
@@ -49,9 +49,17 @@ def load(lake: Lake, name: str = "lake.t") -> Table:
     return found
 
 
-def compact(lake: Lake, policy: Compaction = Compaction(), table: str = "lake.t", **how: Any) -> Compacted:  # noqa: B008
-    how = {"budget": 10**9} | how
-    return compaction.compact(lake.spark, load(lake, table), "spec", Care(policy), **how)
+ANYTHING = Budget(10**9)
+
+
+def compact(
+    lake: Lake,
+    policy: Compaction = Compaction(),  # noqa: B008
+    table: str = "lake.t",
+    budget: Budget = ANYTHING,
+    **how: Any,
+) -> Compacted:
+    return compaction.compact(lake.spark, load(lake, table), "spec", Care(policy), budget, **how)
 
 
 def land(lake: Lake, count: int, first: int = 0) -> None:
@@ -392,8 +400,8 @@ def test_a_budget_is_kept_and_a_dry_run_says_what_would_be_done(lake: Make) -> N
     assert (dry.groups, dry.files, dry.into, dry.left) == (2, 12, 2, 0)
     assert dry.bytes == measure(one.spark, load(one), Care(), NOW)[0].rewrite_bytes
     assert shape(one) == before
-    assert compact(one, budget=10, fresh=False) == Compacted(left=dry.bytes)
-    done = compact(one, budget=10)
+    assert compact(one, budget=Budget(10, fresh=False)) == Compacted(left=dry.bytes)
+    done = compact(one, budget=Budget(10))
     assert (done.groups, done.files) == (1, 6)
     assert done.left == dry.bytes - done.bytes
     assert compact(one, Compaction(on=False)) == Compacted()

@@ -15,7 +15,7 @@ import pytest
 from botocore.config import Config
 
 from firn_local.aws import AwsEndpoint
-from firn_local.host import FunctionHost
+from firn_local.host import FunctionHost, HostSettings
 from firn_local.queues import create_queues
 from firn_local.template import read
 
@@ -137,10 +137,9 @@ class Running:
             template,
             environment,
             folder / "logs",
+            HostSettings(schedule_seconds=0.2, token="t"),
             sqs=self.sqs,
             queue_urls=self.queues,
-            schedule_seconds=0.2,
-            token="t",
         )
         self.host.start()
 
