@@ -138,11 +138,11 @@ class SelfCheck:
         from firn.log.store import paths
 
         if len(self._stack.ingress_queues()) != 1:
-            return "not one queue for every stream: none is tried"
+            return "not tried: no single queue serves every stream"
         store, prefix = self._stack.store(), layout.staged_prefix(self.name)
         known = published_configs.load(store, self._mine or "")
         if (why := known.queue_refuses(self.name, self._stack.settings(starts=False).queue_stream)) is not None:
-            return f"none is tried: {why}"
+            return f"not tried: {why}"
         before = len(list(paths(store, prefix)))
         attribute = {"stream": {"DataType": "String", "StringValue": self.name}}
         self._stack.sqs().send_message(

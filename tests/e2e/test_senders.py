@@ -63,7 +63,7 @@ def test_firn_send_with_the_right_secret_and_with_a_wrong_one(
 def test_a_secret_file_that_is_none_is_said(stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "events.ndjson"
     file.write_text(json.dumps(EVENT) + "\n")
-    for secret, said in ((tmp_path / "none", "can't be read"), (tmp_path / "bad", "the sender's secret is none")):
+    for secret, said in ((tmp_path / "none", "can't be read"), (tmp_path / "bad", "the sender's secret is not valid")):
         (tmp_path / "bad").write_text("whsec_AAAA")
         monkeypatch.setenv("FIRN_SECRET_FILE", str(secret))
         refused = stack.firn("send", "shop", str(file), check=False)

@@ -158,7 +158,7 @@ def test_a_table_whose_database_is_no_longer_named_stops_no_other_and_goes_on_on
     assert [ours.commit(n, attempt=attempt) for attempt in (1, 2, 3)] == [1, 1, 0], ours.lines
     assert ours.values(OTHER) == [(9, "newest")]
     held = holds.read_all(ours.store, STREAM).held()["sales.orders"]
-    assert "namespace sales is none of GlueDatabases (lake)" in held.message
+    assert "namespace sales is not one of GlueDatabases (lake)" in held.message
     narrow(ours)
     assert holds.lift(ours.store, held, "retry", "2026-11-22T00:00:00.000Z")
     ours.land(event("u", 400, {"id": 9, "v": "last"}, table="other"))

@@ -26,7 +26,7 @@ def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT
     properties_file = config_file.with_name("debezium.properties")
     files = [config_file] if from_url is None else [config_file, properties_file]
     if not force and (there := [str(file) for file in files if file.exists()]):
-        raise ConfigError(f"{' and '.join(there)}: there already; write --force to replace, or give another --config")
+        raise ConfigError(f"{' and '.join(there)}: already exists; --force replaces it, or give another --config")
     if not config_file.parent.is_dir():
         raise ConfigError(f"{config_file.parent}: no such folder; make it first, or give another --config")
     if from_url is None:
@@ -73,7 +73,7 @@ def command(
         ),
     ] = None,
     port: Annotated[int, typer.Option(help="Where `firn up` listens, for debezium.properties.")] = DEFAULT_PORT,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
     """Write a first firn.yaml. With --from, from the tables and keys of a running PostgreSQL."""
     try:

@@ -70,7 +70,7 @@ def _tell(sent: Sent, stream: str, *, queue: bool) -> None:
         f"{sent.events:,} events to {stream} in {way}, {size(sent.bytes)}: {sent.seconds:.1f} s, {rate:,.0f} events/s"
     )
     if sent.duplicates:
-        typer.echo(f"{sent.duplicates:,} batches were there already and are not staged twice")
+        typer.echo(f"{sent.duplicates:,} batches had been staged before and are not staged again")
     if sent.ignored:
         typer.echo(f"{sent.ignored:,} change no row (heartbeats, transaction marks, …) and are ignored")
     if sent.rejected:

@@ -21,8 +21,8 @@ def expect_checkout() -> None:
     """Raises DeployError where Firn was installed without its template and functions."""
     if not TEMPLATE.is_file():
         raise DeployError(
-            f"this needs a checkout of Firn (template.yaml, functions, layers), and {REPOSITORY} is none: clone the "
-            "repository, `make setup` there, and run .venv/bin/firn of it"
+            f"this needs a checkout of Firn (template.yaml, functions, layers), and {REPOSITORY} is not one: clone the "
+            "repository, `make setup` there, and run its .venv/bin/firn"
         )
 
 

@@ -47,7 +47,7 @@ def test_a_database_that_was_not_named_is_left_alone_by_every_job(
     ours = Lake(spark, tmp_path, config())
     ours.land([event("c", 10, {"id": 1, "v": "a"})])
     monkeypatch.setenv("FIRN_GLUE_DATABASES", "dev_*,crm")
-    said = "lake.t is left alone: the namespace lake is none of GlueDatabases (dev_*, crm)"
+    said = "lake.t is left alone: the namespace lake is not one of GlueDatabases (dev_*, crm)"
     ours.post([event("c", 20, {"id": 2, "v": "b"})])
     assert ours.commit(ours.seal()) == 1
     assert said in ours.line("lake.t")["error"]

@@ -239,7 +239,7 @@ def test_send_posts_the_file_and_a_second_run_stages_nothing_new(
     assert [event["n"] for event in ingress.events] == list(range(100))
     code, out, _ = run(capsys, "send", "shop", file, "--dir", folder, "--split", 3)
     assert code == 0
-    assert "3 batches were there already" in out
+    assert "3 batches had been staged before" in out
     assert len(ingress.staged) == 3
 
 

@@ -177,7 +177,10 @@ def test_a_configuration_that_the_deployments_jobs_could_not_work_by_is_not_publ
     file, postgres = tmp_path / "new.yaml", "catalog: {type: sql, uri: 'postgresql://db.example.org/lake'}\n"
     for text, why in (
         (postgres + FIRN, "postgresql://db.example.org/lake can't be reached"),
-        (FIRN, "stream shop, table '*', to 'shop.{table}': the namespace shop is none of GlueDatabases (dev_*, crm)"),
+        (
+            FIRN,
+            "stream shop, table '*', to 'shop.{table}': the namespace shop is not one of GlueDatabases (dev_*, crm)",
+        ),
     ):
         file.write_text(text)
         for options in ((), ("--check",)):
@@ -196,7 +199,7 @@ def test_the_self_check_of_a_deployment_stops_at_what_its_jobs_could_not_do(acco
     stack = replace(found, warehouse=f"file://{tmp_path}/lake", reach=Reach(databases=("shop",)))
     published, posted, *_ = SelfCheck(stack, "firn_check", 1, lambda _part: None).checks()
     assert (published.ok, posted.found) == (False, "not tried")
-    assert "the namespace firn_check is none of GlueDatabases (shop)" in published.found
+    assert "the namespace firn_check is not one of GlueDatabases (shop)" in published.found
     assert published_configs.current_sha(store) == before
 
 
@@ -311,7 +314,7 @@ def test_a_queue_that_is_a_streams_own_gets_no_message_of_a_self_check(
     check = SelfCheck(stack, "firn_check", 1, lambda _part: None)
     parts: Any = check.checks()
     assert next(parts).ok
-    assert check._queue() == "none is tried: the queue is that of the stream shop alone (FIRN_QUEUE_STREAM)"
+    assert check._queue() == "not tried: the queue is that of the stream shop alone (FIRN_QUEUE_STREAM)"
     parts.close()
 
 

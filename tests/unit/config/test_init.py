@@ -61,4 +61,4 @@ def test_the_command_tells_what_it_wrote_and_fails_with_one(tmp_path: Path) -> N
     assert (first.exit_code, first.stdout.splitlines()[0]) == (0, f"wrote {path}")
     second = runner.invoke(app, ["--config", path])
     assert second.exit_code == 1
-    assert "there already" in second.stderr
+    assert "already exists" in second.stderr

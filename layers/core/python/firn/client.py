@@ -210,7 +210,7 @@ def _signing_key(secret: str) -> bytes | None:
     try:
         return signatures.secret_of(secret) if secret.startswith("whsec_") else None
     except signatures.BadSecret as error:
-        raise ConfigError(f"the sender's secret is none: {error}") from error
+        raise ConfigError(f"the sender's secret is not valid: {error}") from error
 
 
 def _json_object(text: bytes) -> dict[str, Any]:

@@ -98,4 +98,4 @@ def _raw_body(event: Mapping[str, Any]) -> bytes:
     try:
         return binascii.a2b_base64(body, strict_mode=True)
     except binascii.Error as error:
-        raise RequestError(400, "unreadable_body", "the body is marked as base64 and is none") from error
+        raise RequestError(400, "unreadable_body", "the body is marked as base64 but can't be decoded") from error

@@ -103,13 +103,13 @@ class Senders:
         try:
             return [signatures.secret_of(text) for text in self._secrets.keys(place)]
         except signatures.BadSecret as error:
-            raise ConfigError(f"a secret at {place} is none: {error}") from error
+            raise ConfigError(f"a secret at {place} is not valid: {error}") from error
 
 
 def _caller_fault(caller: str, callers: tuple[str, ...]) -> str | None:
     if not caller:
         return "no request that AWS signed"
-    return None if not callers or is_one_of(caller, callers) else f"{caller} is none of those that firn.yaml names"
+    return None if not callers or is_one_of(caller, callers) else f"{caller} is not one of those that firn.yaml names"
 
 
 def _key_fault(headers: Mapping[str, str], keys: Sequence[str]) -> str | None:

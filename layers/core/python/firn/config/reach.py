@@ -72,7 +72,7 @@ def barred(namespace: str, databases: Sequence[str]) -> str | None:
     if not databases or any(_meet(namespace, one) for one in databases):
         return None
     return (
-        f"the namespace {namespace} is none of GlueDatabases ({', '.join(databases)}), the databases that this "
+        f"the namespace {namespace} is not one of GlueDatabases ({', '.join(databases)}), the databases that this "
         "deployment may use: add it to that parameter of template.yaml and deploy, or write another namespace in `to`"
     )
 

@@ -150,7 +150,7 @@ def failed_table(
     cause = {
         "key_changed": f"set the key back in firn.yaml or rebuild the table (`firn rebuild {table} --in-place`)",
         "expired": "rebuild the table from its source",
-        "too_many_columns": "have the source send fewer columns, or declare those that the table shall have under "
+        "too_many_columns": "make the source send fewer columns, or declare the ones that the table needs under "
         "`columns` of its rule in firn.yaml",
     }.get(kind, "fix the cause")
     return Quarantine(

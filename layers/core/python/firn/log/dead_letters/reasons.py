@@ -14,7 +14,7 @@ ADVICE: Final[dict[str, str]] = {
     "too_deep": "the event is nested deeper than JSON readers go; have the source send that column as text",
     "too_many_events": _SPLIT,
     "too_many_tables": "raise `max_tables` of the stream or name the table in firn.yaml, then replay; or " + _SPLIT,
-    "too_many_columns": "have the source send fewer columns, or raise FIRN_MAX_COLUMNS; then " + _BY_HAND,
+    "too_many_columns": "make the source send fewer columns, or raise FIRN_MAX_COLUMNS; then " + _BY_HAND,
     "event_too_large": "leave the event's largest column out at the source, or raise FIRN_MAX_EVENT_BYTES",
     "too_much_rejected": _ENVELOPE,
     "bad_event": _ENVELOPE,
