@@ -13,13 +13,13 @@ from pyspark.sql import functions as f
 
 from benchmarks.spark import CACHE, TABLE, Lake, base_lake
 from firn.changes.decode.types import Column, Type
+from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.changes.positions import WIDTH
 from firn.config.epoch_limits import Caps
 from firn.config.names import TableName
 from firn.ingest import accept
 from firn.log import cuts, epochs, published_configs
 from firn.log.store import open_store
-from firn.tables.planning import MIRROR_METADATA, POSITION, TIME
 from firn_spark import commit
 from firn_spark.tables.evolve import Tables
 

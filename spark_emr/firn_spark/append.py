@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from firn.changes.decode.types import Column
-from firn.tables.planning import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.writing import write_rows

@@ -16,12 +16,12 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, storable
+from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
 from firn.config import names
 from firn.config.names import TableName
 from firn.config.partitions import Partition
 from firn.rebuild.plan import retyped
 from firn.tables import table_state
-from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA
 from firn.tables.table_state import FACTS, REBUILD
 from firn_spark.merge.memory import name_in
 from firn_spark.tables.evolve import Table, Tables, metadata_of

@@ -15,6 +15,7 @@ from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from firn.changes.decode.types import storable
+from firn.changes.metadata_columns import OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.model import Config, TableRule
@@ -28,7 +29,7 @@ from firn.quarantine.rules import tells_commits
 from firn.rebuild.plan import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
 from firn.tables import ownership
 from firn.tables.failures import Failure
-from firn.tables.planning import OP, POSITION, plan_key
+from firn.tables.planning import plan_key
 from firn.tables.renames import RENAMES, renames_of
 from firn.tables.routing import Target, route
 from firn.tables.table_state import INFERRED_AS

@@ -11,7 +11,7 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
-from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA
+from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import by_number, fed_by

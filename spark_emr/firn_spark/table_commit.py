@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import SOURCE_METADATA
 from firn.commit.rejects import by_table, reasons, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
@@ -18,7 +19,7 @@ from firn.log.epochs import Epoch
 from firn.log.store import Store
 from firn.tables import bloom_filters, partition_policy
 from firn.tables.outcome import Outcome
-from firn.tables.planning import SOURCE_METADATA, ColumnPlan
+from firn.tables.planning import ColumnPlan
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned

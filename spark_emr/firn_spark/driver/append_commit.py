@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
 from firn.changes.merge import decoded_rows
-from firn.tables.planning import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.driver import row_lookup
 from firn_spark.driver.write import write_cells
 from firn_spark.tables import fence

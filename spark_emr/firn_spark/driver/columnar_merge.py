@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import META, Decoding
 from firn.changes.merge.fold import Key
+from firn.changes.metadata_columns import OP, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
-from firn.tables.planning import OP, POSITION, SOURCE, TIME, ColumnPlan
+from firn.tables.planning import ColumnPlan
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver import column_decoder, row_lookup, values
 from firn_spark.merge.mirror import Survey

@@ -11,8 +11,9 @@ from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, STRING, Column
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain, total
+from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA
 from firn.changes.positions import WIDTH
-from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA, ColumnPlan
+from firn.tables.planning import ColumnPlan
 from firn_spark.driver import row_lookup
 from firn_spark.driver.write import write_cells
 from firn_spark.merge.earlier import is_retyped

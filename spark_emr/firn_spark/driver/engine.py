@@ -8,9 +8,10 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
+from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import rejected
-from firn.tables.planning import APPEND_METADATA, MIRROR_METADATA, ColumnPlan
+from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import by_number

@@ -12,7 +12,7 @@ from firn.changes.merge import decide
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import total
-from firn.tables.planning import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, of_unnamed
 from firn_spark.driver import row_lookup
 from firn_spark.driver.delete_memory import DriverMemory

@@ -12,7 +12,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Decided
 from firn.changes.merge.fold import Key, Row
 from firn.changes.merge.ordering import plain, stored_held
-from firn.tables.planning import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME
+from firn.changes.metadata_columns import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver.key_lookup import Found
 from firn_spark.driver.write import write_cells

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
-from firn.tables.planning import HELD, POSITION
+from firn.changes.metadata_columns import HELD, POSITION
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.row_group import RowGroup

@@ -15,8 +15,8 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.changes.metadata_columns import AT, POSITION
 from firn.changes.positions import by_field
-from firn.tables.planning import AT, POSITION
 from firn.tables.table_state import BY_NUMBER, FLOOR
 from firn_spark.merge.memory import KEEP
 from firn_spark.tables import fence

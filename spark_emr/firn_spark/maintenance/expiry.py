@@ -15,12 +15,12 @@ from pyspark.errors import IllegalArgumentException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.metadata_columns import AT, LOOKED, OP
 from firn.config.maintenance import FEWEST_SNAPSHOTS, Expiry
 from firn.log.layout import instant
 from firn.log.store import Store
 from firn.maintenance.cut_coverage import counted as counted_by_cuts
 from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
-from firn.tables.planning import AT, LOOKED, OP
 from firn.tables.table_state import CREATES, EPOCH, HELD_IDS
 from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
 from firn_spark.merge.memory import KEEP, facts_beside

@@ -6,9 +6,9 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from firn.changes.metadata_columns import POSITION
 from firn.config.maintenance import Compaction
 from firn.config.names import quoted
-from firn.tables.planning import POSITION
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.rewriting import FILE, PLACE

@@ -12,8 +12,8 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from firn.changes.decode.types import Column as TableColumn
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE, TIME
 from firn.config.names import quoted
-from firn.tables.planning import HELD, POSITION, SOURCE, TIME
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.folding import NOTHING
 from firn_spark.tables.columns import arrow_type

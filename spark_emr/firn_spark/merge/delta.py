@@ -10,9 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.metadata_columns import BEFORE, HELD, IDENTITY, OP, POSITION, SOURCE, TIME
 from firn.config.model import Write
 from firn.tables.outcome import Outcome
-from firn.tables.planning import BEFORE, HELD, IDENTITY, OP, POSITION, SOURCE, TIME
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Numbers
 from firn_spark.tables import deletes, fence

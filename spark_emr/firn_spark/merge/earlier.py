@@ -11,8 +11,8 @@ from pyspark.sql import functions as f
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE, TIME
 from firn.config.names import quoted
-from firn.tables.planning import HELD, POSITION, SOURCE, TIME
 from firn.tables.table_state import field_before
 from firn_spark.merge.memory import spark_type
 from firn_spark.tables.evolve import Table

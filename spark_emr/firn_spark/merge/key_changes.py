@@ -21,9 +21,9 @@ from firn.changes.merge.decide import in_order
 from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange
 from firn.changes.merge.key_rows import Truncates, linked_keys, refolded
 from firn.changes.merge.ordering import plain, total
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
 from firn.config.names import quoted
-from firn.tables.planning import HELD, POSITION, SOURCE, TIME
 from firn_spark.arrow import spark_schema
 from firn_spark.merge.deciding import Shape, folded_schema
 from firn_spark.merge.earlier import rows_at

@@ -20,10 +20,11 @@ from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain
+from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.names import TableName, quoted
-from firn.tables.planning import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME, ColumnPlan, KeyChanged
+from firn.tables.planning import ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn_spark.arrow import spark_schema

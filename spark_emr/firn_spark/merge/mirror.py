@@ -11,7 +11,8 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
-from firn.tables.planning import HELD_METADATA, SOURCE, ColumnPlan
+from firn.changes.metadata_columns import HELD_METADATA, SOURCE
+from firn.tables.planning import ColumnPlan
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
 from firn_spark.merge import key_changes
 from firn_spark.merge.deciding import Shape

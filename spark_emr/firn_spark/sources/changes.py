@@ -14,9 +14,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
+from firn.changes.metadata_columns import METADATA
 from firn.config.names import CHANGES, quoted
 from firn.errors import TerminalError
-from firn.tables.planning import METADATA
 from firn.tables.snapshot_history import AsOf
 from firn_spark.sources.moments import Snapshot, Timeline
 from firn_spark.sources.reading import NoSuchColumn, opened

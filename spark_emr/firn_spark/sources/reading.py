@@ -7,9 +7,9 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from firn.changes.metadata_columns import METADATA
 from firn.config.names import TableName, quoted
 from firn.errors import TerminalError
-from firn.tables.planning import METADATA
 from firn.tables.snapshot_history import AsOf
 from firn_spark.sources.moments import NotAppended, Timeline
 from firn_spark.tables.evolve import Table, Tables

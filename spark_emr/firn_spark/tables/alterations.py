@@ -11,9 +11,9 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from firn.changes.metadata_columns import METADATA
 from firn.config.partitions import Partition
 from firn.tables import partition_policy, table_state
-from firn.tables.planning import METADATA
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables, no_column, set_all
 from firn_spark.tables.java import java_class

@@ -9,10 +9,11 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.iceberg_fields import type_json
 from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import POSITION
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
 from firn.tables import partition_policy, table_state
-from firn.tables.planning import POSITION, ColumnPlan
+from firn.tables.planning import ColumnPlan
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
 from firn_spark.tables.java import java_class, text_of

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.texts import Change, changes_form, retyped
 from firn.changes.decode.types import Column, Type, storable
+from firn.changes.metadata_columns import HELD
 from firn.config.names import RETYPED, quoted
 from firn.errors import TerminalError
-from firn.tables.planning import HELD
 from firn.tables.table_state import HELD_IDS
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered

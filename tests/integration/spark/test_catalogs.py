@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import storable
+from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config.maintenance import Expiry
 from firn.config.names import TableName
 from firn.config.partitions import Partition
-from firn.tables.planning import MIRROR_METADATA
 from firn_spark import rebuild
 from firn_spark.maintenance import expiry
 from firn_spark.rebuild import Request

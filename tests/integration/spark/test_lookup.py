@@ -9,9 +9,9 @@ from pyspark.sql import functions as f
 
 from firn.changes.decode import types
 from firn.changes.decode.types import Column, Type
+from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config.names import TableName
 from firn.config.partitions import Partition
-from firn.tables.planning import MIRROR_METADATA
 from firn_spark.merge import affected_rows
 from firn_spark.merge.deciding import Shape
 from firn_spark.tables.evolve import Table, Tables

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from firn.changes.decode.types import STRING, Column
+from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config.maintenance import LEAST_ORPHAN_SECONDS
 from firn.config.names import TableName
 from firn.log.named_cuts import find
 from firn.log.store import Store, open_store
 from firn.maintenance import orphans as rules
 from firn.tables.locations import spelled
-from firn.tables.planning import MIRROR_METADATA
 from firn_lake.refs.keep import keep_cut
 from firn_spark import append
 from firn_spark.maintenance import orphans

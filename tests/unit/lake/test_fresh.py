@@ -17,6 +17,7 @@ from pyiceberg.catalog import Catalog
 
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, Row, RowChange, fold
+from firn.changes.metadata_columns import HELD, LOOKED, OP, POSITION, SOURCE, TIME
 from firn.commit.staged_changes import once
 from firn.config.names import TableName
 from firn.ingest import accept
@@ -24,7 +25,6 @@ from firn.log import cuts, epochs, holds, published_configs
 from firn.log.holds import Quarantine
 from firn.log.store import Store, open_store
 from firn.quarantine.rules import unreadable_epoch
-from firn.tables.planning import HELD, LOOKED, OP, POSITION, SOURCE, TIME
 from firn.tables.table_state import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.fresh import pending

@@ -18,6 +18,7 @@ from firn.changes.decode.types import Column, storable
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import Order
+from firn.changes.metadata_columns import BEFORE, OP
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit.lake import place_of
 from firn.commit.staged_changes import raw_changes
@@ -30,7 +31,7 @@ from firn.log.generations import Generations
 from firn.log.store import Store, get
 from firn.quarantine.rules import standing, tells_commits
 from firn.tables.batch_facts import TableFacts, collected
-from firn.tables.planning import BEFORE, OP, KeyChanged
+from firn.tables.planning import KeyChanged
 from firn.tables.routing import Target, route
 from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import EPOCH, TableState

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.types import INFERRED, Column, storable
+from firn.changes.metadata_columns import METADATA
 from firn.changes.positions import by_field
 from firn.errors import TerminalError
-from firn.tables.planning import METADATA
 
 EPOCH = "firn.epoch."
 SEALED = "firn.sealed."  # that epoch's nonce: numbers start over where a staging area does, nonces never come again

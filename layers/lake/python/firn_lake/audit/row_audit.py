@@ -24,9 +24,9 @@ from firn.audit.ledger_view import Keeping, View
 from firn.audit.row_check import NOTHING, AppendRows, Logged, MirrorRows, RowAccount, Values
 from firn.changes.decode.types import STRING, Column
 from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
-from firn.tables.planning import BEFORE, IDENTITY, OP
 from firn.tables.table_state import of_unnamed
 from firn_lake.audit.spilled import Spilled
 from firn_lake.fresh.delete_memory import Facts, rows_of

@@ -11,10 +11,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from firn.changes.decode.types import STRING, Column
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import total
+from firn.changes.metadata_columns import LOOKED, OP, POSITION, SOURCE
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.names import TableName
-from firn.tables.planning import LOOKED, OP, POSITION, SOURCE
 from firn.tables.table_state import CREATES, FACTS, NEWEST, TRUNCATED, TableState, floor_of
 from firn_lake.fresh.key_lookup import RowsByKey, rows_in
 from firn_lake.reading.versions import Version, version_of

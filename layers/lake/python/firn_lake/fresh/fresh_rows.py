@@ -17,8 +17,8 @@ from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
 
+from firn.changes.metadata_columns import POSITION, SOURCE
 from firn.config.names import TableName
-from firn.tables.planning import POSITION, SOURCE
 from firn_lake.fresh.key_lookup import KeyColumns
 from firn_lake.fresh.merge_pending import Result, appended, mirrored
 from firn_lake.fresh.pending import Look, NotFresh

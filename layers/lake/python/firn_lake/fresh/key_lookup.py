@@ -11,7 +11,7 @@ from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, Column
 from firn.changes.merge.fold import Key, Row, key_of
 from firn.changes.merge.ordering import total
-from firn.tables.planning import HELD, POSITION, SOURCE, SOURCE_METADATA
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA
 from firn_lake.fresh.plain_values import plain, typed
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.versions import Version

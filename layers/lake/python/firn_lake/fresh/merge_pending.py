@@ -14,7 +14,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import decide, look, may_move
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import plain
-from firn.tables.planning import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, TIME
 from firn.tables.routing import all_of
 from firn.tables.table_state import HELD_IDS, TableState, fed_by, of_unnamed
 from firn_lake.fresh.delete_memory import Facts, rows_of

@@ -13,18 +13,11 @@ from firn.changes.decode.row_decoder import Decoder, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
+from firn.changes.metadata_columns import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA
 from firn.config.names import TableName
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
-from firn.tables.planning import (
-    APPEND_METADATA,
-    HELD_METADATA,
-    MIRROR_METADATA,
-    SOURCE_METADATA,
-    ColumnPlan,
-    KeyChanged,
-    TooManyColumns,
-)
+from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
 from firn.tables.table_plan import planned
 from firn.tables.table_state import TableState

@@ -13,8 +13,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import FileScanTask
 from pyparsing import ParseException
 
+from firn.changes.metadata_columns import METADATA
 from firn.errors import TerminalError
-from firn.tables.planning import METADATA
 from firn.tables.snapshot_history import AsOf
 from firn_lake.reading.files import Source
 from firn_lake.reading.manifests import KNOWN, Planner

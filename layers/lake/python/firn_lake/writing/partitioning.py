@@ -28,10 +28,10 @@ from pyiceberg.transforms import (
 )
 from pyiceberg.types import IcebergType
 
+from firn.changes.metadata_columns import METADATA
 from firn.config.partitions import Partition, in_words, parse
 from firn.config.partitions import Transform as Name
 from firn.errors import TerminalError, TransientError
-from firn.tables.planning import METADATA
 from firn_lake.reading.manifests import KNOWN
 from firn_lake.tables import shown
 

@@ -1,0 +1,21 @@
+"""The columns that Firn writes beside the source's. All optional: an adopted table has rows without them."""
+
+from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
+
+POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
+HELD, AT, LOOKED, SOURCE = "_firn_held", "_firn_at", "_firn_looked", "_firn_source"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SOURCE})
+MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
+# Added when the first value is unavailable: most tables never need it.
+HELD_METADATA = Column(HELD, HELD_TYPE)
+# Added when a second source table feeds a mirror table: most have one.
+SOURCE_METADATA = Column(SOURCE, STRING)
+FACTS_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(AT, TIMESTAMPTZ), HELD_METADATA,
+    Column(LOOKED, STRING), SOURCE_METADATA,
+)  # fmt: skip
+APPEND_METADATA = (
+    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
+    Column(IDENTITY, STRING),
+)  # fmt: skip
