@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from firn.changes.positions import by_arrival
 from firn.config.model import StreamConfig
+from firn.config.modes import KEYLESS
 from firn.config.names import TableName
 from firn.errors import ConfigError
 from firn.ingest.replay import acknowledged
@@ -107,7 +108,7 @@ def _status(
     # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
     found = backlog.look(store, stream, now, held=True)
     dead, waiting = _dead_letters(store, stream)
-    keyless = tuple(one.name for one in tables if one.mode == "append" and not one.key)
+    keyless = tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
     ordered = settings.order_by is not None
     positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
     notes = [

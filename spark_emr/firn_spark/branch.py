@@ -16,8 +16,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, storable
-from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
+from firn.changes.metadata_columns import MIRROR_METADATA
 from firn.config import names
+from firn.config.modes import MODES
 from firn.config.names import TableName
 from firn.config.partitions import Partition
 from firn.rebuild.plan import retyped
@@ -82,7 +83,7 @@ class Placed(Tables):
     def like(self, name: TableName, of: Table, warehouse: str, properties: Mapping[str, str]) -> Table:
         """An empty table with the columns of another one, all optional."""
         columns = [replace(column, type=storable(column.type), required=False) for column in of.columns()[0]]
-        metadata = APPEND_METADATA if properties.get("firn.mode") == "append" else MIRROR_METADATA
+        metadata = MODES[properties["firn.mode"]].columns if "firn.mode" in properties else MIRROR_METADATA
         return self.create(name, warehouse, columns, metadata, (), properties)
 
     def _look(self, name: TableName, java: Any) -> Table:

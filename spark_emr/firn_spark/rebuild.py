@@ -19,6 +19,7 @@ from firn.changes.metadata_columns import OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
 from firn.config.model import Config, TableRule
+from firn.config.modes import KEYLESS
 from firn.config.names import TableName, quoted
 from firn.config.reach import databases_of
 from firn.errors import TransientError
@@ -251,7 +252,7 @@ class _Rebuild:
             sources = sorted({source for part in parts for source in part.sources})
             rule = self._rule(parts)
             key = rule.key if rule.key is not None else named or main.key() or ()
-            mode = rule.mode if key else "append"
+            mode = rule.mode if key or not rule.keyed else KEYLESS
             try:
                 branch = work.begin(key, mode, sources, self._config.sha)
                 self._result.branch, self._result.tag = branch.name, branch.tag
@@ -274,7 +275,7 @@ class _Rebuild:
         """The key that changes of the parts name, as if all came at once: they are read for it. None if they name none,
         or if firn.yaml tells. Raises KeyChanged if they name two."""
         rule = self._rule(parts)
-        if rule.key is not None or rule.mode == "append":
+        if rule.key is not None or not rule.keyed:
             return None
         found = [facts_of(self._raw(part, part.epochs)) for part in parts]
         return plan_key(None, None, {key for facts in found for one in facts.values() for key in one.keys}) or None

@@ -11,7 +11,6 @@ from pyspark.storagelevel import StorageLevel
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
-from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import by_number, fed_by
@@ -54,8 +53,12 @@ class SparkEngine:
         self._raw = raw
         self._log = log
 
-    def mirror(self, one: TableCommit) -> None:
+    def commit(self, one: TableCommit) -> None:
         """As Engine says."""
+        MODES[one.planned.mode.name](self, one)
+
+    def mirror(self, one: TableCommit) -> None:
+        """Each key's row as its newest changes leave it."""
         context, target, outcome, decoding = one.context, one.target, one.outcome, one.decoding
         mine = self._mine(one)
         ignored = target.events(outcome.progress, "t")
@@ -77,7 +80,7 @@ class SparkEngine:
             if one.is_empty(seen.changes - seen.rejected):
                 mirror.remember_truncates(memory, truncates, context.last)
                 return
-            table = one.ready(MIRROR_METADATA, seen.nulls)
+            table = one.ready(seen.nulls)
             table, shape = mirror.shape_of(context.tables, table, one.plan, decoding.key, seen)
             few = seen.changes <= affected_rows.FEW and not truncates
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
@@ -94,7 +97,7 @@ class SparkEngine:
         outcome.snapshot_id = _snapshot(one)
 
     def append(self, one: TableCommit) -> None:
-        """As Engine says."""
+        """A row for each change."""
         context, outcome, mine = one.context, one.outcome, self._mine(one)
         decoded = append_changes(mine, one.decoding).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -104,7 +107,7 @@ class SparkEngine:
             _bury(one, mine, decoded, seen.rejected)
             if one.is_empty(seen.changes - seen.rejected):
                 return
-            table = one.ready(APPEND_METADATA, seen.nulls)
+            table = one.ready(seen.nulls)
             good = append.identified(decoded.where(f.col("_code").isNull()), context.stream)
             rows = append.new_rows(context.spark, table, good, one.plan.columns, context.stream)
             rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
@@ -157,6 +160,9 @@ class SparkEngine:
             return decoded.join(f.broadcast(keys), same_key(decoded, keys, one.decoding.key), "left_semi")
 
         return log
+
+
+MODES = {"mirror": SparkEngine.mirror, "append": SparkEngine.append}
 
 
 def is_small(tables: Tables, target: Target) -> bool:

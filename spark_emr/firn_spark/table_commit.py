@@ -113,13 +113,14 @@ class TableCommit:
         self.outcome.ignored = self.outcome.events - self.outcome.dead
         return True
 
-    def ready(self, metadata: Sequence[Column], nulls: Sequence[int]) -> Table:
-        """The table with all columns that the changes need, made if there is none. `metadata`: Firn's own columns;
-        `nulls`: the required ones that hold a null. Raises LostRace if it is not what was planned for."""
+    def ready(self, nulls: Sequence[int]) -> Table:
+        """The table with all columns that the changes need, made if there is none. `nulls`: the required ones that hold
+        a null. Raises LostRace if it is not what was planned for."""
         relaxed = [self.plan.columns[i].name for i in nulls]
         state = self.table.state if self.table else None
-        fed = source_properties(state, self.target.fed) if self.outcome.mode == "mirror" else {}
-        if self.outcome.mode == "mirror" and are_several(self.sources):
+        mode, metadata = self.planned.mode, self.planned.mode.columns
+        fed = source_properties(state, self.target.fed) if mode.keyed else {}
+        if mode.keyed and are_several(self.sources):
             metadata = (*metadata, SOURCE_METADATA)
         seen_as = {INFERRED_AS: json.dumps(self.plan.inferred, ensure_ascii=False, sort_keys=True)}
         if self.table is not None:
@@ -128,12 +129,12 @@ class TableCommit:
         columns = [replace(c, required=c.required and c.name not in relaxed) for c in self.plan.columns]
         properties = {
             "firn.key": json.dumps(key, ensure_ascii=False),
-            "firn.mode": self.outcome.mode,
+            "firn.mode": mode.name,
             "firn.stream": self.context.stream,
             "firn.source": ", ".join(self.target.sources),
             **fed,
             **(seen_as if self.plan.inferred else {}),
-            **(NO_FIRST_IDENTITY if self.outcome.mode == "append" else {}),
+            **({} if mode.keyed else NO_FIRST_IDENTITY),
             **bloom_filters.properties(rule.bloom, key, columns, {}),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
@@ -156,8 +157,8 @@ class TableCommit:
             table = repartition(spark, tables, table, rule.partition_by)
         wanted = bloom_filters.properties(rule.bloom, key, self.plan.columns, table.state.properties)
         # A branch is not the table's main, whose rows the property is about.
-        wanted |= table.state.identities if self.outcome.mode == "append" and table.branch is None else {}
-        if table.key() is None and rule.key is None and rule.mode == "mirror":
+        wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities
+        if table.key() is None and rule.key is None and rule.keyed:
             wanted = wanted | {NAMED_KEY: json.dumps(key, ensure_ascii=False)}
         wanted |= {**fed, **(seen_as if self.plan.inferred != table.state.inferred else {})}
         table = unmoved(table, tables.set_properties(table, wanted))
@@ -167,14 +168,11 @@ class TableCommit:
 
 
 class Engine(Protocol):
-    """What makes of a table's changes its snapshot: a method for each mode. They raise what storage and catalog raise,
-    and Unfit, before anything is written, for what they are not made for."""
+    """What makes of a table's changes its snapshot."""
 
-    def mirror(self, one: TableCommit) -> None:
-        """Each key's row as its newest changes leave it."""
-
-    def append(self, one: TableCommit) -> None:
-        """A row for each change."""
+    def commit(self, one: TableCommit) -> None:
+        """Commits the table as its mode asks. Raises what storage and catalog raise, and Unfit, before anything is
+        written, for what it is not made for."""
 
 
 class Committer:
@@ -241,9 +239,9 @@ class Committer:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
         target = replace(target, rule=plan.renames.rule(target.rule))
-        outcome.mode = plan.mode
+        outcome.mode = plan.mode.name
         one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
-        (self._engine.mirror if plan.mode == "mirror" else self._engine.append)(one)
+        self._engine.commit(one)
         return outcome
 
 

@@ -619,7 +619,7 @@ class MemoryRange:
             remembered = {**plan.renames.properties(), INFERRED_AS: json.dumps(inferred)}
             self._catalog.alter(table, remembered, plan.due, marked=bool(plan.due))
             table = self._loaded(table, alterations=bool(plan.due))
-        outcome.mode, decoding = plan.mode, plan.decoding
+        outcome.mode, decoding = plan.mode.name, plan.decoding
         floor = max(progress, above)
         mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
         good, bad = decoded_rows.decoded(mine, decoding, mirror=outcome.mode == "mirror")
@@ -661,10 +661,10 @@ class MemoryRange:
         columns, inferred = plan.columns.columns, {INFERRED_AS: json.dumps(plan.columns.inferred)}
         wanted = plan.renames.rule(target.rule).partition_by
         fed: dict[str, str] = {}
-        if plan.mode == "mirror":
+        if plan.mode.keyed:
             fed = source_properties(table.state() if table else None, target.fed)
         if table is None:
-            properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode, "firn.stream": self._stream}
+            properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode.name, "firn.stream": self._stream}
             properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
             properties |= partition_policy.asked(wanted) if wanted else {}
             self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties() | fed)

@@ -223,8 +223,8 @@ MUTANTS: Final = (
     Mutant(
         "a rebuild that was begun tells an older table that it holds no first identities",
         f"{_SPARK}/table_commit.py",
-        'if self.outcome.mode == "append" and table.branch is None else {}',
-        'if self.outcome.mode == "append" else {}',
+        "wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities",
+        "wanted |= {} if self.planned.mode.keyed else table.state.identities",
         (f"{_REBUILD}[spark]",),
     ),
     Mutant(

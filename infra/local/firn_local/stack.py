@@ -70,6 +70,13 @@ class Options:
     job: Path | None = None
     built: Path | None = None
 
+    def host(self, token: str) -> HostSettings:
+        """How the functions are served."""
+        python = sys.executable if self.built is None else str(RUNTIME_PYTHON)
+        return HostSettings(
+            self.port, self.schedules, self.schedule_seconds, self.environments, self.rate, token, python
+        )
+
 
 class Stack:
     """start() and stop() it, or use it in a `with`. `say` gets lines for people."""
@@ -143,15 +150,7 @@ class Stack:
             template,
             environment,
             self.dir / "logs",
-            HostSettings(
-                port=self.options.port,
-                schedules=self.options.schedules,
-                schedule_seconds=self.options.schedule_seconds,
-                environments=self.options.environments,
-                rate=self.options.rate,
-                token=token,
-                python=sys.executable if self.options.built is None else str(RUNTIME_PYTHON),
-            ),
+            self.options.host(token),
             sqs=sqs,
             queue_urls=queues,
             lifecycle=aws.run_lifecycle,

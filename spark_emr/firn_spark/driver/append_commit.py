@@ -5,18 +5,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
+from firn.changes.decode.types import STRING, Column
 from firn.changes.merge import decoded_rows
-from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.changes.metadata_columns import APPEND_METADATA, BEFORE, IDENTITY, OP, POSITION, TIME
 from firn_spark.driver import row_lookup
 from firn_spark.driver.write import write_cells
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-_META = (
-    Column(OP, STRING), Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(BEFORE, STRING),
-    Column(IDENTITY, STRING),
-)  # fmt: skip
 Row = Sequence[Any]
 
 
@@ -54,7 +50,7 @@ def apply(
         BEFORE: [row[decoded_rows.BEFORE] for row in rows],
         IDENTITY: list(new),
     }
-    files = write_cells(spark, table, [*columns, *_META], {}, data)
+    files = write_cells(spark, table, [*columns, *APPEND_METADATA], {}, data)
     append = table.java.newAppend()
     for file in files:
         append.appendFile(file)

@@ -8,7 +8,6 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
-from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import rejected
 from firn.tables.planning import ColumnPlan
@@ -41,9 +40,13 @@ class DriverEngine:
         self._staged = staged
         self._back = back
 
-    def mirror(self, one: TableCommit) -> None:
+    def commit(self, one: TableCommit) -> None:
         """As Engine says."""
         _fits(one)
+        MODES[one.planned.mode.name](self, one)
+
+    def mirror(self, one: TableCommit) -> None:
+        """Each key's row as its newest changes leave it."""
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
         key = [decoding.columns[i] for i in decoding.key]
         if (one.table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
@@ -68,7 +71,7 @@ class DriverEngine:
                 memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, context.last)
             return
         snapshot = one.table.state.snapshot_id if one.table else None
-        table, shape = mirror.shape_of(context.tables, one.ready(MIRROR_METADATA, seen.nulls), plan, decoding.key, seen)
+        table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), plan, decoding.key, seen)
         _unmoved(one, table, snapshot)
         if decided.rows.too_old:
             # Decoded again, with their batches: this is rare.
@@ -90,8 +93,7 @@ class DriverEngine:
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def append(self, one: TableCommit) -> None:
-        """As Engine says."""
-        _fits(one)
+        """A row for each change."""
         context, outcome, decoding = one.context, one.outcome, one.decoding
         mine = self._staged.of(one.target.sources, one.above)
         if mine.count > MOST_ROWS:
@@ -104,7 +106,7 @@ class DriverEngine:
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
-        table = one.ready(APPEND_METADATA, seen.nulls)
+        table = one.ready(seen.nulls)
         _unmoved(one, table, snapshot)
         outcome.merged = len(new)
         outcome.ignored = outcome.events - seen.changes
@@ -130,6 +132,9 @@ class DriverEngine:
         return log
 
 
+MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
+
+
 def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
@@ -152,6 +157,8 @@ def _unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
 def _fits(one: TableCommit) -> None:
     """Raises Unfit for a table that only Spark can write."""
     table, rule, plan = one.table, one.target.rule, one.plan
+    if one.planned.mode.name not in MODES:
+        raise Unfit(f"mode {one.planned.mode.name}")
     if table is None:
         if rule.partition_by:
             raise Unfit("partitioned")

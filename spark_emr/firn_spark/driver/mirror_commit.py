@@ -5,14 +5,22 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.row_decoder import Decoding
-from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
+from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Decided
 from firn.changes.merge.fold import Key, Row
 from firn.changes.merge.ordering import plain, stored_held
-from firn.changes.metadata_columns import HELD, OP, POSITION, SOURCE, SOURCE_METADATA, TIME
+from firn.changes.metadata_columns import (
+    HELD,
+    HELD_METADATA,
+    MIRROR_METADATA,
+    OP,
+    POSITION,
+    SOURCE,
+    SOURCE_METADATA,
+    TIME,
+)
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver.key_lookup import Found
 from firn_spark.driver.write import write_cells
@@ -22,7 +30,7 @@ from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 
-_META = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE), SOURCE_METADATA)
+_META = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
 
 
 def survey(

@@ -9,6 +9,7 @@ import pytest
 from firn.changes.decode import source_encodings
 from firn.changes.envelopes import registry
 from firn.config import deployments, maintenance, maintenance_reader, model, reader
+from firn.config.modes import MODES
 from firn.errors import ConfigError
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -39,7 +40,8 @@ def test_every_setting_and_every_word_is_documented() -> None:
     words += [f"care.{section}.{key}" for section, keys in maintenance_reader.KEYS.items() for key in keys]
     words += get_args(maintenance.StorageClass)
     words += registry.KNOWN.names
-    for kind in (model.Mode, model.SnapshotReads, model.CatalogType, source_encodings.OutOfRange):
+    words += MODES
+    for kind in (model.SnapshotReads, model.CatalogType, source_encodings.OutOfRange):
         words += get_args(kind)
     for kind in (
         source_encodings.DecimalMode,

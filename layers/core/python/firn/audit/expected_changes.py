@@ -23,6 +23,7 @@ from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit.lake import place_of
 from firn.commit.staged_changes import raw_changes
 from firn.config.model import StreamConfig
+from firn.config.modes import MODES
 from firn.config.names import TableName
 from firn.log import layout
 from firn.log.dead_letters.letters import read_dead
@@ -34,7 +35,7 @@ from firn.tables.batch_facts import TableFacts, collected
 from firn.tables.planning import KeyChanged
 from firn.tables.routing import Target, route
 from firn.tables.table_plan import Planned, planned
-from firn.tables.table_state import EPOCH, TableState
+from firn.tables.table_state import EPOCH, MODE, TableState
 
 Raw = Mapping[str, Any]
 _Way = tuple[Target, Planned, Decoder]
@@ -82,7 +83,7 @@ class TableLog:
         self.others = _streams(state) - {view.ledger.stream}
         self._usual = self._first_that_fits()
         self.plan = self._usual[1]
-        self.mirror = state.properties.get("firn.mode", self.plan.mode) == "mirror"
+        self.mirror = MODES.get(state.properties.get(MODE, ""), self.plan.mode).keyed
 
     @property
     def whole(self) -> bool:
@@ -210,15 +211,15 @@ class TableLog:
         if target is None:
             return None
         plan = planned(target, settings, self.state)
-        mode = self.state.properties.get("firn.mode", plan.mode)
-        if plan.mode != mode or (not plan.key and self.state.key() is None and target.rule.mode == "mirror"):
+        mode = MODES.get(self.state.properties.get(MODE, ""), plan.mode)
+        if plan.mode != mode or (not plan.key and self.state.key() is None and target.rule.keyed):
             raise KeyChanged("firn.yaml does not name the key that its rows have")
         # As the table is: what firn.yaml wants of its columns by now may not be committed yet.
         there = {column.name: storable(column.type) for column in self.state.renamed(plan.due).columns()[0]}
         columns = tuple(replace(one, type=there[one.name]) for one in plan.columns.columns if one.name in there)
         schemas, bad_schemas = self._facts.schemas, self._facts.bad_schemas
         decoding = replace(plan.decoding, columns=columns, schemas=schemas, bad_schemas=bad_schemas)
-        return target, plan, decoded_rows.decoder(decoding, mirror=mode == "mirror")
+        return target, plan, decoded_rows.decoder(decoding, mirror=mode.keyed)
 
 
 def changes(

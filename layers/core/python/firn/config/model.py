@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from firn.config.epoch_limits import Caps
 from firn.config.maintenance import Care
+from firn.config.modes import MODES
 from firn.config.names import RESERVED_NAMES, TableName, is_reserved, too_long
 from firn.config.partitions import Partition
 from firn.errors import EventError
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
 
-Mode = Literal["mirror", "append"]
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
 AuthBy = Literal["iam", "api_key", "signature"]
@@ -98,7 +98,7 @@ class TableRule:
     source: str
     to: str
     key: tuple[str, ...] | None = None
-    mode: Mode = "mirror"
+    mode: str = "mirror"  # of modes.MODES
     snapshot_reads: SnapshotReads = "upsert"
     write: Write = "merge-on-read"
     partition_by: tuple[Partition, ...] = ()
@@ -147,8 +147,13 @@ class TableRule:
             )
         return found
 
+    @property
+    def keyed(self) -> bool:
+        """Whether its mode is (modes.TableMode)."""
+        return MODES[self.mode].keyed
+
     def _too_long(self, target: TableName) -> str | None:
-        return too_long(target.namespace, target.table, with_facts=self.mode == "mirror")
+        return too_long(target.namespace, target.table, with_facts=self.keyed)
 
     def feeds(self, table: TableName) -> bool:
         """Whether `table` may be a target of this rule, by its name."""

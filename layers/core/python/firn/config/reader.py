@@ -24,12 +24,12 @@ from firn.config.model import (
     ColumnDeclaration,
     CommitPolicy,
     Config,
-    Mode,
     SnapshotReads,
     StreamConfig,
     TableRule,
     Write,
 )
+from firn.config.modes import MODES
 from firn.config.names import (
     ICEBERGS,
     OWN,
@@ -252,7 +252,7 @@ def _tables(stream: str, section: Section, placed: _Placed, care: Care) -> tuple
 def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
-    mode: Mode = section.choice("mode", Mode, "mode", "mirror", _LATER)
+    mode = section.choice("mode", tuple(MODES), "mode", "mirror", _LATER)
     key, columns = _key(section), _columns(section.section("columns"))
     partition_by = _partition_by(section, columns)
     return TableRule(
@@ -271,7 +271,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     )
 
 
-def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
+def _to(source: str, section: Section, stream: str, mode: str) -> str:
     table = "{table}" if "*" in source else source.partition(".")[2] or source
     example = f"{stream}.{table}"
     to = section.text("to", example)
@@ -289,7 +289,7 @@ def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
         return ""
     rule = TableRule(source, to)
     namespace, _, name = left.partition(".")
-    if source.strip("*.") == "" and mode == "mirror" and "{table}" not in to:
+    if source.strip("*.") == "" and MODES[mode].keyed and "{table}" not in to:
         section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
     elif not rule.is_pattern:
         try:
@@ -297,7 +297,7 @@ def _to(source: str, section: Section, stream: str, mode: Mode) -> str:
             namespace, name = found.namespace, found.table
         except EventError:
             section.note("to", f"{shown(to)} gives no table name for {shown(source)}; write to: {example}")
-    if (why := too_long(namespace, name, with_facts=mode == "mirror")) and not section.problems.published:
+    if (why := too_long(namespace, name, with_facts=MODES[mode].keyed)) and not section.problems.published:
         section.note("to", f"{shown(to)} is too long: {why}; write a shorter name")
     if is_reserved(name) and not section.problems.published:
         section.note("to", f"{shown(to)} can't be: {RESERVED_NAMES}; write another name, with one _ for example")

@@ -28,14 +28,14 @@ def check_targets(rules: Iterable[tuple[str, TableRule, int, str]], problems: Pr
                 f"{path}.mode",
                 f"{target} is {rule.mode} here and {other.mode} on line {other_line}; write one mode, or another `to`",
             )
-        elif rule.mode == "mirror" and stream != other_stream:
+        elif rule.keyed and stream != other_stream:
             problems.add(
                 line,
                 f"{path}.to",
                 f"{target} is already the mirror of stream {other_stream} (line {other_line}), and a mirror table has "
                 "exactly one stream; write another `to`, or mode: append in both",
             )
-        elif rule.mode == "mirror" and rule.key and other.key and rule.key != other.key:
+        elif rule.keyed and rule.key and other.key and rule.key != other.key:
             problems.add(
                 line,
                 f"{path}.key",

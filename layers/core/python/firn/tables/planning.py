@@ -9,7 +9,7 @@ from typing import Final
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
-from firn.config.model import Mode
+from firn.config.modes import MODES
 from firn.config.names import is_left_out
 
 MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of its schema, and a chunk in every file
@@ -161,7 +161,7 @@ def plan_key(
     configured: Sequence[str] | None,
     existing: Sequence[str] | None,
     named: Iterable[Sequence[str]],
-    mode: Mode = "mirror",
+    mode: str = "mirror",
 ) -> tuple[str, ...]:
     """The table's key: configuration, else the table's own `firn.key`, else the one that events name. () means append.
 
@@ -180,7 +180,7 @@ def plan_key(
                 "set it back, or rebuild the table under the new key (firn rebuild TABLE --in-place)"
             )
         return tuple(configured if existing is None else existing)
-    if mode == "append":
+    if not MODES[mode].keyed:
         return tuple(existing if existing is not None else told[0] if len(set(map(frozenset, told))) == 1 else ())
     known = [*told] if existing is None else [tuple(existing), *told]
     if len(set(map(frozenset, known))) > 1:

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firn.changes.decode.row_decoder import Decoding
-from firn.config.model import Mode, StreamConfig, TableRule
+from firn.config.model import StreamConfig, TableRule
+from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
 from firn.tables.renames import Renames, renames_of
@@ -18,7 +19,7 @@ class Planned:
     names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name."""
 
     key: tuple[str, ...]
-    mode: Mode
+    mode: TableMode
     columns: ColumnPlan
     decoding: Decoding
     renames: Renames
@@ -27,10 +28,10 @@ class Planned:
 
 def key_and_mode(
     rule: TableRule, existing: tuple[str, ...] | None, named: Iterable[Sequence[str]]
-) -> tuple[tuple[str, ...], Mode]:
+) -> tuple[tuple[str, ...], TableMode]:
     """What firn.yaml, the table and its events make of it (planning.plan_key). Raises KeyChanged."""
     key = plan_key(rule.key, existing, named, rule.mode)
-    return key, rule.mode if key else "append"
+    return key, MODES[rule.mode if key or not rule.keyed else KEYLESS]
 
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
@@ -41,12 +42,12 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     if state is not None and own is None and target.rule.key is None:
         own = state.named_key()
     key, mode = key_and_mode(target.rule, own, target.named_keys())
-    check_mode(mode, state.properties.get("firn.mode") if state else None)
+    check_mode(mode.name, state.properties.get("firn.mode") if state else None)
     renames = renames_of(target.rule.renames, state.properties if state else {})
     renames.check_key(key)
     due = renames.due(field["name"] for field in state.fields) if state else {}
     state = state.renamed(due) if state else None
-    required = key if mode == "mirror" else ()
+    required = key if mode.keyed else ()
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
@@ -62,7 +63,7 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
         no_key=lacking_key(plan, required, made=state is not None),
-        several=mode == "mirror" and are_several(fed_by(state, target.fed)),
+        several=mode.keyed and are_several(fed_by(state, target.fed)),
         names=target.names,
         unnamed=plan.unnamed,
     )

@@ -101,7 +101,7 @@ class FreshTable:
         if not self._waiting:
             return Rows(self.version, schema, where, batch_size, limit)
         first = self._waiting[0]
-        if first.mirror:
+        if first.mode.keyed:
             made = mirrored(self._catalog, self._table, self._state, first, self.version, where)
         else:
             made = appended(self._state, self._waiting, self.version)

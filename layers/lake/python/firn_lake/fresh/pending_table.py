@@ -14,6 +14,7 @@ from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.metadata_columns import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA
+from firn.config.modes import TableMode
 from firn.config.names import TableName
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
@@ -41,7 +42,7 @@ class Waiting:
     target: Target
     plan: ColumnPlan
     decoding: Decoding
-    mirror: bool
+    mode: TableMode
     above: int
     due: Mapping[str, str]
 
@@ -58,7 +59,7 @@ class Waiting:
     @cached_property
     def decoder(self) -> Decoder:
         """What decodes the changes: one, which keeps what it has found out about their schemas."""
-        return decoded_rows.decoder(self.decoding, mirror=self.mirror)
+        return decoded_rows.decoder(self.decoding, mirror=self.mode.keyed)
 
     def decoded(self) -> Iterator[tuple[Sequence[Any], RowChange | None]]:
         """The good changes, as decoded rows and (of a mirror table) as the specification has them."""
@@ -132,7 +133,7 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiti
         for column in one.plan.widened:
             there[column.name]["type"] = type_json(column.type, 0)
             changed = True
-        own = MIRROR_METADATA if one.mirror else APPEND_METADATA
+        own = one.mode.columns
         for column in (*one.plan.added, *(own if version is None else ())):
             if column.name not in there:
                 last += 2  # a list's element has an id too
@@ -174,7 +175,7 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             f"changes wait that give columns of {target.name} another type: {names}. The next commit does it: run firn "
             "flush, or read without fresh"
         )
-    if found.mode == "mirror" and plan.unwritable and state is not None and state.records:
+    if found.mode.keyed and plan.unwritable and state is not None and state.records:
         names = ", ".join(sorted(plan.unwritable))
         raise NotFresh(
             f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
@@ -185,4 +186,4 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
     decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
     if decoding != found.decoding:
         decoding = known[pending.settings.name, target.name] = found.decoding
-    return Waiting(pending, target, plan, decoding, found.mode == "mirror", above, found.due)
+    return Waiting(pending, target, plan, decoding, found.mode, above, found.due)

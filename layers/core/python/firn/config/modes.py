@@ -1,0 +1,28 @@
+"""What the rows of a table are to its changes: the registry of table modes.
+
+A mode is a line here, and one for each engine that commits it (`MODES` of firn_spark.driver.engine and
+firn_spark.spark_engine). Planning, decoding, audits, rebuilds and fresh reads go by what the line says.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import APPEND_METADATA, MIRROR_METADATA
+
+
+@dataclass(frozen=True)
+class TableMode:
+    """`keyed`: a row is what the newest changes of its key leave, and deletes are remembered beside the table; else a
+    row is a change, told apart by its `_firn_id`. `columns`: Firn's own, of each table of this mode."""
+
+    name: str
+    columns: tuple[Column, ...]
+    keyed: bool
+
+
+MODES: Final = {
+    mode.name: mode
+    for mode in (TableMode("mirror", MIRROR_METADATA, keyed=True), TableMode("append", APPEND_METADATA, keyed=False))
+}
+KEYLESS: Final = "append"  # what a mirror is whose events name no key
