@@ -90,7 +90,8 @@ class RowsByKey:
             return
         schema = self._version.select(self._read, metadata=True)
         wanted = None if keys is None else KeyColumns(self._key, keys, arrow_schema(schema))
-        for batch in Rows(self._version, schema, wanted.condition() if wanted else None, BATCH_SIZE):
+        # What `mask` tells exactly need only leave out files here, and Arrow compares no uuids.
+        for batch in Rows(self._version, schema, None, BATCH_SIZE, files=wanted.condition() if wanted else None):
             if wanted is None:
                 yield batch
             elif (mask := wanted.mask(batch)) is not None:
