@@ -3,6 +3,7 @@ creates with unavailable values."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
@@ -93,7 +94,9 @@ class Facts:
         for snapshot in sorted(looked):
             at = self._of.snapshot_by_id(snapshot)
             if at is not None:
-                found += rows_of(version_of(self._of, at, version.schema), columns, key, keys, unnamed)
+                # With the columns that only the waiting changes bring, of which the table's metadata say nothing.
+                then = replace(version, snapshot=at, source=replace(version.source, snapshot=snapshot))
+                found += rows_of(then, columns, key, keys, unnamed)
         return found
 
 
