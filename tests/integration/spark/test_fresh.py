@@ -16,7 +16,7 @@ from firn.log import published_configs
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake import Lake as Reader
 from tests.integration.spark.spark_lake import Lake
-from tests.integration.spark.test_commit import config, event
+from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_specification import change, history
 from tests.soak import LONG
 
@@ -92,6 +92,41 @@ def test_new_and_wider_columns_and_rows_of_other_shapes_are_there_at_once(spark:
     after = reader(lake).table("lake.t").read()
     assert {row["id"]: row for row in after.pylist()} == before
     assert {f.name: f.type for f in found.schema} == {f.name: f.type for f in after.schema}
+
+
+def test_rows_of_uuid_keys_are_there_before_the_commit_too(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id, n], columns: {id: uuid, n: long}"))
+    one, two = (f"0a0b0c0d-0000-0000-0000-00000000000{n}" for n in "12")
+    lake.land([event("c", 100, {"id": one, "n": 1, "v": "a"}), event("c", 101, {"id": two, "n": 1, "v": "b"})])
+    lake.post([event("u", 102, {"id": one, "n": 1, "v": "c"})])
+    found = reader(lake).table("lake.t").read(["id", "v"], fresh=True).pylist()
+    assert {str(row["id"]): row["v"] for row in found} == {one: "c", two: "b"}
+
+
+def test_a_null_in_a_column_that_had_none_is_there_before_the_commit_too(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id]"))
+    lake.land([event("c", 100, {"id": 1, "v": "a"})])
+    assert not reader(lake).table("lake.t").read(fresh=True).schema.field("id").nullable
+    lake.post([event("c", 101, {"id": None, "v": "b"}), event("d", 102, None, {"id": 1})])
+    found = reader(lake).table("lake.t").read(fresh=True)
+    assert found.pylist() == [{"id": None, "v": "b"}]
+    assert lake.commit(lake.seal()) == 0
+    after = reader(lake).table("lake.t").read()
+    assert (after.pylist(), after.schema) == (found.pylist(), found.schema)
+
+
+def test_a_late_change_beside_a_new_column_finds_the_rows_that_deletes_removed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Its row is looked up in a snapshot whose schema lacks the column."""
+    lake = Lake(spark, tmp_path, config("key: [id]"))
+    lake.land([event("c", 100, {"id": 1, "v": "long"})])
+    lake.land([event("d", 110, None, {"id": 1}), event("c", 110, {"id": 2, "v": GONE})])
+    lake.post([event("u", 105, {"id": 1, "v": GONE, "extra": 1})])
+    found = reader(lake).table("lake.t").read(fresh=True).pylist()
+    assert found == [{"id": 2, "v": "long", "extra": None}]
+    assert lake.commit(lake.seal()) == 0
+    assert reader(lake).table("lake.t").read().pylist() == found
 
 
 def test_an_append_table_has_each_waiting_event_once(spark: SparkSession, tmp_path: Path) -> None:

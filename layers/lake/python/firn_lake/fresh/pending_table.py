@@ -69,6 +69,14 @@ class Waiting:
             changes: Sequence[RowChange | None] = found.changes or [None] * len(found.rows)
             yield from zip(found.rows, changes, strict=True)
 
+    def nulls(self) -> set[str]:
+        """The required columns that a waiting row leaves null: the commit makes them optional."""
+        required = [
+            (i, column.name) for i, column in enumerate(self.plan.columns, decoded_rows.WIDTH) if column.required
+        ]
+        rows = [row for row, _ in self.decoded() if row[decoded_rows.OP] != "d"] if required else []
+        return {name for i, name in required if any(row[i] is None for row in rows)}
+
     def truncates(self) -> list[RowChange]:
         """The truncates of a mirror table."""
         batches = self.pending.above(self.above) if self.target.events(self.above, "t") else []
@@ -123,7 +131,7 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
 
 
 def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
-    """The table with the columns that the waiting changes bring or widen."""
+    """The table with the columns that the waiting changes bring, widen or leave null."""
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
     names = {old: new for one in some for old, new in one.due.items()}
     there = {name: {**field, "name": name} for field in fields for name in [names.get(field["name"], field["name"])]}
@@ -141,6 +149,9 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiti
                     "id": last, "name": column.name, "required": False, "type": type_json(column.type, last + 1)
                 }  # fmt: skip
                 changed = True
+        for null in one.nulls() if version is not None else ():
+            changed |= there[null]["required"]
+            there[null]["required"] = False
     if not changed and version is not None:
         return version
     if version is None:
