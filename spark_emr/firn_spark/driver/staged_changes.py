@@ -147,9 +147,9 @@ class Held(Said):
         return Part(self.count(sources, above), lambda upto: self.raw(sources, above, upto), split)
 
     def raw(self, sources: Sequence[str], above: int, upto: bytes | None) -> pa.Table:
-        """Those changes as they were staged: up to a position, or all."""
+        """Those changes as they were staged: up to a position, which what has none is below, or all."""
         found = pa.concat_tables([CHANGES.empty_table(), *(one.changes() for one in self._of(sources, above))])
-        return found if upto is None else found.filter(pc.less_equal(found["pos"], upto))
+        return found if upto is None else found.filter(pc.fill_null(pc.less_equal(found["pos"], upto), True))
 
     def split(
         self, sources: Sequence[str], above: int, decoding: Decoding, most: int

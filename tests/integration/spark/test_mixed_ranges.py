@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import fold
+from firn.config.names import TableName
 from firn_spark import lake as lakes
 from firn_spark.driver import decision
 from firn_spark.driver.range import ALONE
+from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
+from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
@@ -123,3 +127,26 @@ def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[
     dead = sorted(letter.change.after or "" for letter in letters(one) if letter.change)
     assert dead == [f'{{"id": {n}, "n": "no number"}}' for n in (13, 23, 3, 33)]
     assert sorted(row["id"] for row in one.rows("lake.t")) == [n for n in range(40) if n % 10 != 3]
+
+
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+def test_what_has_no_position_is_too_old_where_its_key_is(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, driver_events: str
+) -> None:
+    """It is older than all that has one: what becomes of it is told, as of the other changes of its key."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", driver_events)
+    one = lake(config())
+    one.land([event("c", 10, {"id": 1, "v": "a"})])
+    one.land([event("d", 20, None, {"id": 1, "v": None})])
+    tables, now = Tables(one.spark), datetime.now(UTC) + timedelta(hours=1)
+    for turn in range(2):
+        facts = tables.load(TableName("lake", "t__deletes"))
+        assert facts is not None
+        forget(one.spark, tables, facts, now + turn * GRACE, keep=timedelta(0))
+    unplaced = event("u", 14, {"id": 1, "v": "no position"})
+    unplaced["source"] |= {"sequence": None, "lsn": None}
+    one.land([unplaced, event("u", 15, {"id": 1, "v": "late"}), event("c", 35, {"id": 4, "v": "above the floor"})])
+    assert [row["v"] for row in one.rows("lake.t")] == ["above the floor"]
+    assert [letter.reason for letter in letters(one)] == ["too_old"] * 2
+    said = one.line("lake.t")
+    assert (said["dead"], said["merged"], said["superseded"]) == (2, 1, 0)
