@@ -665,11 +665,11 @@ class MemoryRange:
             fed = source_properties(table.state() if table else None, target.fed)
         if table is None:
             properties = {"firn.key": json.dumps(plan.key), "firn.mode": plan.mode.name, "firn.stream": self._stream}
-            properties |= NO_FIRST_IDENTITY if plan.mode == "append" else {}
+            properties |= NO_FIRST_IDENTITY if not plan.mode.keyed else {}
             properties |= partition_policy.asked(wanted) if wanted else {}
             self._catalog.create(target.name, columns, properties | inferred | plan.renames.properties() | fed)
             return self._created(target.name)
-        fed |= table.state().identities if plan.mode == "append" else {}
+        fed |= table.state().identities if not plan.mode.keyed else {}
         table = self._retyped(table, plan.columns.retyped)
         types = {column.name: str(column.type) for column in table.columns}
         if (
