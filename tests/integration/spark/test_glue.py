@@ -14,6 +14,7 @@ from firn_local.aws import AwsEndpoint
 from firn_spark.session import catalog_settings
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.integration.stack.granted import forget_aws
 
 pytestmark = pytest.mark.spark
 
@@ -33,6 +34,7 @@ class GlueLake(Lake):
 
 @pytest.fixture
 def glue(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GlueLake]:
+    forget_aws()  # another test of this process may have left a table of the same name
     endpoint = AwsEndpoint()
     endpoint.start()
     for name, value in endpoint.credentials.items():
