@@ -24,25 +24,26 @@ def no_credentials_of_another_test() -> None:
     return
 
 
-# They start stacks, whose functions and jobs are processes of their own, out of one package that they share: one after
-# the other, in one process of pytest.
+# They start stacks, whose functions and jobs are processes of their own, out of one package that they share, or JVMs:
+# those of a group one after the other, in one process of pytest and always in the same order.
 _STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
 # What takes longest begins first, so that the small files at the end keep both processes busy.
 _LONGEST_FIRST = (
     "stacks",
-    "tests/integration/spark",
+    "spark",
     "tests/attacks",
     "tests/mutants",
-    "tests/integration",
     "tests/faults",
 )
 
 
 class _LongestFirst(LoadScopeScheduling):
-    """`--dist loadscope`, where a file, and all that starts stacks, stays in one process."""
+    """`--dist loadscope`, where a group, and otherwise a file, stays in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return "stacks" if nodeid.startswith(_STACKS) else nodeid.partition("::")[0]
+        if nodeid.startswith(_STACKS):
+            return "stacks"
+        return "spark" if nodeid.startswith("tests/integration") else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         def turn(scope: str) -> int:
