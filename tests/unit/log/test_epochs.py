@@ -3,6 +3,7 @@ import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from obstore.store import MemoryStore
@@ -11,9 +12,10 @@ from firn.audit.batch_status import batch_status
 from firn.config.epoch_limits import Caps
 from firn.config.model import Config
 from firn.ingest.accept import accept
-from firn.log import cuts, epochs, layout
+from firn.log import cuts, epochs, holds, layout
 from firn.log.batches import UnreadableBatch
 from firn.log.store import Store, open_store, paths, put, remove
+from firn.quarantine import rules
 from tests.unit.log.storage_faults import FaultyStore
 
 Body = Callable[..., bytes]
@@ -25,7 +27,7 @@ def stage(config: Config, body: Body) -> Callable[..., str]:
     return lambda store, when, count=1: accept(store, config, "shop", body(count), now=when).batch_id
 
 
-def seal(store: Store, now: datetime, nonce: str = "n", **options: bool) -> epochs.Epoch | None:
+def seal(store: Store, now: datetime, nonce: str = "n", **options: Any) -> epochs.Epoch | None:
     found = epochs.candidates(store, "shop", now, **options)
     return epochs.seal(store, "shop", found, now=now, config="sha", nonce=nonce)
 
@@ -316,3 +318,80 @@ def test_epochs_that_are_as_they_were_are_read_once(now: datetime, stage: Callab
         first = epochs.read(store, "shop", 1)
         assert epochs.numbers(store, "shop") == [1]
         assert epochs.read(store, "shop", 1) is first
+
+
+class Reads(FaultyStore):
+    """Another process's view of a store. `epochs`: the numbers of those that were read; `after`: where listings of them
+    began."""
+
+    def __init__(self, other: FaultyStore) -> None:
+        super().__init__()
+        self.inner = other.inner
+        self.epochs: set[int | None] = set()
+        self.after: list[int] = []
+
+    def get(self, path: str) -> Any:
+        if path.startswith(layout.epoch_prefix("shop")):
+            self.epochs.add(layout.number_of(path))
+        return super().get(path)
+
+    def list(self, prefix: str | None = None, *, offset: str | None = None) -> Any:
+        if prefix == layout.epoch_prefix("shop"):
+            self.after.append(layout.number_of(offset) or 0 if offset else 0)
+        return super().list(prefix, offset=offset)
+
+
+def test_a_look_at_everything_reads_no_epoch_from_before_what_is_staged(
+    now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "_READ_AT_ONCE", 2)
+    store = FaultyStore()
+    for day in range(20):
+        batch = stage(store, now + timedelta(days=day))
+        assert seal(store, now + timedelta(days=day, hours=1), nonce=str(day))
+        if day < 15:
+            remove(store, [layout.staged_path(batch)])  # as the log's retention does
+    late = stage(store, now + timedelta(days=17, minutes=1))  # put behind the floor by a retry that took its time
+    looked = Reads(store)
+    found = epochs.candidates(looked, "shop", now + timedelta(days=20), whole=True)
+    assert [one.id for one in found.batches] == [late]
+    assert looked.epochs >= {16, 17, 18, 19, 20}
+    assert not looked.epochs & set(range(1, 13))
+
+
+def test_an_epoch_that_was_sealed_again_costs_no_later_look_anything(
+    now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "_RECENT", 6)
+    store = FaultyStore()
+    for day in range(12):
+        stage(store, now + timedelta(days=day))
+        assert seal(store, now + timedelta(days=day), nonce=str(day))
+    held = rules.unreadable_epoch("shop", 2, "", layout.instant(now))
+    holds.hold(store, held)
+    holds.lift(store, held, "retry", layout.instant(now))
+    then = now + timedelta(days=12)
+    looked = Reads(store)
+    found = epochs.candidates(looked, "shop", then, above=12)
+    assert (len(found.batches), looked.after) == (1, [0])
+    assert epochs.seal(store, "shop", found, now=then, config="sha", nonce="again")
+    holds.note_again(store, "shop", 2)
+    stage(store, then)
+    assert seal(store, then, nonce="next", above=13)
+    looked = Reads(store)
+    found = epochs.candidates(looked, "shop", then, above=14)
+    assert (found.batches, found.next_n, looked.after) == ([], 15, [8])
+
+
+def test_objects_that_nobody_can_read_do_not_hold_up_what_comes_after_them(
+    now: datetime, stage: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 2)
+    store = MemoryStore()
+    for second in range(5):
+        path = layout.staged_path(stage(store, now + timedelta(seconds=second)))
+        store.put(path, b"no Parquet")
+    good = [stage(store, now + timedelta(minutes=n)) for n in (1, 2, 3)]
+    found = epochs.candidates(store, "shop", now + timedelta(minutes=5))
+    assert [batch.id for batch in found.batches] == good[:1]
+    assert [batch.id for batch in found.left] == good[1:]

@@ -151,31 +151,42 @@ def candidates(
     """
     cases = holds.read_epochs(store, stream)
     lifted = [n for n, case in cases.items() if case.lift is not None]
-    every = whole or bool(lifted)
-    sealed, floor = _sealed(store, stream, now, 0 if every else max(0, above - _RECENT))
-    floor = None if whole else floor
+    # What was sealed again is in a later epoch, and as good as never held.
+    open_again = [n for n in lifted if not cases[n].again]
+    oldest = _oldest_staged(store, stream) if whole else None
+    sealed, floor = _sealed(store, stream, now, 0 if whole or open_again else max(0, above - _RECENT))
     # The epochs first, then the staged objects: the other way round a batch sealed in between would look free.
     # (It would still fail at the number; this way no work is wasted.)
-    covered = _covered(store, stream, [n for n in sealed if n not in lifted], floor)
-    start = None if floor is None else layout.staged_floor(stream, floor)
+    covered = _covered(store, stream, [n for n in sealed if n not in lifted], oldest if whole else floor)
+    start = None if whole or floor is None else layout.staged_floor(stream, floor)
     free: list[tuple[str, str, int]] = []
     for path, size in listing(store, layout.staged_prefix(stream), start):
         batch = layout.staged_batch(path)
         if batch is not None and batch not in covered:
             free.append((batch, path, size))
     known = {batch for batch, _, _ in free}
-    again = [batch for n in lifted if not cases[n].again for batch in left_of(store, stream, n, sealed)]
+    again = [batch for n in open_again for batch in left_of(store, stream, n, sealed)]
     free += [(batch.id, batch.path, batch.bytes) for batch in again if batch.id not in known]
     free.sort()
-    found = _read_metas(store, free[:MAX_BATCHES])
+    found: list[tuple[EpochBatch, BatchMeta]] = []
+    looked = 0
+    while looked < len(free) and not found:  # however many objects that nobody can read are the oldest
+        found = _read_metas(store, free[looked : looked + MAX_BATCHES])
+        looked += MAX_BATCHES
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
         batches=[batch for batch, _ in found[:count]],
         metas=[meta for _, meta in found[:count]],
-        left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[MAX_BATCHES:]],
+        left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[looked:]],
     )
+
+
+def _oldest_staged(store: Store, stream: str) -> datetime | None:
+    """When the oldest staged object was received: no epoch from well before it matters. None if nothing is staged."""
+    batches = (layout.staged_batch(path) for path, _ in listing(store, layout.staged_prefix(stream)))
+    return next((layout.time_of(batch) for batch in batches if batch is not None), None)
 
 
 def _sealed(store: Store, stream: str, now: datetime, after: int) -> tuple[list[int], datetime | None]:
