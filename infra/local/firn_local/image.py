@@ -11,6 +11,7 @@ import shlex
 import sys
 import tarfile
 import venv
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -76,10 +77,13 @@ def _local(url: str, folder: Path, fetch: Callable[[str], bytes]) -> str:
 def _unpack(url: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
     """`URL#name` -> the folder `name`."""
     place, _, name = url.partition("#")
+    name = name or Path(place).name
+    if Path(name).name != name or name == "..":
+        raise ValueError(f"{name!r} is not the name of a folder; write {place}#environment")
     try:
         with tarfile.open(fileobj=io.BytesIO(fetch(place) if place.startswith("s3://") else _read(place))) as archive:
-            archive.extractall(folder / (name or Path(place).name), filter="data")
-    except tarfile.TarError as error:
+            archive.extractall(folder / name, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error) as error:  # the last two: it was cut off
         raise ValueError(f"{place} is not an archive: {error}") from error
 
 

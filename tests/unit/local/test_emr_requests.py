@@ -127,6 +127,18 @@ def test_a_run_that_brings_its_archive_gets_nothing_of_the_checkout(tmp_path: Pa
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="s3://b/x is not an archive"):
         prepare("--archives s3://b/x#job", tmp_path, lambda _url: b"not packed")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.add(__file__)
+    for length in (20, 200, len(packed.getvalue()) - 20):
+        with pytest.raises(ValueError, match="s3://b/x is not an archive"):
+            prepare("--archives s3://b/x#job", tmp_path, lambda _url, end=length: packed.getvalue()[:end])  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("name", ["../job", "a/b", "..", "/job"])
+def test_an_archive_is_unpacked_into_the_jobs_folder_only(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="is not the name of a folder"):
+        prepare(f"--archives s3://b/x#{name}", tmp_path, lambda _url: b"")
 
 
 def test_a_package_that_is_missing_or_for_another_python_is_told(tmp_path: Path) -> None:
