@@ -43,13 +43,14 @@ from firn_spark.maintenance.inline_compaction import Turn
 from firn_spark.merge.memory import KEEP, facts_beside
 from firn_spark.not_eligible import Unfit
 from firn_spark.parallel import at_once
+from firn_spark.slices.slice_engine import SliceEngine
 from firn_spark.spark_engine import SparkEngine, is_small, light
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import span_in
 from firn_spark.staged.kept_generations import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
 from firn_spark.staged.rejects import refused
-from firn_spark.table_commit import Committer, RangeContext
+from firn_spark.table_commit import Committer, Engine, RangeContext
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 
@@ -115,12 +116,7 @@ class SparkLake:
             return self._by_spark(stream, settings, epochs, last)
         opened: list[SparkRange] = []
         lock = Lock()
-
-        def back(target: Target) -> Staged:
-            log, batches = self._back(stream, settings, last, target)
-            if sum(batch.bytes for batch in batches) > MOST_BYTES:
-                raise Unfit("much of the staged log to read again")
-            return self._in_place(log, batches, settings, lambda by: self._held(batches, by, whole=False))
+        back = self._staged_before(stream, settings, last)
 
         def other(target: Target, above: int) -> Outcome:
             with lock:
@@ -136,6 +132,17 @@ class SparkLake:
 
         context = self._context(stream, settings, epochs, last)
         return DriverRange(context, staged, Committer(context, DriverEngine(staged, back), other), close)
+
+    def _staged_before(self, stream: str, settings: StreamConfig, last: int) -> Callable[[Target], Staged]:
+        """All changes for a target that the staged log still holds; raises Unfit."""
+
+        def back(target: Target) -> Staged:
+            log, batches = self._back(stream, settings, last, target)
+            if sum(batch.bytes for batch in batches) > MOST_BYTES:
+                raise Unfit("much of the staged log to read again")
+            return self._in_place(log, batches, settings, lambda by: self._held(batches, by, whole=False))
+
+        return back
 
     def _context(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> RangeContext:
         return RangeContext(
@@ -198,7 +205,9 @@ class SparkLake:
             known, batches = self._back(stream, settings, last, target)
             return raw_in_place(self._spark, self._staging, known, batches, by, whole=False)
 
-        return SparkRange(self._context(stream, settings, epochs, last), raw, log)
+        context = self._context(stream, settings, epochs, last)
+        slices = SliceEngine(raw, self._staged_before(stream, settings, last))
+        return SparkRange(context, raw, slices, SparkEngine(raw, log))
 
     def _back(
         self, stream: str, settings: StreamConfig, last: int, target: Target
@@ -262,11 +271,11 @@ class SparkLake:
 class SparkRange:
     """A Range: the changes of some epochs as one persisted DataFrame."""
 
-    def __init__(self, context: RangeContext, raw: DataFrame, log: Callable[[Target], DataFrame]) -> None:
-        """`log`: as for SparkEngine."""
+    def __init__(self, context: RangeContext, raw: DataFrame, engine: Engine, otherwise: Engine) -> None:
+        """`otherwise`: what takes the tables that `engine` is not made for."""
         self._context = context
         self._raw = raw
-        self._committer = Committer(context, SparkEngine(raw, log))
+        self._committer = Committer(context, engine, Committer(context, otherwise).once)
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:

@@ -60,7 +60,7 @@ def _engine(*, local: bool) -> dict[str, str]:
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
         # Rows with documents in them: a batch must fit beside its decoded copy in a Python worker.
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 1024 * 1024),
+        "spark.sql.execution.arrow.maxBytesPerBatch": str(16 * 1024 * 1024),
         "spark.sql.caseSensitive": "true",
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         # One table's commit generates some 90 classes. Spark keeps 100 by default and then drops the oldest: from the

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.key_rows import Truncates
 from firn.changes.merge.ordering import plain
@@ -48,6 +49,8 @@ class _Merge:
 class SparkEngine:
     """Commits tables out of a range's changes (staged.packed), which its caller has persisted."""
 
+    name = "spark"
+
     def __init__(self, raw: DataFrame, log: Callable[[Target], DataFrame]) -> None:
         """`log`: all raw changes for a target that the staged log still holds, up to the range's last epoch."""
         self._raw = raw
@@ -70,58 +73,38 @@ class SparkEngine:
             numbers=by_number(context.config.order_by, one.plan.columns),
         )  # fmt: skip
         memory.look(one.planned.renames)
-        decoded = mirror_changes(mine, decoding).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            required = [i for i, column in enumerate(one.plan.columns) if column.required]
-            with outcome.stage("read"):
-                seen = mirror.survey(decoded, required)
+        with _surveyed(one, mine, mirror_changes) as (decoded, seen):
             outcome.ignored -= seen.truncates
             _bury(one, mine, decoded, seen.rejected)
             if one.is_empty(seen.changes - seen.rejected):
                 mirror.remember_truncates(memory, truncates, context.last)
                 return
-            table = one.ready(seen.nulls)
-            table, shape = mirror.shape_of(context.tables, table, one.plan, decoding.key, seen)
+            table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), one.plan, decoding.key, seen)
             few = seen.changes <= affected_rows.FEW and not truncates
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
             good = decoded.where(f.col("_code").isNull())
             merge = _Merge(table, good, memory, shape, seen, truncates, known, few)
-            with self._decided(one, merge) as found:
-                rows = found.persist(StorageLevel.MEMORY_AND_DISK)
-                try:
-                    _apply(one, merge, mine, rows)
-                finally:
-                    rows.unpersist()
-        finally:
-            decoded.unpersist()
+            with self._decided(one, merge) as found, _persisted(found) as rows:
+                _apply(one, merge, mine, rows)
         outcome.snapshot_id = _snapshot(one)
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
         context, outcome, mine = one.context, one.outcome, self._mine(one)
-        decoded = append_changes(mine, one.decoding).persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            required = [i for i, column in enumerate(one.plan.columns) if column.required]
-            with outcome.stage("read"):
-                seen = mirror.survey(decoded, required)
+        with _surveyed(one, mine, append_changes) as (decoded, seen):
             _bury(one, mine, decoded, seen.rejected)
             if one.is_empty(seen.changes - seen.rejected):
                 return
             table = one.ready(seen.nulls)
             good = append.identified(decoded.where(f.col("_code").isNull()), context.stream)
-            rows = append.new_rows(context.spark, table, good, one.plan.columns, context.stream)
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-            try:
+            new = append.new_rows(context.spark, table, good, one.plan.columns, context.stream)
+            with _persisted(new) as rows:
                 with outcome.stage("lookup"):
                     outcome.merged = rows.count()
                 outcome.ignored = outcome.events - seen.changes
                 outcome.superseded = seen.changes - seen.rejected - outcome.merged
                 with outcome.stage("write"):
                     append.apply(context.spark, table, rows, one.summary(), context.stream)
-            finally:
-                rows.unpersist()
-        finally:
-            decoded.unpersist()
         outcome.snapshot_id = _snapshot(one)
 
     def _mine(self, one: TableCommit) -> DataFrame:
@@ -143,11 +126,8 @@ class SparkEngine:
         changes = mirror.folded(spark, table, good, memory, shape, merge.seen, merge.truncates, log)
         newest = max((each.order for each in merge.truncates.new), default=b"")
         truncate = (plain(newest) or NOTHING) if newest else None
-        changes = changes.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            yield decide(changes, _there(one, merge, changes, truncate), shape, truncate)
-        finally:
-            changes.unpersist()
+        with _persisted(changes) as kept:
+            yield decide(kept, _there(one, merge, kept, truncate), shape, truncate)
 
     def _log_of(self, one: TableCommit, target: Target) -> key_changes.Log:
         """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""
@@ -186,6 +166,27 @@ def light(spark: SparkSession) -> Iterator[None]:
     finally:
         for name in _FOR_MANY_ROWS:
             spark.conf.unset(name)
+
+
+@contextmanager
+def _persisted(rows: DataFrame) -> Iterator[DataFrame]:
+    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+@contextmanager
+def _surveyed(
+    one: TableCommit, mine: DataFrame, decode: Callable[[DataFrame, Decoding], DataFrame]
+) -> Iterator[tuple[DataFrame, mirror.Survey]]:
+    """The decoded changes, and what one pass over them tells. Good inside the `with` only."""
+    with _persisted(decode(mine, one.decoding)) as decoded:
+        required = [i for i, column in enumerate(one.plan.columns) if column.required]
+        with one.outcome.stage("read"):
+            seen = mirror.survey(decoded, required)
+        yield decoded, seen
 
 
 def _there(one: TableCommit, merge: _Merge, changes: DataFrame, truncate: bytes | None) -> DataFrame:

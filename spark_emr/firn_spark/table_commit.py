@@ -168,15 +168,18 @@ class TableCommit:
 
 
 class Engine(Protocol):
-    """What makes of a table's changes its snapshot."""
+    """What makes of a table's changes its snapshot. `name`: for the log."""
+
+    name: str
 
     def commit(self, one: TableCommit) -> None:
         """Commits the table as its mode asks. Raises what storage and catalog raise, and Unfit, before anything is
-        written, for what it is not made for."""
+        committed, for what it is not made for."""
 
 
 class Committer:
-    """Commits the tables of a range, each behind its fence."""
+    """Commits the tables of a range, each behind its fence. A dead letter that a try wrote is no news to the next one:
+    what is new is counted over all tries."""
 
     def __init__(
         self, context: RangeContext, engine: Engine, otherwise: Callable[[Target, int], Outcome] | None = None
@@ -186,6 +189,7 @@ class Committer:
         self._engine = engine
         self._otherwise = otherwise
         self._seen: dict[TableName, int] = {}  # the progress that a table had when this job looked first
+        self._buried: dict[TableName, dict[str, dict[str, int]]] = {}  # new dead letters of a try that failed
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
@@ -215,7 +219,8 @@ class Committer:
             if self._otherwise is None:
                 raise
             outcome = self._otherwise(target, above)
-            outcome.way["driver"] = str(why)
+            outcome.way[self._engine.name] = str(why)
+            outcome.dead_new = _together(self._buried.pop(target.name, {}), outcome.dead_new)
             return outcome
 
     def _once(self, target: Target, above: int) -> Outcome:
@@ -241,7 +246,12 @@ class Committer:
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
         one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
-        self._engine.commit(one)
+        outcome.dead_new = self._buried.get(target.name, {})
+        try:
+            self._engine.commit(one)
+        except Exception:
+            self._buried[target.name] = outcome.dead_new
+            raise
         return outcome
 
 

@@ -10,26 +10,24 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import META, Decoding
+from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
 from firn.changes.metadata_columns import OP, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
-from firn.tables.planning import ColumnPlan
 from firn.tables.table_state import of_unnamed
-from firn_spark.driver import column_decoder, row_lookup, values
+from firn_spark.driver import column_decoder, values
+from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, PlainLookup
 from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes
-from firn_spark.tables.evolve import Table
 
 _COLUMNS_AT_ONCE = 4
-_PATH, _PLACE, _THERE, _HOLDS = "_path", "_place", "_there", "_holds"
 
 
 @dataclass(frozen=True)
-class Decided:
+class DecidedColumns:
     """What becomes of each key that is decided here.
 
     rows    of the newest change of each key, by key: its number among the plain changes, its key, `_op`, `_order`, and
@@ -126,6 +124,8 @@ def keys_of(keys: Collection[Key], decoding: Decoding) -> pa.Table:
 
 def at(good: pa.Table, positions: Collection[bytes], decoding: Decoding) -> pa.Table:
     """The keys of the plain changes at these positions."""
+    if not positions:
+        return keys_of((), decoding)
     found = pc.is_in(column_decoder.position(good["_ord"]), value_set=pa.array(positions, pa.binary()))
     return good.filter(found).select(key_names(decoding))
 
@@ -147,25 +147,23 @@ def numbers_of(good: pa.Table, keys: pa.Table) -> pa.Array:
     return pc.indices_nonzero(among(good, keys)).cast(pa.int64()) if len(keys) else pa.array([], pa.int64())
 
 
-def decide(
-    spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding, floor: bytes, apart: pa.Table
-) -> Decided:
+def decide(lookup: PlainLookup, last: pa.Table, decoding: Decoding, floor: bytes, apart: pa.Table) -> DecidedColumns:
     """What becomes of the keys of `last` (`newest`) but for those in `apart`. Which of the others have to be decided
     one by one shows only here: those whose row holds values that a change from before it may tell, whose delete may be
     forgotten, or of which two source tables say the same at one position. Raises Unfit."""
     chosen = among(last, apart)
     left, last = [last["_number"].filter(chosen)], last.filter(pc.invert(chosen))
-    found = _there(spark, table, last, decoding)
+    found = lookup.places(last, decoding)
     beside = _beside(last, found, decoding)
-    for name in (_PATH, _PLACE, _THERE, _HOLDS):
+    for name in (PATH, PLACE, THERE, HOLDS):
         last = last.append_column(name, found[name].take(beside))
     exists, gone = pc.is_valid(beside), pc.equal(last["_op"], "d")
     # What is there without an order is older than all.
-    newer = pc.fill_null(pc.greater(last["_order"], last[_THERE]), True)
-    same = pc.fill_null(pc.equal(last["_order"], last[_THERE]), False)
+    newer = pc.fill_null(pc.greater(last["_order"], last[THERE]), True)
+    same = pc.fill_null(pc.equal(last["_order"], last[THERE]), False)
     write = pc.and_(newer, pc.invert(gone))
     removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
-    odd = pc.and_(pc.fill_null(last[_HOLDS], False), pc.invert(newer))
+    odd = pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))
     if floor:
         late = pc.and_(write, pc.invert(exists))
         odd = pc.or_(odd, pc.and_(late, pc.less_equal(last["_order"], floor)))
@@ -175,24 +173,9 @@ def decide(
         left.append(last["_number"].filter(odd))
         sure = pc.invert(odd)
         last, write, removes = last.filter(sure), write.filter(sure), removes.filter(sure)
-    return Decided(
+    return DecidedColumns(
         last, write, removes, _whole(pa.chunked_array([chunk for one in left for chunk in one.chunks], pa.int64()))
     )
-
-
-def _there(spark: SparkSession, table: Table | None, last: pa.Table, decoding: Decoding) -> pa.Table:
-    """c… of the key, `_there` (the order), `_path` and `_place` of the rows that have these keys."""
-    key = [decoding.columns[i] for i in decoding.key]
-    names = [*key_names(decoding), _THERE, _PATH, _PLACE, _HOLDS]
-    parts = []
-    if table is not None and len(last):
-        some = [pc.unique(last[f"c{i}"]) for i in decoding.key]
-        files = row_lookup.plan(spark, table, row_lookup.Wanted(key, some=some))
-        parts = row_lookup.read_columns(table, files, POSITION, _ends(last["_order"])[0])
-    if not parts:
-        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
-        return pa.table([pa.array([], kind) for kind in kinds], names=names)
-    return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
 
 
 def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
@@ -241,25 +224,27 @@ def facts(good: pa.Table, decoding: Decoding, source: str) -> dict[str, Any]:
     return found
 
 
-def cells(table: Table, good: pa.Table, decided: Decided, plan: ColumnPlan) -> dict[str, Any]:
-    """The rows to write as Arrow arrays by name."""
+def cells(
+    sources: Sequence[str | None], good: pa.Table, decided: DecidedColumns, columns: Sequence[Column]
+) -> dict[str, Any]:
+    """The rows to write as Arrow arrays by name. `sources`: the table's (table_state)."""
     chosen = _whole(decided.rows["_number"].filter(decided.write))
     with ThreadPoolExecutor(_COLUMNS_AT_ONCE) as pool:
         taken = pool.map(lambda name: good[name].take(chosen), good.column_names)
         rows = dict(zip(good.column_names, taken, strict=True))
-    found = {column.name: rows[f"c{i}"] for i, column in enumerate(plan.columns)}
+    found = {column.name: rows[f"c{i}"] for i, column in enumerate(columns)}
     found |= {POSITION: column_decoder.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
     if "_table" in rows:
-        unnamed = pa.scalar(of_unnamed(table.state.sources), pa.string())
+        unnamed = pa.scalar(of_unnamed(sources), pa.string())
         told = rows["_table"]
         found[SOURCE] = pc.if_else(pc.fill_null(pc.equal(told, unnamed), False), pa.scalar(None, pa.string()), told)
     return found
 
 
-def gone(decided: Decided) -> deletes.Places:
+def gone(decided: DecidedColumns) -> deletes.Places:
     """The places of the rows that go."""
-    rows = decided.rows.select([_PATH, _PLACE]).filter(decided.remove).combine_chunks()
-    return deletes.by_file(rows[_PATH], rows[_PLACE])
+    rows = decided.rows.select([PATH, PLACE]).filter(decided.remove).combine_chunks()
+    return deletes.by_file(rows[PATH], rows[PLACE])
 
 
 def _micros(milliseconds: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -15,18 +15,20 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decide, decoded_rows
+from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
-from firn.tables.planning import ColumnPlan
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import Found, Log, look
+from firn_spark.driver.key_lookup import Found, Lookup, PlainLookup
 from firn_spark.driver.staged_changes import Change
+from firn_spark.driver.write import write_cells
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
+from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
 MOST_ROWS = 20_000  # changes of a table that are decided one by one
@@ -60,86 +62,132 @@ def decoded(changes: Sequence[Mapping[str, Any]], decoding: Decoding, *, mirror:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """`columns`: what was decided by columns, None for nothing; `rows`: one by one, and `found`, what was looked up for
-    that; `times`: of those changes' orders, in ms."""
+class DecidedRows:
+    """What was decided one by one, `found`: what was looked up for that; `times`: of the changes' orders, in ms."""
 
-    plain: pa.Table
-    columns: by_columns.Decided | None
-    rows: decide.Decided
+    decided: decide.Decided
     found: Found
     times: Mapping[bytes, int | None]
+
+    def cells(self, table: Table, shape: Shape) -> dict[str, list[Any]]:
+        """The rows to write by name."""
+        return by_rows.cells(table, self.decided, shape, self.found, self.times)
+
+    def gone(self) -> deletes.Places:
+        """The places of the rows that go."""
+        return by_rows.gone(self.decided, self.found)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """`columns`: what was decided by columns, of the changes `plain`; None for nothing; `rows`: one by one."""
+
+    plain: pa.Table
+    columns: by_columns.DecidedColumns | None
+    rows: DecidedRows
 
     @property
     def told(self) -> int:
         """How many keys a change decided."""
-        return self.rows.told + (self.columns.told if self.columns else 0)
+        return self.rows.decided.told + (self.columns.told if self.columns else 0)
 
     @property
     def way(self) -> str:
         """How it was decided, for the log."""
-        if self.columns is None:
-            return "rows"
-        return "both" if self.times else "columns"
+        return way_of(columns=self.columns is not None, rows=bool(self.rows.times))
 
-    def cells(self, table: Table, plan: ColumnPlan, shape: Shape) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        """The rows to write by name: as Arrow arrays, and as lists."""
-        by_one = by_rows.cells(table, self.rows, shape, self.found, self.times)
-        return by_columns.cells(table, self.plain, self.columns, plan) if self.columns else {}, by_one
-
-    def gone(self) -> dict[str, list[int]]:
-        """The places of the rows that go, by data file."""
-        places = by_rows.gone(self.rows, self.found)
-        for path, some in (by_columns.gone(self.columns) if self.columns else {}).items():
-            places.setdefault(path, []).extend(some)
-        return places
+    def write(self, spark: SparkSession, table: Table, shape: Shape) -> by_rows.Written:
+        """Writes what was decided, both halves together. `table`: with all columns that it needs. Raises
+        fence.LostRace, StorageUnavailable, UnknownOutcome."""
+        places = self.rows.gone()
+        arrays: dict[str, Any] = {}
+        if self.columns is not None:
+            arrays = by_columns.cells(table.state.sources, self.plain, self.columns, shape.columns)
+            places = deletes.together((places, by_columns.gone(self.columns)))
+        files = write_cells(spark, table, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table, shape))
+        return by_rows.Written(files, deletes.write_from_driver(spark, table, places) if places else [], places)
 
 
-def decision(
-    spark: SparkSession,
-    table: Table | None,
-    plan: ColumnPlan,
-    changes: Changes,
-    memory: DriverMemory,
-    sources: Sequence[str | None],
-    log: Log,
-) -> Decision:
-    """`plan`: the columns as the table will have them; `sources`: table_state.fed_by. Raises Unfit (too much to look
-    at), fence.LostRace, StorageUnavailable."""
+def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decision:
+    """What becomes of the keys that the changes may concern. Raises what the look-ups raise, and Unfit."""
     decoding, plain = changes.decoding, changes.plain
-    key = [decoding.columns[i] for i in decoding.key]
     rows, columns = changes.good, None
     if len(plain):
         last = by_columns.newest(plain, decoding)
-        moving = _moving(changes, memory)
-        rows = _open(changes, last, moving)
-        mine = by_columns.keys_of({decoded_rows.key_of(row, decoding) for row in rows}, decoding)
-        known = memory.newer(key, by_columns.orders(last, decoding))
-        columns = by_columns.decide(
-            spark, table, last, decoding, memory.said.floor, pa.concat_tables([mine, moving, known])
-        )
-        # Of a key that no move reaches, all that counts of its plain changes is the newest.
-        numbers = pa.concat_arrays([columns.apart, by_columns.numbers_of(plain, moving)]).unique()
-        rows = [*rows, *by_columns.rows_of(plain.take(numbers), decoding, changes.source)]
+        moves = moves_of(changes, memory)
+        rows = _open(changes, last, moves.among(plain, decoding))
+        apart = Apart(keys_in(rows, decoding), moves)
+        columns, left = decide_plain(last, plain, decoding, memory.said.floor, apart, lookup)
+        rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
         if len(rows) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
-    one_by_one = [decoded_rows.row_change(row, decoding) for row in rows]
-    found = look(spark, table, memory, plan.columns, key, one_by_one, changes.truncates, sources, log)
+    return Decision(plain, columns, decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup))
+
+
+def way_of(*, columns: bool, rows: bool) -> str:
+    """How keys were decided, for the log."""
+    if not columns:
+        return "rows"
+    return "both" if rows else "columns"
+
+
+def decide_rows(
+    rows: Sequence[Row], truncates: Sequence[RowChange], decoding: Decoding, floor: bytes, lookup: Lookup
+) -> DecidedRows:
+    """Decides decoded changes one by one. Raises what the look-ups raise."""
+    changes = [decoded_rows.row_change(row, decoding) for row in rows]
+    found = lookup.before(decoding, changes, truncates)
     times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in rows}
-    return Decision(plain, columns, decide.decide(found.before, one_by_one, memory.said.floor), found, times)
+    return DecidedRows(decide.decide(found.before, changes, floor), found, times)
 
 
-def _moving(changes: Changes, memory: DriverMemory) -> pa.Table:
-    """The keys that moves with unavailable values may connect: a half of them is new or remembered."""
+@dataclass(frozen=True)
+class Moves:
+    """Moves with unavailable values, of which a half is new or remembered: their positions, and the keys of their
+    halves, but for those that are plain."""
+
+    positions: frozenset[bytes]
+    keys: pa.Table
+
+    def among(self, plain: pa.Table, decoding: Decoding) -> pa.Table:
+        """The keys that they may connect: those of these plain changes, too."""
+        return pa.concat_tables([self.keys, by_columns.at(plain, self.positions, decoding)])
+
+
+@dataclass(frozen=True)
+class Apart:
+    """The keys that are decided one by one whatever the table says: `keys`, and those that `moves` connect."""
+
+    keys: pa.Table
+    moves: Moves
+
+
+def moves_of(changes: Changes, memory: DriverMemory) -> Moves:
+    """The moves that reach these changes. Raises Unfit."""
     decoding = changes.decoding
-    nothing = by_columns.keys_of((), decoding)
     if not (memory.said.creates or changes.seen.creates_unavailable):
-        return nothing
+        return Moves(frozenset(), by_columns.keys_of((), decoding))
     known = memory.changes([decoding.columns[i] for i in decoding.key], None, b"")
     halves = [*known, *(decoded_rows.row_change(row, decoding) for row in changes.good)]
-    moves = {one.position for one in halves if one.position and one.op == "c" and one.unavailable}
-    keys = {one.key for one in halves if one.position in moves}
-    return pa.concat_tables([by_columns.keys_of(keys, decoding), by_columns.at(changes.plain, moves, decoding)])
+    moves = frozenset(one.position for one in halves if one.position and one.op == "c" and one.unavailable)
+    return Moves(moves, by_columns.keys_of({one.key for one in halves if one.position in moves}, decoding))
+
+
+def keys_in(rows: Sequence[Row], decoding: Decoding) -> pa.Table:
+    """The keys of decoded rows, each once."""
+    return by_columns.keys_of({decoded_rows.key_of(row, decoding) for row in rows}, decoding)
+
+
+def decide_plain(
+    last: pa.Table, plain: pa.Table, decoding: Decoding, floor: bytes, apart: Apart, lookup: PlainLookup
+) -> tuple[by_columns.DecidedColumns, pa.Table]:
+    """Decides plain changes, `last` the newest of each key (columnar_merge.newest). -> what was decided, and the ones
+    that are left to be decided one by one. Raises what the look-ups raise, and Unfit."""
+    moving = apart.moves.among(plain, decoding)
+    known = lookup.newer(by_columns.orders(last, decoding), decoding)
+    columns = by_columns.decide(lookup, last, decoding, floor, pa.concat_tables([apart.keys, moving, known]))
+    # Of a key that no move reaches, all that counts of its plain changes is the newest.
+    return columns, plain.take(pa.concat_arrays([columns.apart, by_columns.numbers_of(plain, moving)]).unique())
 
 
 def _open(changes: Changes, last: pa.Table, moving: pa.Table) -> list[Row]:

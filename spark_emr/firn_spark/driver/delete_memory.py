@@ -15,7 +15,7 @@ from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, 
 from firn.changes.positions import WIDTH
 from firn.tables.planning import ColumnPlan
 from firn_spark.driver import row_lookup
-from firn_spark.driver.write import write_cells
+from firn_spark.driver.write import Layout, NewFile, data_files, layout_of, write_cells
 from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.not_eligible import Unfit
@@ -88,16 +88,24 @@ class DriverMemory(Memory):
         self._fits(key)
         some = [pc.unique(rows[name]) for name in names]
         files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, low=low, some=some))
-        parts = row_lookup.read_columns(self._table, files, POSITION, low)
-        if not parts:
-            return rows.select(names).slice(0, 0)
-        known = pa.concat_tables(part.select(range(len(names) + 1)) for part in parts)
-        kinds = [*(rows[name].type for name in names), pa.binary()]
-        columns = [column.cast(kind) for column, kind in zip(known.columns, kinds, strict=True)]
-        known = pa.table(columns, names=[*names, "_fact"])
-        both = rows.join(known, names, join_type="inner")
-        late = pc.fill_null(pc.greater(both["_fact"], both["_order"]), False)
-        return both.filter(late).select(names)
+        return newer_in(files, row_lookup.ids_of(self._table), rows)
+
+    @property
+    def ids(self) -> Mapping[str, int]:
+        """Those of the facts' columns."""
+        return row_lookup.ids_of(self._table) if self._table is not None else {}
+
+    def between(self, key: Sequence[Column], low: bytes, ends: tuple[Any, Any], most: int) -> row_lookup.Files | None:
+        """The files of facts above the order `low` of keys between these ends (row_lookup.Wanted); None if there is
+        none above. Raises Unfit if they are more than `most`."""
+        if self._table is None or (plain(self.said.newest) or b"") <= low:
+            return None
+        self._fits(key)
+        return row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, low=low, between=ends), most)
+
+    def layout(self, plan: ColumnPlan) -> Layout:
+        """How files of facts are written, with all columns that these need. Raises fence.LostRace."""
+        return layout_of(self._ready(plan))
 
     def write_facts(
         self,
@@ -109,21 +117,46 @@ class DriverMemory(Memory):
         newest: bytes,
         creates: bool,
         last: int,
+        more: Sequence[NewFile] = (),
     ) -> None:
         """Memory.write. `deletes`: some facts as Arrow arrays by name, `facts`: others as rows by name; metadata as the
-        table has it, without `_firn_at` and `_firn_looked`."""
+        table has it, without `_firn_at` and `_firn_looked`. `more`: files of facts that are written already."""
         table = self._ready(plan)
         if table.state.progress(self._stream) >= last:
             return
-        before = None if looked is None else str(looked)
-        now = time.time_ns() // 1000
-        rows = [{**fact, LOOKED: before} for fact in facts]
+        rows = [{**fact, LOOKED: _text(looked)} for fact in facts]
         rows += [{OP: "t", POSITION: plain(one.order), SOURCE: one.source} for one in truncates]
         columns = [*plan.columns, *FACTS_METADATA]
-        told = {column.name: [row.get(column.name) for row in rows] for column in columns} | {AT: [now] * len(rows)}
-        arrays: dict[str, Any] = {}
-        if deletes:
-            own = {LOOKED: pa.scalar(before, pa.string()), AT: pa.scalar(now, pa.timestamp("us", "UTC"))}
-            arrays = {**deletes, **{name: pa.repeat(one, len(deletes[OP])) for name, one in own.items()}}
-        files = write_cells(self._spark, table, columns, arrays, told if rows else {})
+        told = {column.name: [row.get(column.name) for row in rows] for column in columns}
+        told |= {AT: [time.time_ns() // 1000] * len(rows)}
+        files = write_cells(self._spark, table, columns, whole_facts(deletes, looked), told if rows else {})
+        files += data_files(self._spark, table, more)
         self._append(table, files, newest_of(truncates), newest, creates, last)
+
+
+def newer_in(files: row_lookup.Files, ids: Mapping[str, int], rows: pa.Table) -> pa.Table:
+    """What DriverMemory.newer says, out of the files of facts that may tell it."""
+    names = [name for name in rows.column_names if name != "_order"]
+    parts = row_lookup.read_columns(files, ids, POSITION, pc.min(rows["_order"]).as_py() or b"")
+    if not parts:
+        return rows.select(names).slice(0, 0)
+    known = pa.concat_tables(part.select(range(len(names) + 1)) for part in parts)
+    kinds = [*(rows[name].type for name in names), pa.binary()]
+    columns = [column.cast(kind) for column, kind in zip(known.columns, kinds, strict=True)]
+    known = pa.table(columns, names=[*names, "_fact"])
+    both = rows.join(known, names, join_type="inner")
+    late = pc.fill_null(pc.greater(both["_fact"], both["_order"]), False)
+    return both.filter(late).select(names)
+
+
+def whole_facts(deletes: Mapping[str, Any], looked: int | None) -> dict[str, Any]:
+    """Deletes as write_facts takes them, with what is the same of all; none for none."""
+    if not deletes:
+        return {}
+    now = pa.scalar(time.time_ns() // 1000, pa.timestamp("us", "UTC"))
+    own = {LOOKED: pa.scalar(_text(looked), pa.string()), AT: now}
+    return {**deletes, **{name: pa.repeat(one, len(deletes[OP])) for name, one in own.items()}}
+
+
+def _text(looked: int | None) -> str | None:
+    return None if looked is None else str(looked)

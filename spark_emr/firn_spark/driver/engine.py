@@ -14,13 +14,14 @@ from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import by_number
-from firn_spark.driver import append_commit, column_decoder
+from firn_spark.driver import append_commit, column_decoder, partition_values
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver.decision import MOST_ROWS, Changes, decision, decoded
+from firn_spark.driver.decision import MOST_ROWS, Changes, decide_keys, decoded
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import Log
+from firn_spark.driver.key_lookup import Log, TableLookup
 from firn_spark.driver.staged_changes import Change, Part, Staged
+from firn_spark.driver.write import partition_fields
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.not_eligible import Unfit
@@ -35,6 +36,8 @@ Why = Mapping[tuple[str, int], tuple[str, str]]
 class DriverEngine:
     """Commits tables out of staged changes."""
 
+    name = "driver"
+
     def __init__(self, staged: Staged, back: Callable[[Target], Staged]) -> None:
         """`back`: all changes for a target that the staged log still holds; raises Unfit."""
         self._staged = staged
@@ -42,7 +45,7 @@ class DriverEngine:
 
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
-        _fits(one)
+        fits(one)
         MODES[one.planned.mode.name](self, one)
 
     def mirror(self, one: TableCommit) -> None:
@@ -52,19 +55,15 @@ class DriverEngine:
         if (one.table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
         mine = self._staged.of(target.sources, one.above)
-        memory = DriverMemory(
-            context.spark, context.tables, target.name, context.stream, context.warehouse,
-            name_in(one.table.state.properties) if one.table else None,
-            numbers=by_number(context.config.order_by, plan.columns),
-        )  # fmt: skip
-        memory.look(one.planned.renames)
+        memory = memory_of(one)
         changes = _changes(one, mine, memory)
         seen = changes.seen
-        decided = decision(context.spark, one.table, plan, changes, memory, one.sources, self._log_in(one))
+        lookup = TableLookup(context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back))
+        decided = decide_keys(changes, memory, lookup)
         outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
         outcome.ignored += 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
-        self._bury(one, changes.odd, _why(changes.bad))
+        self._bury(one, changes.odd, why_of(changes.bad))
         placed = [each for each in changes.truncates if plain(each.order)]
         if one.is_empty(seen.changes - seen.rejected):
             if placed:
@@ -72,24 +71,22 @@ class DriverEngine:
             return
         snapshot = one.table.state.snapshot_id if one.table else None
         table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), plan, decoding.key, seen)
-        _unmoved(one, table, snapshot)
-        if decided.rows.too_old:
+        unmoved(one, table, snapshot)
+        if too_old := decided.rows.decided.too_old:
             # Decoded again, with their batches: this is rare.
             upto = mine.rows_upto(memory.said.floor[:WIDTH])
             good, _ = decoded(upto, decoding, mirror=True)
-            self._bury(one, upto, _late(good, decided.rows.too_old, memory.said.floor, decoding))
+            self._bury(one, upto, late(good, too_old, memory.said.floor, decoding))
         outcome.decided(decided.told)
         newest = max(seen.newest_fact, newest_of(placed))
         with ThreadPoolExecutor(1) as pool:
             facts = by_columns.facts(changes.plain, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
             told = (*facts, snapshot, placed, newest, seen.creates_unavailable, context.last)
             remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
-            by_rows.land(
-                context.spark, table, plan.columns, decided.cells(table, plan, shape), decided.gone(), snapshot,
-                one.summary(), context.stream,
-                # Before the rows: a job that dies in between remembers too much, never too little.
-                ready=remembered.result if remembered else bool,
-            )  # fmt: skip
+            written = decided.write(context.spark, table, shape)
+            if remembered is not None:
+                remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
+        by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def append(self, one: TableCommit) -> None:
@@ -102,12 +99,12 @@ class DriverEngine:
         seen = by_rows.survey(good, bad, decoding, mirror=False)
         new = append_commit.new_rows(context.spark, one.table, good, context.stream)
         outcome.way["lookup"] = "driver"
-        self._bury(one, mine.rows, _why(bad))
+        self._bury(one, mine.rows, why_of(bad))
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
         table = one.ready(seen.nulls)
-        _unmoved(one, table, snapshot)
+        unmoved(one, table, snapshot)
         outcome.merged = len(new)
         outcome.ignored = outcome.events - seen.changes
         outcome.superseded = len(good) - outcome.merged
@@ -117,22 +114,35 @@ class DriverEngine:
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Why) -> None:
         one.bury(rejected(changes, why, self._staged.schemas) if why else (), len(why))
 
-    def _log_in(self, one: TableCommit) -> Log:
-        """What the table alone can't tell any more."""
-        target = all_of(one.target, one.table.state if one.table else None, one.context.config)
-
-        def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
-            staged = self._back(target)
-            every = with_schemas(one.decoding, target, staged.facts)
-            good, _ = decoded_rows.decoded(staged.of(target.sources).rows, every, mirror=True)
-            mine = [row for row in good if decoded_rows.key_of(row, every) in keys]
-            changes = [decoded_rows.row_change(row, every) for row in mine]
-            return changes, {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in mine}
-
-        return log
-
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
+
+
+def memory_of(one: TableCommit) -> DriverMemory:
+    """What the table remembers, looked at. Raises KeyChanged as Memory.look does."""
+    context = one.context
+    memory = DriverMemory(
+        context.spark, context.tables, one.target.name, context.stream, context.warehouse,
+        name_in(one.table.state.properties) if one.table else None,
+        numbers=by_number(context.config.order_by, one.plan.columns),
+    )  # fmt: skip
+    memory.look(one.planned.renames)
+    return memory
+
+
+def log_of(one: TableCommit, back: Callable[[Target], Staged]) -> Log:
+    """What the table alone can't tell any more. `back`: as for DriverEngine."""
+    target = all_of(one.target, one.table.state if one.table else None, one.context.config)
+
+    def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
+        staged = back(target)
+        every = with_schemas(one.decoding, target, staged.facts)
+        good, _ = decoded_rows.decoded(staged.of(target.sources).rows, every, mirror=True)
+        mine = [row for row in good if decoded_rows.key_of(row, every) in keys]
+        changes = [decoded_rows.row_change(row, every) for row in mine]
+        return changes, {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in mine}
+
+    return log
 
 
 def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
@@ -148,20 +158,24 @@ def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
     return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
 
 
-def _unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
+def unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
     """What was looked up must be what the table still is: else another committer's rows would be doubled."""
     if table.state.snapshot_id != snapshot or table.state.progress(one.context.stream) != one.outcome.progress:
         raise fence.LostRace(f"{table.name} moved while its rows were looked up")
 
 
-def _fits(one: TableCommit) -> None:
+def fits(one: TableCommit) -> None:
     """Raises Unfit for a table that only Spark can write."""
     table, rule, plan = one.table, one.target.rule, one.plan
     if one.planned.mode.name not in MODES:
         raise Unfit(f"mode {one.planned.mode.name}")
+    if table is None or table.is_partitioned_anew(rule.partition_by):
+        kinds = {column.name: column.type.name for column in plan.columns}
+        wanted = [(one.iceberg, kinds.get(one.column, "?")) for one in rule.partition_by]
+    else:
+        wanted = [(field.transform, field.kind) for field in partition_fields(table)]
+    partition_values.check(wanted)
     if table is None:
-        if rule.partition_by:
-            raise Unfit("partitioned")
         return
     if table.key() is None or plan.unwritable:
         raise Unfit("adopted")
@@ -169,20 +183,19 @@ def _fits(one: TableCommit) -> None:
         raise Unfit("copy-on-write")
     if plan.retyped:
         raise Unfit("a column changes its type")
-    if table.state.partitioned_by or table.is_partitioned_anew(rule.partition_by):
-        raise Unfit("partitioned")
     if table.state.properties.get("write.format.default", "parquet") != "parquet":
         raise Unfit("files that are not Parquet")
 
 
-def _why(bad: Sequence[Sequence[Any]]) -> Why:
+def why_of(bad: Sequence[Sequence[Any]]) -> Why:
+    """Why decoded rows were rejected, by batch and index."""
     return {
         (row[decoded_rows.BATCH], row[decoded_rows.INDEX]): (row[decoded_rows.CODE], row[decoded_rows.MESSAGE])
         for row in bad
     }
 
 
-def _late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
+def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
     """The changes at or below the floor of keys that the table does not have."""
     late = (
         row for row in good if decoded_rows.key_of(row, decoding) in keys and row[decoded_rows.ORD] <= b"\1" + floor

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE
+from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
 from firn.changes.merge import decide
 from firn.changes.merge.decide import Before
@@ -14,13 +17,14 @@ from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, of_unnamed
-from firn_spark.driver import row_lookup
+from firn_spark.driver import row_lookup, values
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table
 
 # All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.
 Log = Callable[[Collection[Key]], tuple[list[RowChange], Mapping[bytes, int | None]]]
+THERE, PATH, PLACE, HOLDS = "_there", "_path", "_place", "_holds"  # of Lookup.places
 _POSITION, _TIME, _HELD = Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), Column(HELD, HELD_TYPE)
 
 
@@ -35,40 +39,79 @@ class Found:
     late_times: Mapping[bytes, int | None]
 
 
-def look(
-    spark: SparkSession,
-    table: Table | None,
-    memory: DriverMemory,
-    columns: Sequence[Column],
-    key: Sequence[Column],
-    changes: Sequence[RowChange],
-    truncates: Sequence[RowChange],
-    sources: Sequence[str | None],
-    log: Log,
-) -> Found:
-    """`columns`: as the table will have them; `changes`: truncates left out; `sources`: table_state.fed_by.
+class PlainLookup(Protocol):
+    """How the rows of plain changes are found. Raises Unfit (too much to look at), fence.LostRace,
+    StorageUnavailable."""
 
-    Raises Unfit (too much to look at), fence.LostRace, StorageUnavailable.
-    """
-    ground = _Ground(spark, table, memory, columns, key, sources, log)
-    return Found(decide.look(ground, changes, truncates, sources), ground.places, ground.times, ground.late_times)
+    def places(self, newest: pa.Table, decoding: Decoding) -> pa.Table:
+        """The rows that have the keys of `newest` (columnar_merge.newest): c… of the key, THERE (the order; null if it
+        is below all of `newest`), PATH, PLACE and HOLDS (whether values are held)."""
+
+    def newer(self, orders: pa.Table, decoding: Decoding) -> pa.Table:
+        """Of keys (c…) and their `_order` the keys of which a newer fact is remembered."""
+
+
+class Lookup(PlainLookup, Protocol):
+    """How the rows of any changes are found. Raises as PlainLookup."""
+
+    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
+        """What the table and its memory say of these changes; truncates are left out of the first."""
+
+
+@dataclass(frozen=True)
+class TableLookup:
+    """A Lookup in a table of the catalog (None: it is not made). `columns`: as it will have them; `sources`:
+    table_state.fed_by."""
+
+    spark: SparkSession
+    table: Table | None
+    memory: DriverMemory
+    columns: Sequence[Column]
+    sources: Sequence[str | None]
+    log: Log
+
+    def places(self, newest: pa.Table, decoding: Decoding) -> pa.Table:
+        """As PlainLookup says."""
+        key = [decoding.columns[i] for i in decoding.key]
+        parts = []
+        if self.table is not None and len(newest):
+            some = [pc.unique(newest[f"c{i}"]) for i in decoding.key]
+            files = row_lookup.plan(self.spark, self.table, row_lookup.Wanted(key, some=some))
+            parts = row_lookup.read_columns(files, row_lookup.ids_of(self.table), POSITION, lowest(newest))
+        return places_in(parts, key, decoding)
+
+    def newer(self, orders: pa.Table, decoding: Decoding) -> pa.Table:
+        """As PlainLookup says."""
+        return self.memory.newer([decoding.columns[i] for i in decoding.key], orders)
+
+    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
+        """As Lookup says."""
+        ground = _Ground(self, [decoding.columns[i] for i in decoding.key])
+        before = decide.look(ground, changes, truncates, self.sources)
+        return Found(before, ground.places, ground.times, ground.late_times)
+
+
+def lowest(newest: pa.Table) -> bytes:
+    """The least order of these changes."""
+    return pc.min(newest["_order"]).as_py() or b""
+
+
+def places_in(parts: Sequence[pa.Table], key: Sequence[Column], decoding: Decoding) -> pa.Table:
+    """What Lookup.places says, out of row_lookup.read_columns."""
+    names = [*(f"c{i}" for i in decoding.key), THERE, PATH, PLACE, HOLDS]
+    if not parts:
+        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
+        return pa.table([pa.array([], kind) for kind in kinds], names=names)
+    return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
 
 
 class _Ground:
     """A table and its memory (decide.Ground), as they are looked up."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        table: Table | None,
-        memory: DriverMemory,
-        columns: Sequence[Column],
-        key: Sequence[Column],
-        sources: Sequence[str | None],
-        log: Log,
-    ) -> None:
-        self._spark, self._table, self._memory, self._log = spark, table, memory, log
-        self._columns, self._key, self._sources = columns, key, sources
+    def __init__(self, lookup: TableLookup, key: Sequence[Column]) -> None:
+        memory, table = lookup.memory, lookup.table
+        self._spark, self._table, self._memory, self._log = lookup.spark, table, memory, lookup.log
+        self._columns, self._key, self._sources = lookup.columns, key, lookup.sources
         self.newest_truncate = memory.said.truncated
         self.creates = memory.said.creates
         self.holds = table is not None and bool(table.state.properties.get(HELD_IDS))

@@ -1,14 +1,15 @@
 """One mirror table in the job's process: what is told of its changes one by one, and its commit."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
-from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
-from firn.changes.merge.decide import Decided
+from firn.changes.merge.decide import Decided, is_fact
 from firn.changes.merge.fold import Key, Row
 from firn.changes.merge.ordering import plain, stored_held
 from firn.changes.metadata_columns import (
@@ -23,14 +24,13 @@ from firn.changes.metadata_columns import (
 )
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver.key_lookup import Found
-from firn_spark.driver.write import write_cells
 from firn_spark.merge import delta
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Survey
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 
-_META = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
+METADATA = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
 
 
 def survey(
@@ -49,7 +49,7 @@ def survey(
         ),
         creates_unavailable=any(row[decoded_rows.OP] == "c" for row in gaps),
         nulls=tuple(i for i in required if any(row[decoded_rows.WIDTH + i] is None for row in written)),
-        newest_fact=max((row[decoded_rows.ORD] for row in good if is_fact(row)), default=b""),
+        newest_fact=max((row[decoded_rows.ORD] for row in good if mirror and _is_fact(row, decoding)), default=b""),
         low=min((row[decoded_rows.ORD] for row in good), default=b""),
     )
 
@@ -68,16 +68,12 @@ def together(some: Survey, others: Survey) -> Survey:
     )
 
 
-def is_fact(row: Sequence[Any]) -> bool:
-    """Whether the table remembers this decoded row beside its own rows."""
-    late = row[decoded_rows.OP] == "d" or (row[decoded_rows.OP] == "c" and bool(row[decoded_rows.UNAVAILABLE]))
-    return late and row[decoded_rows.POS] is not None
-
-
 def facts(good: Sequence[Sequence[Any]], decoding: Decoding) -> list[dict[str, Any]]:
     """What the table remembers of decoded rows, by name."""
     found: list[dict[str, Any]] = []
-    for row in filter(is_fact, good):
+    for row in good:
+        if not _is_fact(row, decoding):
+            continue
         key = {decoding.columns[i].name: row[decoded_rows.WIDTH + i] for i in decoding.key}
         time = None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000
         order = plain(row[decoded_rows.ORD])
@@ -103,38 +99,42 @@ def cells(
     return data
 
 
-def gone(decided: Decided, found: Found) -> dict[str, list[int]]:
+def gone(decided: Decided, found: Found) -> deletes.Places:
     """The places of the rows that go, by data file."""
-    places: dict[str, list[int]] = {}
-    for key in decided.removes:
-        path, place = found.places[key]
-        places.setdefault(path, []).append(place)
-    return places
+    paths, rows = zip(*(found.places[key] for key in decided.removes), strict=True) if decided.removes else ((), ())
+    return deletes.by_file(
+        pa.chunked_array([pa.array(paths, pa.string())]), pa.chunked_array([pa.array(rows, pa.int64())])
+    )
+
+
+@dataclass(frozen=True)
+class Written:
+    """Files that are in no snapshot yet: of new rows, and of the places of those that go (`gone`, by data file)."""
+
+    files: Sequence[Any]
+    removed: Sequence[Any]
+    gone: deletes.Places
 
 
 def land(
     spark: SparkSession,
     table: Table,
-    columns: Sequence[Column],
-    rows: tuple[Mapping[str, Any], Mapping[str, Sequence[Any]]],
-    gone: Mapping[str, Sequence[int]],
+    written: Written,
     snapshot: int | None,
     properties: Mapping[str, str],
     stream: str,
-    ready: Callable[[], object],
 ) -> None:
-    """Writes rows (arrays, and lists, by name) and the deletes of those that go, and commits both in one snapshot, even
-    if no row changes. `snapshot`: the one that was looked at; `ready`: called before the commit.
-
-    Raises fence.LostRace, fence.CommitUnknown, StorageUnavailable, UnknownOutcome, and what `ready` raises."""
-    files = write_cells(spark, table, [*columns, *_META], *rows)
-    removed = deletes.write_from_driver(spark, table, gone) if gone else []
-    ready()
-    if not files and not removed:
+    """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
+    fence.LostRace, fence.CommitUnknown."""
+    if not written.files and not written.removed:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:
-        delta.land(spark, table, snapshot, files, removed, gone, properties, stream)
+        delta.land(spark, table, snapshot, written.files, written.removed, written.gone, properties, stream)
+
+
+def _is_fact(row: Sequence[Any], decoding: Decoding) -> bool:
+    return is_fact(decoded_rows.row_change(row, decoding))
 
 
 def _time(key: Key, row: Row, found: Found, times: Mapping[bytes, int | None]) -> int | None:

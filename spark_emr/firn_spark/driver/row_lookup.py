@@ -18,6 +18,7 @@ from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.row_group import RowGroup
 from firn_spark.not_eligible import Unfit
+from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 
@@ -32,7 +33,9 @@ T = TypeVar("T")
 class Wanted:
     """Which rows: those of `keys` (None: all) of the columns `key`. `low`, `high`: files whose `_firn_pos` are all
     outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
-    each of their columns (types in values.RANGED, no nulls), of which each combination is looked for."""
+    each of their columns (types in values.RANGED, no nulls), of which each combination is looked for. `between`: the
+    files that may hold such values are planned for, before the values are known: the least and the greatest of the
+    first column, None where there is no end."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
@@ -40,11 +43,12 @@ class Wanted:
     high: bytes | None = None
     snapshot: int | None = None
     some: Sequence[pa.Array] | None = None
+    between: tuple[Any, Any] | None = None
 
     @property
     def every(self) -> bool:
         """Whether all rows are wanted."""
-        return self.keys is None and self.some is None
+        return self.keys is None and self.some is None and self.between is None
 
     @cached_property
     def values(self) -> list[pa.Array]:
@@ -93,8 +97,9 @@ def no_rows(columns: Sequence[Column]) -> Rows:
     return Rows({column.name: [] for column in columns})
 
 
-def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
-    """The files of the wanted snapshot that may hold the rows. Raises Unfit if they are not for the driver."""
+def plan(spark: SparkSession, table: Table, wanted: Wanted, most: int = MOST_FILES) -> Files:
+    """The files of the wanted snapshot that may hold the rows. Raises Unfit if they are more than `most`, or not such
+    as are read here."""
     snapshot = wanted.snapshot or table.state.snapshot_id
     if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
@@ -105,7 +110,7 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
     found: list[str] = []
     gone = java_class(spark, "java.util.HashSet")()  # every task names all its delete files: too many to ask for each
     rows = 0
-    most = MOST_ROWS if wanted.every else MOST_SCANNED
+    most_rows = MOST_ROWS if wanted.every else MOST_SCANNED
     try:
         iterator = tasks.iterator()
         while iterator.hasNext():
@@ -114,14 +119,14 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted) -> Files:
             gone.addAll(task.deletes())
             found.append(_parquet(file)[0])
             rows += file.recordCount()
-            if len(found) > MOST_FILES:
-                raise Unfit(f"more than {MOST_FILES} files to look through")
-            if rows > most:
-                raise Unfit(f"more than {most} rows to look at")
+            if len(found) > most:
+                raise Unfit(f"more than {most} files to look through")
+            if rows > most_rows:
+                raise Unfit(f"more than {most_rows} rows to look at")
     finally:
         tasks.close()
-    if gone.size() > MOST_FILES:
-        raise Unfit(f"more than {MOST_FILES} files of deletes to look through")
+    if gone.size() > most:
+        raise Unfit(f"more than {most} files of deletes to look through")
     weights = dict(map(_delete_file, gone))
     if sum(weights.values()) > MOST_BYTES:
         raise Unfit(f"more than {MOST_BYTES} bytes of deletes to look through")
@@ -132,40 +137,48 @@ def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
     """The wanted rows with these columns (and those of the key); columns that the table lacks are null."""
     if not files.files:
         return no_rows([*files.wanted.key, *columns])
-    ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
+    ids = ids_of(table)
 
-    def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> Rows:
+    def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files.wanted, columns, ids, gone)
 
     return _together(_each(files, one))
 
 
-def read_columns(table: Table, files: Files, column: str, low: bytes) -> list[pa.Table]:
+def ids_of(table: Table) -> Mapping[str, int]:
+    """The ids of the table's columns."""
+    return {str(one["name"]): int(one["id"]) for one in table.state.fields}
+
+
+def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) -> list[pa.Table]:
     """The rows with the wanted values (`some`), as columns: those of the key, `column` (binary), file (a dictionary),
     row in it, and whether the row holds values. Of several key columns, rows of other combinations are among them.
     Where `column` is below `low` it may be null: a row group that says so of itself is spared the reading of its widest
-    column."""
-    ids = {str(one["name"]): int(one["id"]) for one in table.state.fields}
+    column. `ids`: ids_of."""
 
-    def one(file: pq.ParquetFile, path: str, gone: Collection[int]) -> list[pa.Table]:
+    def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> list[pa.Table]:
         with file:
             return list(_found(file, path, files.wanted, column, low, ids, gone))
 
     return [part for parts in _each(files, one) for part in parts]
 
 
-def _each(files: Files, one: Callable[[pq.ParquetFile, str, Collection[int]], T]) -> list[T]:
+def _each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:
     """What `one` makes of each file, its path and the rows of it that are deleted."""
     if not files.files:
         return []
     objects = Objects(files.files[0])
     with ThreadPoolExecutor(objects.at_once) as pool:
-        gone: dict[str, set[int]] = {}
-        for paths, places in pool.map(lambda name: _deletes(objects, name), files.deletes):
-            for path, place in zip(paths, places, strict=True):
-                gone.setdefault(path, set()).add(place)
+        gone: dict[str, list[pa.Array]] = {path: [] for path in files.files}
+        for parts in pool.map(lambda name: deletes.read(objects.open(name)), files.deletes):
+            for path, places in parts.items():
+                if path in gone:
+                    gone[path].append(places)
+        nothing = pa.array([], pa.int64())
         try:
-            return list(pool.map(lambda path: one(objects.open(path), path, gone.get(path, ())), files.files))
+            return list(
+                pool.map(lambda path: one(objects.open(path), path, pa.concat_arrays([nothing, *gone[path]])), gone)
+            )
         except pa.ArrowException as error:
             raise Unfit(f"a file that can't be read as its table: {str(error).splitlines()[0]}") from error
 
@@ -183,20 +196,13 @@ def _together(parts: Any) -> Rows:
     return result or Rows()
 
 
-def _deletes(objects: Objects, location: str) -> tuple[list[str], list[int]]:
-    """(file, place) of each row that a position delete file removes."""
-    with objects.open(location) as file:
-        found = file.read(columns=["file_path", "pos"])
-    return found.column(0).to_pylist(), found.column(1).to_pylist()
-
-
 def _matching(
     file: pq.ParquetFile,
     path: str,
     wanted: Wanted,
     columns: Sequence[Column],
     ids: Mapping[str, int],
-    gone: Collection[int],
+    gone: pa.Array,
 ) -> Rows:
     """The wanted rows of one file, row group by row group: of most a look at the key is enough to pass them by."""
     all_columns = {each.name: each for each in (*wanted.key, *columns)}
@@ -207,8 +213,8 @@ def _matching(
         first = 0
         for group in range(file.num_row_groups):
             held = RowGroup(file, group, names)
-            places = [place for place in _places(wanted, held) if first + place not in gone]
-            chosen = pa.array(places, pa.int64())
+            chosen = _left(pa.array(_places(wanted, held), pa.int64()), first, gone)
+            places = chosen.to_pylist()
             for name, one in all_columns.items() if places else ():
                 data = held.column(name)
                 result.columns[name] += (
@@ -245,21 +251,18 @@ def _found(
     column: str,
     low: bytes,
     ids: Mapping[str, int],
-    gone: Collection[int],
+    gone: pa.Array,
 ) -> Iterator[pa.Table]:
     there = by_id(file)
     names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in wanted.key), column, HELD)}
-    deleted = pa.array(sorted(gone), pa.int64())
     first = 0
     for number in range(file.num_row_groups):
         group = RowGroup(file, number, names)
         places = group.candidates(wanted.key, wanted.values)
         if places is None:
             raise Unfit("files without the key's columns")
+        places = _left(places, first, gone)
         rows = pc.add(places, first)
-        if len(deleted) and len(rows):
-            left = pc.invert(pc.is_in(rows, value_set=deleted))
-            places, rows = places.filter(left), rows.filter(left)
         first += group.rows
         if len(rows):
             arrays = [_plain(group, one, places) for one in wanted.key]
@@ -271,6 +274,13 @@ def _found(
             holds = pa.repeat(False, len(rows)) if gaps is None else pc.is_valid(gaps.take(places))
             columns = [*arrays, held, paths, rows, holds]
             yield pa.table(columns, names=[str(n) for n in range(len(columns))])
+
+
+def _left(places: pa.Array, first: int, gone: pa.Array) -> pa.Array:
+    """Those of the places of a row group, which begins at `first`, that are not deleted."""
+    if not len(gone) or not len(places):
+        return places
+    return places.filter(pc.invert(pc.is_in(pc.add(places, first), value_set=gone)))
 
 
 def _plain(group: RowGroup, column: Column, places: pa.Array) -> Any:
@@ -296,7 +306,12 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
-    for some, column in zip(wanted.values, wanted.key, strict=True) if not wanted.every else ():
+    if wanted.between is not None:
+        low, high = wanted.between
+        if wanted.key[0].name in there:
+            yield from () if low is None else (expressions.greaterThanOrEqual(wanted.key[0].name, low),)
+            yield from () if high is None else (expressions.lessThanOrEqual(wanted.key[0].name, high),)
+    for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
         if column.name in there and column.type.name in values.RANGED and len(some) and not some.null_count:
             ends = pc.min_max(some)
             yield expressions.greaterThanOrEqual(column.name, ends["min"].as_py())

@@ -77,11 +77,8 @@ def merge(spark: SparkSession, table: Table, stream: str) -> Merged | None:
         return None
     objects = Objects(table.state.location)
     taken = {file.path for group in groups for file in group}
-    named = {file.path: _places(objects, file.path) for file in _about(gone, groups, delete_groups)}
-    removed: defaultdict[str, set[int]] = defaultdict(set)
-    for places in named.values():
-        for path in places.keys() & taken:
-            removed[path].update(places[path])
+    named = {file.path: deletes.read(objects.open(file.path)) for file in _about(gone, groups, delete_groups)}
+    removed = deletes.together(named.values())
     added = [new for group in groups for new in _rewritten(spark, table, objects, group, removed)]
     fewer = [new for group in delete_groups if (new := _joined(spark, table, group, named, taken)) is not None]
     old = [file for group in (*groups, *delete_groups) for file in group]
@@ -166,39 +163,32 @@ def _about(
     return found
 
 
-def _places(objects: Objects, path: str) -> Mapping[str, Collection[int]]:
-    with objects.open(path) as file:
-        found = file.read(columns=["file_path", "pos"])
-    return deletes.by_file(found.column(0), found.column(1))
-
-
 def _rewritten(
-    spark: SparkSession, table: Table, objects: Objects, group: Sequence[_File], removed: Mapping[str, Collection[int]]
+    spark: SparkSession, table: Table, objects: Objects, group: Sequence[_File], removed: deletes.Places
 ) -> list[Any]:
     """The rows of the files that are not removed, in new files, in the order of the key."""
     fields = [values.file_field(field) for field in table.state.fields]
     ids = [int(field["id"]) for field in table.state.fields]
     try:
-        parts = [_rows(objects, file.path, removed.get(file.path, ()), fields, ids) for file in group]
+        parts = [_rows(objects, file.path, removed.get(file.path), fields, ids) for file in group]
         rows = pa.concat_tables(parts)
         order = _order(table, [field.name for field in fields])
         if order:
             rows = rows.take(pc.sort_indices(rows, order))
     except pa.ArrowException as error:
         raise Unfit(f"files that can't be read as their table: {str(error).splitlines()[0]}") from error
-    arrays = dict(zip((field.name for field in fields), rows.columns, strict=True))
-    return write_arrays(spark, table, len(rows), arrays, group[0].partition)
+    return write_arrays(spark, table, pa.table(rows.columns, schema=pa.schema(fields)), group[0].partition)
 
 
 def _rows(
-    objects: Objects, path: str, removed: Collection[int], fields: Sequence[pa.Field], ids: Sequence[int]
+    objects: Objects, path: str, removed: pa.Array | None, fields: Sequence[pa.Field], ids: Sequence[int]
 ) -> pa.Table:
     """The rows of one file that are not removed, as the table's fields are now: f0, f1, …"""
     with objects.open(path) as file:
         there = by_id(file)
         data = file.read(columns=[there[one] for one in ids if one in there])
-    if removed:
-        left = pc.invert(pc.is_in(pa.arange(0, len(data)), value_set=pa.array(sorted(removed), pa.int64())))
+    if removed is not None:
+        left = pc.invert(pc.is_in(pa.arange(0, len(data)), value_set=removed))
         data = data.filter(left)
     columns = [
         _as(data.column(there[one]), field.type) if one in there else pa.nulls(len(data), field.type)
@@ -225,16 +215,13 @@ def _joined(
     spark: SparkSession,
     table: Table,
     group: Sequence[_File],
-    named: Mapping[str, Mapping[str, Collection[int]]],
+    named: Mapping[str, deletes.Places],
     taken: Collection[str],
 ) -> Any:
     """One file of deletes for all of the group's, without the rows of data files that are `taken`; None if it would be
     empty."""
-    places: defaultdict[str, set[int]] = defaultdict(set)
-    for file in group:
-        for path, rows in named[file.path].items():
-            if path not in taken:
-                places[path].update(rows)
+    known = deletes.together(named[file.path] for file in group)
+    places = {path: rows for path, rows in known.items() if path not in taken}
     if not places:
         return None
     return deletes.write_one(spark, table, group[0].spec_id, group[0].partition, places)

@@ -1,9 +1,12 @@
-"""New data files, written here: Parquet with the table's field ids, and Iceberg's own metrics of what was written."""
+"""New data files, written without the JVM, by whatever process has the rows: Parquet with the table's field ids. What
+Iceberg says of them, its own metrics among it, is made by the job (`data_files`)."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_plus
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, Type
 from firn.tables import bloom_filters
-from firn_spark.driver import values
+from firn_spark.driver import partition_values, values
 from firn_spark.driver.objects import Objects
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
@@ -20,28 +23,94 @@ _CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most
 _AT_ONCE = 4  # files
 _WRONG = 0.01  # of the values that are not in a file, those of which its Bloom filter says that they may be
+_SPREAD = 64  # folders, where a table spreads its files
 
 
-def write_cells(
-    spark: SparkSession,
-    table: Table,
-    columns: Sequence[Column],
-    arrays: Mapping[str, Any],
-    values_of: Mapping[str, Sequence[Any]],
-) -> list[Any]:
-    """Data files (org.apache.iceberg.DataFile) of an unpartitioned table, none for no rows: first the rows of `arrays`,
-    then those of `values_of`. What the table has beside them is null.
+@dataclass(frozen=True)
+class PartitionField:
+    """A field of a partition spec: its name, the transform as Iceberg writes it, and the type and the name of its
+    column."""
+
+    name: str
+    transform: str
+    kind: str
+    column: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the new data files of a table are written. Goes to other processes.
+
+    fields     of the files (values.file_field), in the table's order
+    codec      Parquet's compression
+    blooms     the columns with a Bloom filter
+    partition  the fields of its partition spec
+    locations  where files go: what is before a name, and after it; several where the table spreads them
+    """
+
+    fields: tuple[pa.Field, ...]
+    codec: str
+    blooms: tuple[str, ...]
+    partition: tuple[PartitionField, ...]
+    locations: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class NewFile:
+    """A data file that is in no snapshot yet. `partition`: its values (partition_values), None if there is none."""
+
+    path: str
+    bytes: int
+    rows: int
+    partition: tuple[str | None, ...] | None
+
+
+def layout_of(table: Table) -> Layout:
+    """The table's, as it is now."""
+    state = table.state
+    codec = state.properties.get(_CODEC, "zstd").replace("uncompressed", "none")
+    fields = tuple(values.file_field(field) for field in state.fields)
+    names = {field.name for field in fields}
+    blooms = tuple(name for name in bloom_filters.enabled(state.properties) if name in names)
+    return Layout(fields, codec, blooms, tuple(partition_fields(table)), _locations(table))
+
+
+def _locations(table: Table) -> list[tuple[str, str]]:
+    provider = table.java.locationProvider()
+
+    def drawn() -> tuple[str, str]:
+        name = uuid.uuid4().hex
+        before, _, after = str(provider.newDataLocation(name)).partition(name)
+        return before, after
+
+    first, second = drawn(), drawn()
+    # By a hash of the name, against limits of requests a prefix (write.object-storage.enabled).
+    return [first] if first == second else [first, second, *(drawn() for _ in range(_SPREAD - 2))]
+
+
+def partition_fields(table: Table) -> list[PartitionField]:
+    """The fields of the table's spec."""
+    known = {int(field["id"]): (str(field["type"]), str(field["name"])) for field in table.state.fields}
+    told = (
+        (str(one.name()), str(one.transform().toString()), int(one.sourceId())) for one in table.java.spec().fields()
+    )
+    return [PartitionField(name, transform, *known.get(source, ("void", ""))) for name, transform, source in told]
+
+
+def rows_of(
+    layout: Layout, columns: Sequence[Column], arrays: Mapping[str, Any], values_of: Mapping[str, Sequence[Any]]
+) -> pa.Table:
+    """Rows as the files have them: first those of `arrays`, then those of `values_of`. What the table has beside them
+    is null.
 
     columns    the types of what they hold
     arrays     Arrow arrays by name, of equal length, in the types that decoding gives (columns.arrow_type)
-    values_of  lists by name, of equal length
+    values_of  Python values by name, of equal length
     """
     first, then = (len(next(iter(some.values()), ())) for some in (arrays, values_of))
-    if not first + then:
-        return []
     kinds = {column.name: column.type for column in columns}
 
-    def cells(field: pa.Field) -> pa.ChunkedArray:
+    def cells(field: pa.Field) -> Any:
         name = field.name
         parts = []
         if first:
@@ -54,8 +123,7 @@ def write_cells(
         chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
         return pa.chunked_array(chunks, field.type)
 
-    fields = [values.file_field(field) for field in table.state.fields]
-    return write_arrays(spark, table, first + then, {field.name: cells(field) for field in fields})
+    return pa.table([cells(field) for field in layout.fields], schema=pa.schema(layout.fields))
 
 
 def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
@@ -64,50 +132,115 @@ def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
     return array.cast(field.type)
 
 
-def write_arrays(
-    spark: SparkSession, table: Table, count: int, arrays: Mapping[str, Any], partition: Any = None
-) -> list[Any]:
-    """The same of the files' own Arrow arrays (values.file_field), one for each of the table's fields. `partition`:
-    what the files' rows have in common, an org.apache.iceberg.StructLike; None for an unpartitioned table."""
-    fields = [values.file_field(field) for field in table.state.fields]
-    rows = pa.table([arrays[field.name] for field in fields], schema=pa.schema(fields))
+def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
+    """Data files of these rows (`rows_of`), none for no rows, some for each partition. Raises Unfit for a value that
+    only Spark can partition by, StorageUnavailable, UnknownOutcome."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        parts = [rows.slice(first, _ROWS) for first in range(0, count, _ROWS)]
-        return list(pool.map(lambda part: _file(spark, table, part, partition), parts))
+        return list(pool.map(lambda part: _written(layout, *part), _parts(layout, rows)))
 
 
-def _file(spark: SparkSession, table: Table, rows: pa.Table, partition: Any) -> Any:
+def _parts(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | None, ...] | None, pa.Table]]:
+    """What becomes a file each, with the values of its partition."""
+    each: Any = [(None, rows)]
+    if layout.partition:
+        each = partition_values.parts(rows, [(one.transform, one.kind, one.column) for one in layout.partition])
+    for values_of, part in each:
+        partition = None if values_of is None else tuple(values_of)
+        for first in range(0, len(part), _ROWS):
+            yield partition, part.slice(first, _ROWS)
+
+
+def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:
+    folders = "".join(
+        f"{quote_plus(field.name)}={quote_plus('null' if text is None else text)}/"
+        for field, text in zip(layout.partition, partition or (), strict=True)
+    )
+    name = uuid.uuid4()
+    before, after = layout.locations[name.int % len(layout.locations)]
+    path = f"{before}{folders}{name.hex}.parquet{after}"
+    body = _body(layout, rows)
+    Objects(path).write(path, body)
+    return NewFile(path, body.size, len(rows), partition)
+
+
+def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
     file = pa.BufferOutputStream()
     pq.write_table(
         rows,
         file,
-        compression=table.state.properties.get(_CODEC, "zstd").replace("uncompressed", "none"),
+        compression=layout.codec,
         store_schema=False,
         store_decimal_as_integer=True,
-        **_blooms(table, rows),
+        **_blooms(layout, rows),
     )
-    return _data_file(spark, table, file.getvalue(), len(rows), partition)
+    return file.getvalue()
 
 
-def _blooms(table: Table, rows: pa.Table) -> dict[str, Any]:
+def _blooms(layout: Layout, rows: pa.Table) -> dict[str, Any]:
     """For pq.write_table: a Bloom filter of each column that the table has them for, sized for a file of these rows."""
     options = {"ndv": max(1, len(rows)), "fpp": _WRONG}
-    wanted = [name for name in bloom_filters.enabled(table.state.properties) if name in rows.column_names]
-    plain = [name for name in wanted if not pa.types.is_nested(kind := rows.schema.field(name).type) and
+    plain = [name for name in layout.blooms if not pa.types.is_nested(kind := rows.schema.field(name).type) and
              not pa.types.is_boolean(kind)]  # fmt: skip
     return {"bloom_filter_options": dict.fromkeys(plain, options)} if plain else {}
 
 
-def _data_file(spark: SparkSession, table: Table, data: pa.Buffer, count: int, partition: Any) -> Any:
+def write_cells(
+    spark: SparkSession,
+    table: Table,
+    columns: Sequence[Column],
+    arrays: Mapping[str, Any],
+    values_of: Mapping[str, Sequence[Any]],
+) -> list[Any]:
+    """Data files (org.apache.iceberg.DataFile) of the rows that `rows_of` makes. Raises as write_rows."""
+    layout = layout_of(table)
+    return data_files(spark, table, write_rows(layout, rows_of(layout, columns, arrays, values_of)))
+
+
+def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: Any = None) -> list[Any]:
+    """The same of rows as the files have them. `partition`: what they have in common, an
+    org.apache.iceberg.StructLike; None for an unpartitioned table."""
+    layout, locations = layout_of(table), table.java.locationProvider()
+
+    def write(part: pa.Table) -> Any:
+        name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
+        inside = () if partition is None else (table.java.spec(), partition)
+        path = locations.newDataLocation(*inside, name)
+        Objects(path).write(path, body)
+        return _data_file(spark, table, NewFile(path, body.size, len(part), None), partition)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(write, (rows.slice(first, _ROWS) for first in range(0, len(rows), _ROWS))))
+
+
+def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> list[Any]:
+    """New files as Iceberg has them (org.apache.iceberg.DataFile)."""
+    texts = {file.partition for file in files if file.partition is not None}
+    partitions = {one: _partition(spark, table, one) for one in texts}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        each = lambda file: _data_file(spark, table, file, file.partition and partitions[file.partition])  # noqa: E731
+        return list(pool.map(each, files))
+
+
+def _data_file(spark: SparkSession, table: Table, file: NewFile, partition: Any) -> Any:
     java = table.java
-    name, locations = f"{uuid.uuid4().hex}.parquet", java.locationProvider()
-    inside = partition is not None
-    path = locations.newDataLocation(java.spec(), partition, name) if inside else locations.newDataLocation(name)
-    Objects(path).write(path, data)
     config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(java)
     parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
-    metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
+    metrics = parquet.fileMetrics(java.io().newInputFile(file.path), config)
     builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(java.spec())
-    builder = builder.withPath(path).withFormat("parquet")
-    builder = builder.withFileSizeInBytes(data.size).withRecordCount(count).withMetrics(metrics)
-    return (builder.withPartition(partition) if inside else builder).build()
+    builder = builder.withPath(file.path).withFormat("parquet")
+    builder = builder.withFileSizeInBytes(file.bytes).withRecordCount(file.rows).withMetrics(metrics)
+    return (builder.withPartition(partition) if partition is not None else builder).build()
+
+
+def _partition(spark: SparkSession, table: Table, texts: Sequence[str | None]) -> Any:
+    """The org.apache.iceberg.StructLike of a partition's values: as a file's that is never written."""
+    values_of = java_class(spark, "java.util.ArrayList")()
+    for text in texts:
+        values_of.add(text)
+    builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(table.java.spec())
+    builder = builder.withPartitionValues(values_of).withPath("none").withFormat("parquet")
+    partition = builder.withFileSizeInBytes(1).withRecordCount(1).build().partition()
+    for place, text in enumerate(texts):
+        if text == partition_values.NULL:  # it became null
+            partition.set(place, text)
+    return partition

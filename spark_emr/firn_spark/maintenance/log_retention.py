@@ -111,13 +111,8 @@ def _joined(spark: SparkSession, table: Table, part: _Partial, java: Mapping[str
     """One file of deletes for all of these, and its data sequence number: the newest of theirs, so that it can't be
     taken for one that names younger data files."""
     objects = Objects(table.state.location)
-    places: defaultdict[str, set[int]] = defaultdict(set)
-    for one in part.files:
-        with objects.open(one.path) as file:
-            rows = file.read(columns=["file_path", "pos"])
-        for path, numbers in deletes.by_file(rows.column(0), rows.column(1)).items():
-            if path not in part.gone:
-                places[path].update(numbers)
+    known = deletes.together(deletes.read(objects.open(one.path)) for one in part.files)
+    places = {path: rows for path, rows in known.items() if path not in part.gone}
     first = java[part.files[0].path]
     partition = first.partition() if first.partition().size() else None
     made = deletes.write_one(spark, table, first.specId(), partition, places)

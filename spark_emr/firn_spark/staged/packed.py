@@ -34,6 +34,7 @@ PACKED = pa.schema(
         "fact": pa.string(), "value": pa.string(), "count": pa.int64(), "changes": pa.binary(),
     }
 )  # fmt: skip
+_LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 _TOGETHER = 20_000  # changes in a row, at most
 _FULL = 16 * 1024 * 1024  # bytes of changes that a reader holds before it packs them
 
@@ -70,7 +71,7 @@ class Packer:
                 ops = pc.value_counts(changes["op"]).to_pylist()
                 rows += [of_table | {"fact": "count", "value": op["values"], "count": op["counts"]} for op in ops]
                 batches = changes.combine_chunks().to_batches(max_chunksize=_TOGETHER)
-                rows += [of_table | {"changes": batch.serialize().to_pybytes()} for batch in batches]
+                rows += [of_table | {"changes": bytes_of(batch)} for batch in batches]
         names = ("epoch", "table", "flat", "schema_id", "fact", "value")
         rows += [dict(zip(names, fact, strict=True)) | {"batch": batch} for fact, batch in self._facts.items()]
         self._changes, self._facts, self._bytes = {}, {}, 0
@@ -86,8 +87,22 @@ def _by_table(changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
         first += name["counts"]
 
 
+def bytes_of(rows: pa.RecordBatch) -> bytes:
+    """Rows with their schema, compressed: Spark copies these bytes half a dozen times, and keeps them on disk."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=_LZ4) as writer:
+        writer.write_batch(rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def rows_in(body: bytes | pa.Buffer) -> pa.RecordBatch:
+    """The rows again."""
+    return pa.ipc.open_stream(body).read_next_batch()
+
+
 def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Record batches with the columns CHANGES out of those with one column, `changes` of PACKED."""
     for batch in batches:
         for row in batch.column(0):
-            yield pa.ipc.read_record_batch(row.as_buffer(), CHANGES)
+            yield rows_in(row.as_buffer())

@@ -7,7 +7,7 @@ executors, so that the driver holds only those: about two bytes a row.
 import io
 import uuid
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
@@ -23,7 +23,7 @@ from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
 
-Places = Mapping[str, Sequence[int]]  # data file -> rows in it, from 0
+Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
 ON_DRIVER: Final = 500_000  # positions
 _PER_FILE = (
     1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
@@ -52,15 +52,36 @@ class _Group:
 
 def by_file(files: pa.ChunkedArray, rows: pa.ChunkedArray) -> Places:
     """Two columns of one table as `Places`; nulls are left out."""
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for names, numbers in zip(files.chunks, rows.chunks, strict=True):
+    found: defaultdict[str, list[pa.Array]] = defaultdict(list)
+    first = 0
+    for names in files.chunks:
         # One text for each file, not for each row.
         coded = names if pa.types.is_dictionary(names.type) else names.dictionary_encode()
-        paths = coded.dictionary.to_pylist()
-        for code, row in zip(coded.indices.to_pylist(), numbers.to_pylist(), strict=True):
-            if code is not None:
-                places[paths[code]].append(row)
-    return dict(places)
+        numbers = rows.slice(first, len(names)).combine_chunks()
+        first += len(names)
+        order = pc.sort_indices(coded.indices)  # nulls come last
+        numbers, place = numbers.take(order).cast(pa.int64()), 0
+        for one in pc.value_counts(coded.indices.take(order)).to_pylist():
+            if one["values"] is not None:
+                found[coded.dictionary[one["values"]].as_py()].append(numbers.slice(place, one["counts"]))
+            place += one["counts"]
+    return {path: pa.concat_arrays(parts) for path, parts in found.items()}
+
+
+def together(some: Iterable[Places]) -> Places:
+    """Several as one, each row once."""
+    found: defaultdict[str, list[pa.Array]] = defaultdict(list)
+    for places in some:
+        for path, rows in places.items():
+            found[path].append(rows)
+    return {path: parts[0] if len(parts) == 1 else pc.unique(pa.concat_arrays(parts)) for path, parts in found.items()}
+
+
+def read(file: pq.ParquetFile) -> Places:
+    """What an open delete file says."""
+    with file:
+        found = file.read(columns=["file_path", "pos"])
+    return by_file(found.column(0), found.column(1))
 
 
 def counts_by_file(decided: DataFrame) -> dict[str, int]:
@@ -69,33 +90,32 @@ def counts_by_file(decided: DataFrame) -> dict[str, int]:
 
 
 def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list[Any]:
-    """Delete files (org.apache.iceberg.DeleteFile), one for each partition.
+    """Delete files (org.apache.iceberg.DeleteFile): for each partition one for every million of positions.
 
     Raises LostRace if one of the data files is no longer in the table.
     """
-    groups = _groups(table, {file: len(rows) for file, rows in places.items()}, None)
+    groups = _groups(table, {file: len(rows) for file, rows in places.items()})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(lambda group: _write_group(spark, table, group, places), groups))
 
 
-def write_one(
-    spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Mapping[str, Collection[int]]
-) -> Any:
+def write_one(spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Places) -> Any:
     """One delete file for data files of one partition (None in an unpartitioned spec), whether they are still there."""
     return _write_group(spark, table, _Group(spec_id, partition, tuple(sorted(places))), places)
 
 
-def _write_group(spark: SparkSession, table: Table, group: _Group, places: Mapping[str, Collection[int]]) -> Any:
-    numbers = [number for number, file in enumerate(group.files) for _ in places[file]]
-    rows = [row for file in group.files for row in sorted(places[file])]
-    body = _body(group.files, [(pa.array(numbers, pa.int32()), pa.array(rows, pa.int64()))])
-    return _write(spark, table, group, body)
+def _write_group(spark: SparkSession, table: Table, group: _Group, places: Places) -> Any:
+    parts = [
+        (pa.repeat(pa.scalar(number, pa.int32()), len(rows)), rows.take(pc.sort_indices(rows)))
+        for number, rows in enumerate(places[file] for file in group.files)
+    ]
+    return _write(spark, table, group, _body(group.files, parts))
 
 
 def write_from_executors(spark: SparkSession, table: Table, decided: DataFrame, counts: Mapping[str, int]) -> list[Any]:
     """The same for the rows `_remove` of `deciding.decide`; `counts`: `counts_by_file`. Each partition has a delete
     file for every million of positions."""
-    groups = _groups(table, counts, _PER_FILE)
+    groups = _groups(table, counts)
     numbered = [(file, n, i) for n, group in enumerate(groups) for i, file in enumerate(group.files)]
     numbers = spark.createDataFrame(numbered, "path string, number int, file int")
     rows = decided.where("_remove").select("t_file", "t_row")
@@ -163,14 +183,14 @@ def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any
     return (builder.withPartition(group.partition) if partitioned else builder).build()
 
 
-def _groups(table: Table, counts: Mapping[str, int], most: int | None) -> list[_Group]:
-    """The data files, with the number of their positions, as they share delete files of at most about `most`."""
+def _groups(table: Table, counts: Mapping[str, int]) -> list[_Group]:
+    """The data files, with the number of their positions, as they share delete files."""
     groups = []
     for spec_id, partition, files in _by_partition(table, counts):
         mine: list[str] = []
         size = 0
         for file in sorted(files):
-            if mine and most is not None and size + counts[file] > most:
+            if mine and size + counts[file] > _PER_FILE:
                 groups.append(_Group(spec_id, partition, tuple(mine)))
                 mine, size = [], 0
             mine.append(file)

@@ -43,6 +43,11 @@ class Partition:
         )
 
     @property
+    def iceberg(self) -> str:
+        """The transform as Iceberg writes it: `bucket[16]`."""
+        return self.transform if self.size is None else f"{self.transform}[{self.size}]"
+
+    @property
     def sql(self) -> str:
         """As Spark's `PARTITIONED BY` wants it: ``days(`created_at`)``, ``bucket(16, `customer_id`)``."""
         column = quoted(self.column)

@@ -171,10 +171,10 @@ def plain(order: bytes | None) -> bytes | None:
 
 
 def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, bytes]] | None:
-    """`_firn_held` of a row at `order` (plain): field ids, and the orders of their values as `plain` gives
+    """`_firn_held` of a row at `order` (plain): field ids, rising, and the orders of their values as `plain` gives
     them, b"" for none. `held`: orders by field id."""
-    entries = {number: plain(one) or b"" for number, one in held.items()}
-    kept = [(number, one) for number, one in entries.items() if one < order]
+    entries = ((number, plain(one) or b"") for number, one in sorted(held.items()))
+    kept = [(number, one) for number, one in entries if one < order]
     return kept or None
 
 

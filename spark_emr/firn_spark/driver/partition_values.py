@@ -1,0 +1,190 @@
+"""Which partition each row of a file belongs to, by Arrow: https://iceberg.apache.org/spec/#partition-transforms.
+
+Values are texts, as org.apache.iceberg.DataFiles takes them (Conversions.fromPartitionString). What it has no text for,
+floats, times, timestamps and bytes as they are, is Spark's.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn_spark.not_eligible import Unfit
+
+_DAY: Final = 86_400_000_000  # microseconds
+_HOUR: Final = 3_600_000_000
+_DAYS: Final = (-719_162, 2_932_896)  # of the years 1 to 9999: others have no text that is read again
+NULL: Final = "__HIVE_DEFAULT_PARTITION__"  # a text that Iceberg reads as null
+_WHOLE: Final = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz"})
+_MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz"})
+_TAKES: Final[Mapping[str, frozenset[str]]] = {
+    "identity": frozenset({"boolean", "int", "long", "date", "string", "decimal", "uuid"}),
+    "bucket": _WHOLE | {"string", "binary", "decimal", "uuid"},
+    "truncate": frozenset({"int", "long", "string", "decimal"}),
+    "year": _MOMENTS,
+    "month": _MOMENTS,
+    "day": _MOMENTS,
+    "hour": _MOMENTS - {"date"},
+}
+
+
+def check(fields: Sequence[tuple[str, str]]) -> None:
+    """Raises Unfit if a partition field is Spark's. `fields`: (transform as Iceberg writes it, type of its column)."""
+    for transform, kind in fields:
+        name, _ = _parsed(transform)
+        if name != "void" and kind.partition("(")[0] not in _TAKES.get(name, ()):
+            raise Unfit(f"partitioned by {transform} of {kind}")
+
+
+def parts(rows: pa.Table, fields: Sequence[tuple[str, str, str]]) -> Iterator[tuple[list[str | None], pa.Table]]:
+    """The rows of each partition, in their order, with its values. `fields`: (transform, type of its column, the
+    column's name). Raises Unfit for a value that has no text."""
+    nothing = pa.chunked_array([pa.nulls(len(rows))])  # of a column that was dropped
+    columns = ((transform, kind, rows[name] if name else nothing) for transform, kind, name in fields)
+    texts = [_texts(column.combine_chunks(), transform, kind) for transform, kind, column in columns]
+    names = [f"p{i}" for i in range(len(fields))]
+    known = pa.table([*texts, pa.arange(0, len(rows))], names=[*names, "_row"])
+    groups = known.group_by(names, use_threads=False).aggregate([("_row", "list")])
+    numbers = groups["_row_list"].combine_chunks()
+    for place, values in enumerate(zip(*(groups[name].to_pylist() for name in names), strict=True)):
+        yield list(values), rows.take(numbers[place].values)
+
+
+def _parsed(transform: str) -> tuple[str, int]:
+    name, _, size = transform.rstrip("]").partition("[")
+    return name, int(size or 0)
+
+
+def _texts(column: Any, transform: str, kind: str) -> Any:
+    name, size = _parsed(transform)
+    if name == "void":
+        return pa.nulls(len(column), pa.string())
+    if name == "identity":
+        return _of_days(column.cast(pa.int32())) if kind == "date" else _identity(column, kind)
+    if name == "bucket":
+        return _bucket(column, size, kind).cast(pa.string())
+    if name == "truncate":
+        return _truncated(column, size, kind)
+    if name in ("year", "month"):
+        years = pc.subtract(pc.year(column), 1970)
+        months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(column), 1))
+        return (years if name == "year" else months).cast(pa.string())
+    if name == "hour":
+        return _floor(column.cast(pa.int64()), _HOUR).cast(pa.string())
+    return _of_days(column.cast(pa.int32()) if kind == "date" else _floor(column.cast(pa.int64()), _DAY))
+
+
+def _identity(column: Any, kind: str) -> Any:
+    if kind == "uuid":
+        return pa.array([None if one is None else str(_uuid(one)) for one in column.to_pylist()], pa.string())
+    return column.cast(pa.string())
+
+
+def _truncated(column: Any, width: int, kind: str) -> Any:
+    if kind == "string":
+        return _identity(pc.utf8_slice_codeunits(column, 0, width), kind)
+    if kind in ("int", "long"):
+        return pc.multiply(_floor(column.cast(pa.int64()), width), width).cast(pa.string())
+    # Decimals: the unscaled value is truncated.
+    found = (None if one is None else _unscaled(one) // width * width for one in column.to_pylist())
+    return pa.array([None if one is None else f"{one}E-{column.type.scale}" for one in found], pa.string())
+
+
+def _of_days(days: Any) -> Any:
+    ends = pc.min_max(days)
+    if ends["min"].is_valid and not _DAYS[0] <= ends["min"].as_py() <= ends["max"].as_py() <= _DAYS[1]:
+        raise Unfit("partitioned by a day of a year before 1 or after 9999")
+    return days.cast(pa.int32()).cast(pa.date32()).cast(pa.string())
+
+
+def _floor(numbers: Any, by: int) -> Any:
+    """Divided, rounded down: Arrow rounds towards zero."""
+    found = pc.divide(numbers, by)
+    return pc.if_else(pc.greater(pc.multiply(found, by), numbers), pc.subtract(found, 1), found)
+
+
+def _bucket(column: Any, size: int, kind: str) -> Any:
+    """The 32-bit Murmur3 hash (x86, seed 0) without its sign, modulo `size`."""
+    if kind in _WHOLE:
+        days = column.cast(pa.int32()) if kind == "date" else column
+        hashes = _hashes(days.cast(pa.int64()))
+    else:
+        coded = (column.storage if isinstance(column, pa.ExtensionArray) else column).dictionary_encode()
+        values = coded.dictionary.to_pylist()
+        known = [None if one is None else murmur3(_bytes(one, kind)) for one in values]
+        hashes = pa.array(known, pa.uint32()).take(coded.indices)
+    plain = pc.bit_wise_and(hashes, pa.scalar(0x7FFFFFFF, pa.uint32())).cast(pa.int64())
+    return pc.subtract(plain, pc.multiply(pc.divide(plain, size), size))
+
+
+def _bytes(value: Any, kind: str) -> bytes:
+    if kind == "string":
+        return bytes(value.encode())
+    if kind.startswith("decimal"):
+        number = _unscaled(value)
+        return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
+    return bytes(value)
+
+
+def _unscaled(value: Decimal) -> int:
+    """Exactly: arithmetic of decimals would round to 28 digits."""
+    sign, digits, _ = value.as_tuple()
+    number = int("".join(map(str, digits)))
+    return -number if sign else number
+
+
+def _uuid(value: Any) -> uuid.UUID:
+    return value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value))
+
+
+_C1, _C2, _C3, _C4, _C5 = 0xCC9E2D51, 0x1B873593, 0xE6546B64, 0x85EBCA6B, 0xC2B2AE35
+_MASK: Final = 0xFFFFFFFF
+
+
+def _hashes(numbers: pa.Array) -> pa.Array:
+    """Of 64-bit numbers, little-endian, all at once: Arrow's unsigned integers wrap around."""
+
+    def of(value: int) -> pa.Scalar:
+        return pa.scalar(value, pa.uint32())
+
+    def rotated(one: Any, by: int) -> Any:
+        return pc.bit_wise_or(pc.shift_left(one, of(by)), pc.shift_right(one, of(32 - by)))
+
+    def mixed(one: Any, by: int) -> Any:
+        return pc.bit_wise_xor(one, pc.shift_right(one, of(by)))
+
+    unsigned = numbers.view(pa.uint64())
+    low = pc.bit_wise_and(unsigned, pa.scalar(_MASK, pa.uint64())).cast(pa.uint32())
+    high = pc.shift_right(unsigned, pa.scalar(32, pa.uint64())).cast(pa.uint32())
+    found: Any = pa.repeat(of(0), len(numbers))
+    for block in (low, high):
+        block = pc.multiply(rotated(pc.multiply(block, of(_C1)), 15), of(_C2))
+        found = pc.add(pc.multiply(rotated(pc.bit_wise_xor(found, block), 13), of(5)), of(_C3))
+    found = pc.bit_wise_xor(found, of(8))
+    found = pc.multiply(mixed(found, 16), of(_C4))
+    found = pc.multiply(mixed(found, 13), of(_C5))
+    return mixed(found, 16)
+
+
+@lru_cache(maxsize=65_536)
+def murmur3(data: bytes) -> int:
+    """The same of bytes."""
+
+    def scrambled(block: int) -> int:
+        block = block * _C1 & _MASK
+        return ((block << 15 | block >> 17) & _MASK) * _C2 & _MASK
+
+    found, whole = 0, len(data) & ~3
+    for place in range(0, whole, 4):
+        found ^= scrambled(int.from_bytes(data[place : place + 4], "little"))
+        found = ((found << 13 | found >> 19) & _MASK) * 5 + _C3 & _MASK
+    if len(data) > whole:
+        found ^= scrambled(int.from_bytes(data[whole:], "little"))
+    found ^= len(data)
+    found = (found ^ found >> 16) * _C4 & _MASK
+    found = (found ^ found >> 13) * _C5 & _MASK
+    return found ^ found >> 16

@@ -1,0 +1,1 @@
+"""A mirror table's commit by slices of its keys, in Spark's tasks: each does what the job's own process does."""

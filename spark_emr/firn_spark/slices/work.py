@@ -1,0 +1,183 @@
+"""What a task does with a slice of a mirror table's keys: look up, decide, write. The job commits what comes back."""
+
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import FACTS_METADATA, POSITION
+from firn_spark.arrow import Batches, map_in_arrow
+from firn_spark.driver import column_decoder, key_lookup, row_lookup
+from firn_spark.driver import columnar_merge as by_columns
+from firn_spark.driver.decision import Apart, decide_plain
+from firn_spark.driver.delete_memory import newer_in, whole_facts
+from firn_spark.driver.mirror_commit import METADATA
+from firn_spark.driver.row_lookup import Files, Wanted
+from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
+from firn_spark.not_eligible import Unfit
+from firn_spark.slices.decoding import PLAIN, body_of, table_of
+from firn_spark.tables import deletes
+from firn_spark.tables.fence import LostRace
+
+_DONE = pa.schema({"done": pa.binary()})
+_FILE, _ROW = "file", "row"
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Where the rows of a slice's keys may be, and the facts that may be newer than its changes (None: there is none),
+    planned before the keys are known (Wanted.between)."""
+
+    rows: Files
+    facts: Files | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """What all slices of a table have in common. Goes to the executors.
+
+    columns  as the table has them; `sources`: its source tables (table_state); `source`: of changes that tell none
+    apart    the keys that are left to the job
+    ids      row_lookup.ids_of: of the table, and of its facts
+    layout   of the table's new files; `facts`: of new facts, None if there are none; `looked`: the snapshot that was
+             looked at
+    slices   by label; `most_left`: bytes of changes that each may leave to the job
+    """
+
+    decoding: Decoding
+    columns: Sequence[Column]
+    sources: Sequence[str | None]
+    source: str
+    floor: bytes
+    apart: Apart
+    ids: Mapping[str, int]
+    fact_ids: Mapping[str, int]
+    layout: Layout
+    facts: Layout | None
+    looked: int | None
+    slices: Mapping[int, Slice]
+    most_left: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """What became of one slice, or of several: new files of rows and of facts, the places of the rows that go, changes
+    that are left to be decided one by one (as column_decoder has them), and how many keys a change decided."""
+
+    files: Sequence[NewFile]
+    facts: Sequence[NewFile]
+    gone: deletes.Places
+    left: pa.Table
+    told: int
+
+
+@dataclass(frozen=True)
+class _SliceLookup:
+    """A PlainLookup of one slice."""
+
+    work: Work
+    mine: Slice
+
+    def places(self, newest: pa.Table, decoding: Decoding) -> pa.Table:
+        """As PlainLookup says."""
+        key = [decoding.columns[i] for i in decoding.key]
+        parts = []
+        if len(newest) and self.mine.rows.files:
+            files = replace(self.mine.rows, wanted=_values(newest, key, decoding))
+            parts = row_lookup.read_columns(files, self.work.ids, POSITION, key_lookup.lowest(newest))
+        return key_lookup.places_in(parts, key, decoding)
+
+    def newer(self, orders: pa.Table, decoding: Decoding) -> pa.Table:
+        """As PlainLookup says."""
+        if self.mine.facts is None or not len(orders):
+            return orders.drop_columns("_order").slice(0, 0)
+        key = [decoding.columns[i] for i in decoding.key]
+        files = replace(self.mine.facts, wanted=_values(orders, key, decoding))
+        return newer_in(files, self.work.fact_ids, orders)
+
+
+def _values(rows: pa.Table, key: Sequence[Column], decoding: Decoding) -> Wanted:
+    return Wanted(key, some=[pc.unique(rows[name]) for name in by_columns.key_names(decoding)])
+
+
+def done_in(rows: DataFrame, work: Work) -> Done:
+    """Has the slices of `rows` (decoding.SLICED) worked on, a task each. Raises Unfit, fence.LostRace, and what Spark
+    raises."""
+    if not work.slices:
+        return Done([], [], {}, column_decoder.schema(work.decoding).empty_table(), 0)
+    mine = rows.where(f.col("kind") == PLAIN).select("slice", "body").repartition(len(work.slices), "slice")
+    each = [_read(row["done"]) for row in map_in_arrow(mine, _working(work), _DONE).collect()]
+    return Done(
+        [file for done in each for file in done.files],
+        [file for done in each for file in done.facts],
+        deletes.together(done.gone for done in each),
+        pa.concat_tables([column_decoder.schema(work.decoding).empty_table(), *(done.left for done in each)]),
+        sum(done.told for done in each),
+    )
+
+
+def _working(work: Work) -> Batches:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        parts: dict[int, list[pa.Table]] = {}
+        for batch in batches:
+            for label, body in zip(batch.column("slice").to_pylist(), batch.column("body"), strict=True):
+                parts.setdefault(label, []).append(table_of(body.as_buffer()))
+        for label in sorted(parts):
+            plain = pa.concat_tables(parts.pop(label)).combine_chunks()
+            try:
+                done = _written(_decided(work, work.slices[label], plain))
+            except (Unfit, LostRace) as why:
+                done = pickle.dumps(why)
+            except pa.ArrowException as error:  # 2 GB of one column, say
+                done = pickle.dumps(Unfit(f"a slice that Arrow can't take: {str(error).splitlines()[0]}"))
+            yield pa.RecordBatch.from_pydict({"done": [done]}, _DONE)
+
+    return run
+
+
+def _decided(work: Work, mine: Slice, plain: pa.Table) -> Done:
+    """Raises what the look-ups raise, StorageUnavailable, UnknownOutcome."""
+    last = by_columns.newest(plain, work.decoding)
+    lookup = _SliceLookup(work, mine)
+    columns, left = decide_plain(last, plain, work.decoding, work.floor, work.apart, lookup)
+    if left.nbytes > work.most_left:
+        raise Unfit(f"more than {work.most_left} bytes of changes of a slice that are decided one by one")
+    cells = by_columns.cells(work.sources, plain, columns, work.columns)
+    files = write_rows(work.layout, rows_of(work.layout, [*work.columns, *METADATA], cells, {}))
+    facts: Sequence[NewFile] = ()
+    if work.facts is not None:
+        told = whole_facts(by_columns.facts(plain, work.decoding, work.source), work.looked)
+        facts = write_rows(work.facts, rows_of(work.facts, [*work.columns, *FACTS_METADATA], told, {}))
+    return Done(files, facts, by_columns.gone(columns), left, columns.told)
+
+
+def _written(done: Done) -> bytes:
+    """A Done on its way: places and changes in the fewest bytes."""
+    names, rows = list(done.gone), [rows.take(pc.sort_indices(rows)) for rows in done.gone.values()]
+    places = pa.concat_tables(
+        [
+            pa.table({_FILE: pa.array([], pa.int32()), _ROW: pa.array([], pa.int64())}),
+            *(
+                pa.table({_FILE: pa.repeat(pa.scalar(number, pa.int32()), len(some)), _ROW: some})
+                for number, some in enumerate(rows)
+            ),
+        ]
+    )
+    return pickle.dumps((done.files, done.facts, names, body_of(places), body_of(done.left), done.told))
+
+
+def _read(body: bytes) -> Done:
+    found = pickle.loads(body)  # noqa: S301 (our own executors wrote it)
+    if isinstance(found, Exception):
+        raise found
+    files, facts, names, places, left, told = found
+    rows = table_of(places)
+    coded = pa.DictionaryArray.from_arrays(rows[_FILE].combine_chunks(), pa.array(names, pa.string()))
+    gone = deletes.by_file(pa.chunked_array([coded]), rows[_ROW])
+    return Done(files, facts, gone, table_of(left), told)
