@@ -10,20 +10,21 @@ from firn.changes.merge.fold import Key, Row, RowChange
 @dataclass
 class MemoryTable:
     """`live`: the rows; `remembered`: the facts; `gone`: rows that deletes took; `log`: as decide.Ground has it, None:
-    what was committed here."""
+    what was committed here; `floor`: as for decide."""
 
     live: dict[Key, Row] = field(default_factory=dict)
     sources: frozenset[str | None] = frozenset()
     remembered: list[RowChange] = field(default_factory=list)
     gone: list[tuple[Key, Row]] = field(default_factory=list)
     log: Callable[[Collection[Key]], Sequence[RowChange]] | None = None
+    floor: bytes = b""
 
     def __post_init__(self) -> None:
         self._staged: list[RowChange] = []
         self.log = self.log or (lambda keys: [one for one in self._staged if one.op != "t" and one.key in keys])
 
-    def commit(self, batch: Sequence[RowChange]) -> None:
-        """One range."""
+    def commit(self, batch: Sequence[RowChange]) -> Decided:
+        """One range. -> what became of the rows."""
         self._staged += batch
         decided = self.decided(batch)
         self.gone += self.taken(batch)
@@ -31,13 +32,14 @@ class MemoryTable:
         for key in decided.removes:
             del self.live[key]
         self.live |= decided.writes
+        return decided
 
     def decided(self, batch: Sequence[RowChange]) -> Decided:
         """What becomes of the rows; none changes yet."""
         self.sources |= {change.source for change in batch}
         changes = [change for change in batch if change.op != "t"]
         truncates = list({change.identity: change for change in batch if change.op == "t"}.values())
-        return decide(look(self, changes, truncates, self.sources), changes, b"")
+        return decide(look(self, changes, truncates, self.sources), changes, self.floor)
 
     def taken(self, batch: Sequence[RowChange]) -> list[tuple[Key, Row]]:
         """The rows that deletes of the batch may take."""

@@ -7,10 +7,14 @@ from tests.mutants.copy import Mutant
 _SPARK: Final = "spark_emr/firn_spark"
 _DRIVER: Final = "spark_emr/firn_spark/driver"
 _TESTS: Final = "tests/integration/spark"
-_MIXED = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1]"
+_MIXED = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1-driver]"
+_SLICES = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1-slices]"
 _OLDER: Final = (
     f"{_TESTS}/test_appending.py"
     "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
+)
+_DECISION: Final = (
+    "tests/property/test_decision.py::test_what_is_decided_by_columns_and_one_by_one_is_what_the_row_engine_decides"
 )
 _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
@@ -43,15 +47,15 @@ MUTANTS: Final = (
     Mutant(
         "the driver finds rows that are deleted",
         f"{_SPARK}/driver/row_lookup.py",
-        "places = [place for place in _places(wanted, held) if first + place not in gone]",
-        "places = list(_places(wanted, held))",
+        "chosen = _left(pa.array(_places(wanted, held), pa.int64()), first, gone)",
+        "chosen = pa.array(_places(wanted, held), pa.int64())",
         (f"{_TESTS}/test_driver_path.py::test_random_changes_in_any_order_come_out_the_same[0]",),
     ),
     Mutant(
         "the driver finds rows that are deleted, by columns",
         f"{_SPARK}/driver/row_lookup.py",
-        "places, rows = places.filter(left), rows.filter(left)",
-        "places, rows = places, rows",
+        "places = _left(places, first, gone)",
+        "places = places",
         (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
     ),
     Mutant(
@@ -71,8 +75,8 @@ MUTANTS: Final = (
     Mutant(
         "by columns a change is left out that tells what a newer row holds",
         f"{_DRIVER}/columnar_merge.py",
-        "odd = pc.and_(pc.fill_null(last[_HOLDS], False), pc.invert(newer))",
-        "odd = pc.and_(pc.is_null(last[_HOLDS]), pc.invert(newer))",
+        "odd = pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))",
+        "odd = pc.and_(pc.is_null(last[HOLDS]), pc.invert(newer))",
         (_MIXED,),
     ),
     Mutant(
@@ -85,9 +89,82 @@ MUTANTS: Final = (
     Mutant(
         "the plain changes of a key that is decided one by one are lost",
         f"{_DRIVER}/decision.py",
-        "rows = [*rows, *by_columns.rows_of(plain.take(numbers), decoding, changes.source)]",
-        "by_columns.rows_of(plain.take(numbers), decoding, changes.source)",
+        "rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]",
+        "by_columns.rows_of(left, decoding, changes.source)",
         (_MIXED,),
+    ),
+    Mutant(
+        "by columns a key is decided of which something newer is remembered",
+        f"{_DRIVER}/decision.py",
+        "pa.concat_tables([apart.keys, moving, known])",
+        "pa.concat_tables([apart.keys, moving])",
+        (_DECISION,),
+    ),
+    Mutant(
+        "a change that is not plain is left out beside a plain one of the same order",
+        f"{_DRIVER}/decision.py",
+        '(order_of(row[decoded_rows.ORD]) or b"") >= newest[key]]',
+        '(order_of(row[decoded_rows.ORD]) or b"") > newest[key]]',
+        (_DECISION,),
+    ),
+    Mutant(
+        "a text that Iceberg reads as null is in the partition of nulls",
+        f"{_DRIVER}/write.py",
+        "if text == partition_values.NULL:",
+        "if text is None:",
+        (
+            f"{_TESTS}/test_partitioning.py"
+            "::test_the_text_that_means_null_in_a_path_is_a_value_of_its_own_and_no_dead_letter_is_left_uncounted",
+        ),
+    ),
+    Mutant(
+        "a key that begins a slice is in the one before",
+        f"{_SPARK}/slices/key_ranges.py",
+        "bounds.append_column(_BOUND, pa.repeat(0, len(bounds)))",
+        "bounds.append_column(_BOUND, pa.repeat(2, len(bounds)))",
+        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges",),
+    ),
+    Mutant(
+        "slices begin in no order",
+        f"{_SPARK}/slices/key_ranges.py",
+        "return _sorted(keys.take(pa.array(places, pa.int64())).group_by(sample.column_names).aggregate([]))",
+        "return keys.take(pa.array(places, pa.int64())).group_by(sample.column_names).aggregate([])",
+        ("tests/unit/spark/test_key_ranges.py::test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused",),
+    ),
+    Mutant(
+        "a slice does not look at what is remembered",
+        f"{_SPARK}/slices/work.py",
+        "if self.mine.facts is None or not len(orders):",
+        "if self.mine.facts is None or len(orders):",
+        (_SLICES,),
+    ),
+    Mutant(
+        "the deletes of slices are not remembered",
+        f"{_SPARK}/slices/slice_engine.py",
+        "creates, context.last, done.facts)",
+        "creates, context.last, ())",
+        (_SLICES,),
+    ),
+    Mutant(
+        "what slices leave to be decided one by one is lost",
+        f"{_SPARK}/slices/slice_engine.py",
+        "rows = [*changes.good, *by_columns.rows_of(done.left, decoding, target.fed[0])]",
+        "rows = list(changes.good)",
+        (_SLICES,),
+    ),
+    Mutant(
+        "slices decide the keys of changes that are not plain, too",
+        f"{_SPARK}/slices/slice_engine.py",
+        "apart = Apart(keys_in(changes.good, decoding), moves)",
+        "apart = Apart(keys_in((), decoding), moves)",
+        (_SLICES,),
+    ),
+    Mutant(
+        "dead letters that a try wrote before it failed are not counted as new",
+        f"{_SPARK}/table_commit.py",
+        "outcome.dead_new = _together(self._buried.pop(target.name, {}), outcome.dead_new)",
+        "self._buried.pop(target.name, {})",
+        (f"{_TESTS}/test_mixed_ranges.py::test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end",),
     ),
     Mutant(
         "the driver commits what it has not remembered the deletes of",

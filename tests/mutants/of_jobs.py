@@ -270,7 +270,7 @@ MUTANTS: Final = (
         f"{_CORE}/commit/warm_job.py",
         "return code or job.once_more()",
         "return code",
-        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[tick-16]",),
+        ("tests/model/test_lingering.py::test_no_epoch_falls_between_a_job_that_ends_and_the_next[tick-20]",),
     ),
     Mutant(
         "dispatch counts on a job that has closed",

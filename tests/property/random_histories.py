@@ -34,8 +34,8 @@ def case(seed: int) -> Case:
         for key in range(keys):
             if dice.random() < 0.7:
                 values = {"k": key, **{name: f"base{key}{name}" for name in COLUMNS}}
-                order = LOADED if kind == "loaded" else _order("c", 1 + key, b"base")
-                base[key,] = Row(values, order, source=dice.choice(tables))
+                at = LOADED if kind == "loaded" else order("c", 1 + key, b"base")
+                base[key,] = Row(values, at, source=dice.choice(tables))
     told: list[RowChange] = []
     for place in range(dice.randrange(1, 9)):
         told += _statement(dice, 10 + place, keys, tables, base=kind != "empty")
@@ -54,30 +54,32 @@ def case(seed: int) -> Case:
 def _statement(dice: random.Random, place: int, keys: int, tables: str, *, base: bool) -> list[RowChange]:
     key, table, chance = dice.randrange(keys), dice.choice(tables), dice.random()
     if chance < 0.1:
-        return [_change("t", None, place, one) for one in sorted({table, dice.choice(tables)})]
+        return [change("t", None, place, one) for one in sorted({table, dice.choice(tables)})]
     if chance < 0.28:
-        return [_change("d", key, place, table)]
+        return [change("d", key, place, table)]
     if chance < 0.42:
-        return [_change(dice.choice("cr"), key, place, table)]
+        return [change(dice.choice("cr"), key, place, table)]
     # Values that are older than the log, and are left out, are not told apart any more (docs/guarantees.md): by source
     # table, or once a move that comes late would need them.
     gaps = frozenset(name for name in COLUMNS if dice.random() < 0.5 and not (base and len(tables) > 1))
     if chance < 0.8 or base:
-        return [_change("u", key, place, table, gaps)]
+        return [change("u", key, place, table, gaps)]
     if chance < 0.85:  # a COPY: several rows share a position
-        return [_change("c", one, place, table, gaps) for one in range(keys)]
+        return [change("c", one, place, table, gaps) for one in range(keys)]
     to = (key + 1 + dice.randrange(keys - 1)) % keys
-    return [_change("d", key, place, table), _change("c", to, place, table, gaps)]
+    return [change("d", key, place, table), change("c", to, place, table, gaps)]
 
 
-def _order(op: str, place: int, content: bytes) -> bytes:
+def order(op: str, place: int, content: bytes) -> bytes:
+    """The order of a change at a place of the source's log."""
     return b"\1" + place.to_bytes(45, "big") + bytes([_RANK[op]]) + content.ljust(8, b"\0")[:8]
 
 
-def _change(op: str, key: int | None, place: int, table: str, gaps: frozenset[str] = frozenset()) -> RowChange:
-    order = _order(op, place, b"" if key is None else b"%d" % key)
+def change(op: str, key: int | None, place: int, table: str, gaps: frozenset[str] = frozenset()) -> RowChange:
+    """A change of the row `key`, or a truncate; `gaps`: its unavailable columns."""
+    at = order(op, place, b"" if op == "t" else f"{key}".encode())
     values = None
     if op not in "dt":
         literal = {name: "?" if name in gaps else f"{name}{place}" for name in COLUMNS}
         values = {"k": key, **literal}
-    return RowChange(op, () if key is None else (key,), order[1:46], order, values, gaps, table)
+    return RowChange(op, () if op == "t" else (key,), at[1:46], at, values, gaps, table)

@@ -21,7 +21,7 @@ from firn_spark.driver.range import ALONE
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_specification import history
-from tests.soak import LONG, SEED, times
+from tests.soak import LONG, SEED, long_only, times
 
 pytestmark = pytest.mark.spark
 
@@ -35,6 +35,8 @@ streams:
       app.two: {to: lake.two, key: [a, b]}
       app.log: {to: lake.log}
 """
+# By a hash, and by a value that changes.
+PARTITIONS = ", partition_by: ['bucket(3, id)', 'truncate(2, v)']"
 PLAIN = """
 streams:
   spec:
@@ -50,6 +52,9 @@ streams:
 TABLES = (
     *("lake.t", "lake.t__deletes", "lake.two", "lake.two__deletes", "lake.log"),
     *("lake.all", "lake.all__deletes", "lake.kept", "lake.kept__deletes"),
+)
+SEEDS = pytest.mark.parametrize(
+    "seed", [SEED + n for n in range(times(1, 20))], ids=[str(n) for n in range(times(1, 20))]
 )
 SAID = ("operation", "total-records", "added-records", "added-position-deletes", "total-position-deletes")
 ALWAYS, NEVER = "20000", "0"
@@ -140,21 +145,31 @@ def of_two_keys(seed: int, count: int) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.parametrize(
-    ("seed", "events", "keys", "count"),
-    [(SEED + n, 120, 6, 5 if LONG else 3) for n in range(times(1, 20))],
-    ids=[str(n) for n in range(times(1, 20))],
-)
+@SEEDS
 def test_random_changes_in_any_order_come_out_the_same(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, events: int, keys: int, count: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    come_out_the_same(spark, tmp_path, monkeypatch, seed, CONFIG)
+
+
+@long_only
+@SEEDS
+def test_random_changes_of_partitioned_tables_come_out_the_same(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    come_out_the_same(spark, tmp_path, monkeypatch, seed, CONFIG.replace("key: [id]", f"key: [id]{PARTITIONS}"))
+
+
+def come_out_the_same(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, seed: int, configuration: str
 ) -> None:
     dice = random.Random(seed)
     print(f"FIRN_SEED={seed}")
-    told = history(seed, events, keys) + of_two_keys(seed, 30)
+    told = history(seed, 120, 6) + of_two_keys(seed, 30)
     delivered = told + dice.choices(told, k=len(told) // 3)
     dice.shuffle(delivered)
-    ways = Ways(spark, tmp_path, monkeypatch, dice)
-    size = -(-len(delivered) // count)
+    ways = Ways(spark, folder, monkeypatch, dice, configuration)
+    size = -(-len(delivered) // (5 if LONG else 3))
     for first in range(0, len(delivered), size):
         ways.land(delivered[first : first + size])
         ways.same()
@@ -183,7 +198,7 @@ def of_all_types(seed: int, count: int) -> list[dict[str, Any]]:
     return told
 
 
-@pytest.mark.parametrize("seed", [SEED + n for n in range(times(1, 20))], ids=[str(n) for n in range(times(1, 20))])
+@SEEDS
 def test_plain_changes_by_columns_come_out_the_same(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -212,7 +227,7 @@ def test_plain_changes_by_columns_come_out_the_same(
 @pytest.mark.parametrize(
     ("rule", "why"),
     [
-        ("key: [id], columns: {v: string}, partition_by: [bucket(2, id)]", "partitioned"),
+        ("key: [id], columns: {f: double}, partition_by: [f]", "partitioned by identity of double"),
         ("key: [f], columns: {f: double}", "a key that rows can't be looked up by"),
         ("key: [id], write: copy-on-write", "copy-on-write"),
     ],

@@ -18,13 +18,7 @@ from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by the driver, which these few rows would be left to."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("by_sql")]
 
 
 NAME = TableName("lake", "keys")
@@ -137,7 +131,9 @@ def test_a_small_commit_takes_few_spark_jobs(spark: SparkSession, tmp_path: Path
     before = jobs(lake)
     assert lake.commit(n) == 0
     line: dict[str, Any] = lake.line("lake.t")
-    assert line["way"] == {"lookup": "local", "keys": 3, "deletes": "driver", "positions": 3}
+    assert line["way"] == {
+        "lookup": "local", "keys": 3, "deletes": "driver", "positions": 3, "slices": "a test of Spark SQL",
+    }  # fmt: skip
     assert set(line["stages"]) == {"read", "fold", "lookup", "facts", "write", "deletes", "commit"}
     assert line["stages"]["facts"] < 0.1
     assert jobs(lake) - before <= 10

@@ -18,13 +18,7 @@ from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.soak import LONG, SEED, times
 
-pytestmark = pytest.mark.spark
-
-
-@pytest.fixture(autouse=True)
-def by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not by the driver, which these few rows would be left to."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("by_sql")]
 
 
 DAY = 86_400_000
@@ -167,6 +161,7 @@ def test_files_that_lost_rows_to_another_writer_meanwhile_are_not_rewritten_with
     assert len(calls) == 2, "refused, and done again from a fresh look"
     assert lake.line("lake.t")["way"] == {
         "lookup": "local", "keys": 1, "deletes": "rewrite", "positions": 1, "rewritten": 1,
+        "slices": "a test of Spark SQL",
     }  # fmt: skip
     assert {row["id"]: row["v"] for row in lake.rows("lake.t")} == {0: "a", 1: "b", 2: "a"}
     referred, there = files_of(lake.catalog.load_table(TableName.parse("lake.t").identifier))

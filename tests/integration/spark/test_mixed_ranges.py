@@ -17,6 +17,7 @@ from firn_spark import lake as lakes
 from firn_spark.driver import decision
 from firn_spark.driver.range import ALONE
 from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
+from firn_spark.slices import slice_engine as slices
 from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
@@ -26,15 +27,17 @@ from tests.soak import seeds
 pytestmark = pytest.mark.spark
 
 COLUMNS = "columns: {id: long, of: string, v: string, w: string, n: long}"
-KEYS = {"one": ("id",), "two": ("id", "of")}
+KEYS = {"one": ("id",), "two": ("id", "of"), "moving": ("id",)}
+# A row's partition changes with its values.
+MOVING = ", partition_by: ['bucket(3, id)', 'truncate(3, v)']"
 NOTHING: dict[str, Any] = {"v": None, "w": None, "n": 0}
 
 
-def several(key: str) -> str:
+def several(rule: str) -> str:
     """Two source tables feed one."""
     return (
         "warehouse: file:///set/by/the/deployment\ncatalog: {type: sql}\nstreams:\n  spec:\n    tables:\n"
-        f"      app.a: {{to: lake.t, key: [{key}], {COLUMNS}}}\n      app.b: {{to: lake.t, key: [{key}], {COLUMNS}}}\n"
+        f"      app.a: {{to: lake.t, {rule}}}\n      app.b: {{to: lake.t, {rule}}}\n"
     )
 
 
@@ -66,18 +69,23 @@ def crossing(dice: random.Random, told: list[dict[str, Any]], late: int) -> list
     return sorted(some, key=lambda one: one["source"]["lsn"] + dice.randrange(late))
 
 
-@pytest.mark.parametrize("seed", seeds(2, 40))
-@pytest.mark.parametrize(("key", "tables"), [("one", "t"), ("two", "t"), ("two", "ab")])
+@pytest.mark.parametrize("home", ["driver", "slices"])
+@pytest.mark.parametrize("seed", seeds(1, 40))
+@pytest.mark.parametrize(("key", "tables"), [("one", "t"), ("two", "t"), ("two", "ab"), ("moving", "t")])
 def test_they_equal_the_specification_after_each_epoch(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, tables: str, seed: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, tables: str, seed: int, home: str
 ) -> None:
     dice = random.Random(f"{seed}-{key}-{tables}")
     names = KEYS[key]
+    if home == "slices":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+        # A partitioned table has one slice.
+        monkeypatch.setattr(slices, "EVENTS", 50 if key != "moving" else 1_000)
     monkeypatch.setattr(lakes, "ALONE", dice.choice((0, ALONE)))
     monkeypatch.setattr(lakes, "cores", lambda: 2)
     delivered = crossing(dice, mostly_plain(dice, 500, 150, tables), dice.choice((60, 200)))
-    listed = ", ".join(names)
-    lake = Lake(spark, tmp_path, several(listed) if len(tables) > 1 else config(f"key: [{listed}], {COLUMNS}"))
+    rule = f"key: [{', '.join(names)}], {COLUMNS}{MOVING if key == 'moving' else ''}"
+    lake = Lake(spark, tmp_path, several(rule) if len(tables) > 1 else config(rule))
     come, ways = [], Counter[str]()
     for first in range(0, len(delivered), 140):
         come += delivered[first : first + 140]
@@ -88,8 +96,8 @@ def test_they_equal_the_specification_after_each_epoch(
         assert {
             key: {name: row[name] for name in ("id", "of", "v", "w", "n")} for key, row in found.items()
         } == expected
-        ways[lake.line("lake.t")["way"]["by"]] += 1
-    assert set(ways) == {"both"}, ways
+        ways[lake.line("lake.t")["way"]["lookup"], lake.line("lake.t")["way"]["by"]] += 1
+    assert set(ways) == {(home, "both")}, ways
 
 
 def _key(one: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -117,6 +125,59 @@ def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     one.land([event("u", 40 + n, {"id": n, "v": GONE, "w": "e"}) for n in range(3)])
     assert one.line("lake.t")["way"]["driver"] == "more than 2 changes that are not plain"
     assert [row["w"] for row in sorted(one.rows("lake.t"), key=lambda row: row["id"])] == ["e", "e", "e", "d", "d"]
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_what_comes_to_the_job_at_once_is_bounded(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one = lake(config())
+    first = [event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(4)]
+    one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(4)])
+    monkeypatch.setattr(slices, "MOST_BYTES", 100)
+    if late:
+        one.land([event("u", 20 + n, {"id": 4 + n, "v": "late", "w": "late"}) for n in range(4)])
+    else:
+        one.land([event("u", 70 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(4)])
+    of = "of a slice that are decided one by one" if late else "that are not plain"
+    assert one.line("lake.t")["way"]["slices"] == f"more than 100 bytes of changes {of}"
+    assert {(row["id"], row["v"], row["w"]) for row in one.rows("lake.t")} == {
+        (n, "a", "b" if late else "c") for n in range(4)
+    }
+
+
+def test_wide_rows_make_more_slices_and_a_hot_key_none(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    monkeypatch.setattr(slices, "_ONE_TASK", 10)
+    monkeypatch.setattr(slices, "_BYTES", 20_000)
+    monkeypatch.setattr(slices, "_MOST_BYTES_OF_ONE", 60_000)
+    one = lake(config())
+    one.land([event("c", 10 + n, {"id": n, "v": "x" * 1_000, "w": "y"}) for n in range(100)])
+    assert 5 <= one.line("lake.t")["way"]["slices"] <= 8
+    one.land([event("u", 200 + n, {"id": 7, "v": "z" * 1_000, "w": str(n)}) for n in range(100)])
+    assert one.line("lake.t")["way"]["slices"] == "more than 60000 bytes in a slice of the keys"
+    rows = one.by_key("lake.t", "id")
+    assert len(rows) == 100
+    assert (rows[7]["w"], rows[8]["w"]) == ("99", "y")
+
+
+def test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slices wrote them, and then found more to decide one by one than they may."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    monkeypatch.setattr(slices, "MOST_ROWS", 2)
+    one = lake(config("key: [id], columns: {id: long, n: long}"))
+    one.land([event("d", 50 + n, None, {"id": n, "n": 0}) for n in range(3)])
+    late = [event("u", 20 + n, {"id": n, "n": n}) for n in range(3)]
+    one.land([*late, event("u", 60, {"id": 4, "n": 4}), event("c", 30, {"id": 5, "n": "no number"})])
+    said = one.line("lake.t")
+    assert said["way"]["slices"] == "more than 2 changes that are not plain"
+    assert (said["dead"], said["dead_new"]) == (1, {"app.t": {"type_mismatch": 1}})
+    assert [row["id"] for row in one.rows("lake.t")] == [4]
 
 
 def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[[str], Lake]) -> None:

@@ -52,7 +52,7 @@ def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Ma
     table = one.catalog.load_table(("lake", "t"))
     assert [str(field.transform) for field in table.spec().fields] == ["day", "bucket[2]"]
     assert everywhere(one) == {**dict.fromkeys((0, 3, 4, 5, 6, 7), "a"), 1: "b", 20: "b"}
-    assert one.line("lake.t")["way"]["driver"] in ("partitioned", "copy-on-write")
+    assert (one.line("lake.t")["way"]["lookup"] == "driver") is not bool(how)
 
     # Keys in files of both specs, and one that moves to another partition; then another spec, by which none is new.
     now(one, f"{rule}, partition_by: ['truncate(1, v)', 'bucket(2, id)']")
@@ -67,6 +67,24 @@ def test_a_changed_partition_by_holds_for_new_files_and_rows_stay_right(lake: Ma
     assert epochs_of(table, "spec") == [1, 2, 3, 4]
     pruned = Read(one.catalog).table("lake.t").prune("id = 5 and v = 'a'")
     assert {"a"} == {text for file in pruned.read for text in _texts(file.path)}
+
+
+def test_the_text_that_means_null_in_a_path_is_a_value_of_its_own_and_no_dead_letter_is_left_uncounted(
+    lake: Make,
+) -> None:
+    text = "__HIVE_DEFAULT_PARTITION__"
+    one = lake(config(f"key: [id], {COLUMNS}, partition_by: [v, 'truncate(50, v)']"))
+    bad = event("c", 12, {"id": "no number", "v": "a"})
+    one.land([event("c", 10, row(1, text)), event("c", 11, {"id": 2, "v": None}), bad])
+    line = one.line("lake.t")
+    assert (line["way"]["lookup"], line["dead_new"]) == ("driver", {"app.t": {"type_mismatch": 1}})
+    assert everywhere(one) == {1: text, 2: None}
+    table = one.catalog.load_table(("lake", "t"))
+    found = [(file["partition"], file["record_count"]) for file in table.inspect.files().to_pylist()]
+    assert sorted(found, key=str) == [({"v": one, "v_trunc": one}, 1) for one in (text, None)]
+    assert [row.id for row in one.spark.sql(f"SELECT id FROM firn.lake.t WHERE v = '{text}'").collect()] == [1]
+    one.land([event("u", 20, row(1, "b")), event("u", 21, row(2, text)), event("c", 22, {"id": 3, "v": None})])
+    assert everywhere(one) == {1: "b", 2: text, 3: None}
 
 
 def test_a_partition_by_that_can_not_be_had_fails_its_table_alone_and_says_why(lake: Make) -> None:
@@ -96,10 +114,10 @@ def _local(path: str) -> str:
 
 @pytest.mark.parametrize("ways", ["driver", "spark"])
 def test_bloom_filters_by_setting_let_a_look_up_skip_the_other_files(
-    lake: Make, monkeypatch: pytest.MonkeyPatch, ways: str
+    lake: Make, request: pytest.FixtureRequest, ways: str
 ) -> None:
     if ways == "spark":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+        request.getfixturevalue("by_sql")
     rule = "key: [u], columns: {u: string, n: long}"
     one = lake(config(rule))
     keys = [f"{hash((3, n)) & (2**64 - 1):016x}" for n in range(300)]
@@ -187,3 +205,20 @@ def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(lak
     one.land([event("c", 10 + n, row) for n, row in enumerate(rows)])
     assert one.line("lake.t")["merged"] == 150
     assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(150))
+
+
+@pytest.mark.parametrize("ways", ["driver", "slices"])
+def test_a_table_that_spreads_its_files_over_folders_has_them_spread(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, ways: str
+) -> None:
+    if ways == "slices":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one = lake(config("key: [id], columns: {id: long, v: string}"))
+    one.land([event("c", 10, {"id": 0, "v": "a"})])
+    one.spark.sql("ALTER TABLE firn.lake.t SET TBLPROPERTIES ('write.object-storage.enabled' = 'true')")
+    for n in range(1, 4):
+        one.land([event("c", 10 + n, {"id": n, "v": "a"})])
+    assert one.line("lake.t")["way"]["lookup"] == ways
+    files = one.catalog.load_table(("lake", "t")).inspect.data_files()["file_path"].to_pylist()
+    assert len({path.rpartition("/")[0] for path in files}) == 4
+    assert sorted(row["id"] for row in one.rows("lake.t")) == [0, 1, 2, 3]

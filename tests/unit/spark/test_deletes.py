@@ -50,7 +50,10 @@ def test_a_delete_file_says_what_iceberg_asks_for() -> None:
 def test_rows_are_gathered_by_file_over_chunks_and_those_without_a_file_left_out() -> None:
     files = pa.chunked_array([["a", None, "b"], ["b", "a"]])
     rows = pa.chunked_array([[3, None, 1], [0, 2]])
-    assert deletes.by_file(files, rows) == {"a": [3, 2], "b": [1, 0]}
+    found = deletes.by_file(files, rows)
+    assert {path: rows.to_pylist() for path, rows in found.items()} == {"a": [3, 2], "b": [1, 0]}
+    twice = deletes.together([found, {"a": pa.array([2, 7])}])
+    assert {path: rows.to_pylist() for path, rows in twice.items()} == {"a": [3, 2, 7], "b": [1, 0]}
 
 
 def test_nothing_becomes_no_file() -> None:

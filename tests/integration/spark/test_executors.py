@@ -1,0 +1,49 @@
+"""The job's tasks in processes of their own, as on a cluster: nothing that they need is in the job's memory."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.changes.merge.fold import fold
+from tests.integration.spark.spark_lake import ROOT, Lake
+from tests.integration.spark.test_commit import config
+from tests.integration.spark.test_mixed_ranges import COLUMNS, crossing, mostly_plain
+from tests.integration.spark.test_specification import change
+from tests.soak import LONG
+
+pytestmark = pytest.mark.spark
+
+
+def by_executors(lake: Lake, n: int, *, kill: bool = False) -> list[dict[str, Any]]:
+    """Commits an epoch by a job whose executors are processes. -> its log lines."""
+    told = ["100", "kill" if kill else "", lake.stream, lake.staging, lake.warehouse, lake.catalog_uri, str(n), str(n)]
+    command = [sys.executable, "-m", "tests.integration.spark.cluster_job", *told]
+    environment = os.environ | {"FIRN_DRIVER_EVENTS": "0"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr[-4_000:]
+    assert ("killed one of" in done.stdout) is kill
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def test_slices_are_committed_once_whatever_becomes_of_an_executor(spark: SparkSession, tmp_path: Path) -> None:
+    dice = random.Random(7)
+    delivered = crossing(dice, mostly_plain(dice, 800, 250, "t"), 100)
+    lake = Lake(spark, tmp_path, config(f"key: [id], {COLUMNS}"))
+    half = len(delivered) // 2
+    for part, kill in ((delivered[:half], False), (delivered[half:], True)) if LONG else ((delivered, True),):
+        lake.post(part, at_once=50)
+        lines = by_executors(lake, lake.seal(), kill=kill)
+        said = next(line for line in lines if line.get("table") == "lake.t")
+        assert said["way"]["lookup"] == "slices"
+        assert said["way"]["slices"] > 2
+    expected = {key[0]: dict(row.values) for key, row in fold({}, map(change, delivered)).rows.items()}
+    found = {row["id"]: {name: row[name] for name in ("id", "of", "v", "w", "n")} for row in lake.rows("lake.t")}
+    assert found == expected
+    assert sum(int(one["firn.events"]) for one in lake.snapshots("lake.t")) == len(delivered), "once"

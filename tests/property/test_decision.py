@@ -1,0 +1,242 @@
+"""What the job's process decides, most keys by columns and the others one by one, is what the row engine and the
+specification say: rows, orders, held values and source tables after each range, how many keys were decided, and which
+changes are too old. Without Spark, on a table in memory."""
+
+import os
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from firn.changes.decode.codec import DecodeSettings
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column, parse
+from firn.changes.merge import decide
+from firn.changes.merge.decide import Decided, is_fact
+from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
+from firn.changes.merge.ordering import plain, stored_held
+from firn_spark.driver import column_decoder
+from firn_spark.driver.decision import Changes, decide_keys
+from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, Found
+from firn_spark.merge.memory import Remembered
+from tests.memory_table import MemoryTable
+from tests.property.random_histories import COLUMNS, change, order
+from tests.soak import LONG
+
+CASES = 50_000 if LONG else 1_500
+TYPES = (Column("k", parse("long")), *(Column(name, parse("string")) for name in COLUMNS))
+KINDS = ("truncate", "delete", "create", "gaps", "move", "copy", "alike", "update")
+MIXES = (
+    (0, 15, 5, 35, 20, 5, 4, 16),
+    (3, 17, 15, 25, 10, 5, 4, 21),
+    (2, 8, 10, 10, 40, 15, 4, 11),
+    (0, 30, 20, 10, 5, 1, 4, 30),
+)
+
+
+@dataclass
+class DriverTable(MemoryTable):
+    """The same table, whose ranges the driver decides. `ways`: how, by Decision.way; `dice`: for what a look-up may
+    leave out."""
+
+    dice: random.Random = field(default_factory=lambda: random.Random(0))
+    ways: Counter[str] = field(default_factory=Counter)
+
+    def decided(self, batch: Sequence[RowChange]) -> Decided:
+        self.sources |= {one.source for one in batch}
+        several = len(self.sources - {None}) > 1
+        decoding = Decoding(columns=TYPES, key=(0,), settings=DecodeSettings(), several=several)
+        truncates = list({one.identity: one for one in batch if one.op == "t"}.values())
+        mine = [one for one in batch if one.op != "t"]
+        whole = [one for one in mine if is_plain(one)]
+        if truncates or self.newest_truncate > min((one.order for one in mine), default=b""):
+            whole = []  # one by one, as DriverEngine has them then
+        changes = Changes(plain_of(whole, decoding), [], decoding, batch[0].source)
+        changes.good = [decoded(one) for one in mine if one not in whole]
+        changes.truncates = truncates
+        rows = list(self.live.items())
+        made = decide_keys(changes, Memory(self), Lookup(self, rows))
+        self.ways[made.way] += 1
+        rows_of = made.rows.decided
+        found = Decided(dict(rows_of.writes), list(rows_of.removes), made.told, rows_of.too_old)
+        if made.columns is not None:
+            for row, writes, removes in zip(
+                made.columns.rows.to_pylist(), made.columns.write, made.columns.remove, strict=True
+            ):
+                one = whole[row["_number"]]
+                assert one.key not in {*found.writes, *found.removes}, "decided twice"
+                if writes.as_py():
+                    found.writes[one.key] = Row(dict(one.values or {}), one.order, source=one.source)
+                if removes.as_py():
+                    assert rows[row[PLACE]][0] == one.key, "another key's row goes"
+                    found.removes.append(one.key)
+        assert found.writes.keys() & self.live.keys() <= set(found.removes), "a key has two rows"
+        return found
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What of delete_memory.DriverMemory is asked."""
+
+    table: MemoryTable
+
+    @property
+    def said(self) -> Remembered:
+        newest = max((fact.order for fact in self.table.remembered), default=b"")
+        return Remembered(newest, self.table.newest_truncate, self.table.creates, self.table.floor)
+
+    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+        return self.table.facts(keys, low)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """A key_lookup.Lookup. `rows`: the table's, each at its number."""
+
+    table: DriverTable
+    rows: Sequence[tuple[Key, Row]]
+
+    def places(self, newest: pa.Table, decoding: Decoding) -> pa.Table:
+        wanted, low = set(newest["c0"].to_pylist()), min(newest["_order"].to_pylist(), default=b"")
+        found = [(number, key[0], row) for number, (key, row) in enumerate(self.rows) if key[0] in wanted]
+        orders = [plain(row.order) for _, _, row in found]
+        there = [None if one is not None and one < low and self.table.dice.random() < 0.5 else one for one in orders]
+        holds = [stored_held(plain(row.order) or b"", dict(enumerate(row.held.values()))) for _, _, row in found]
+        columns = {
+            "c0": pa.array([key for _, key, _ in found], pa.int64()),
+            THERE: pa.array(there, pa.binary()),
+            PATH: pa.array(["file"] * len(found), pa.string()),
+            PLACE: pa.array([number for number, _, _ in found], pa.int64()),
+            HOLDS: pa.array([one is not None for one in holds], pa.bool_()),
+        }
+        return pa.table(columns)
+
+    def newer(self, orders: pa.Table, decoding: Decoding) -> pa.Table:
+        known = [(fact.key[0], plain(fact.order)) for fact in self.table.facts(None, b"")]
+        late = [any(one == row["c0"] and at > row["_order"] for one, at in known) for row in orders.to_pylist()]
+        return orders.select(["c0"]).filter(pa.array(late, pa.bool_()))
+
+    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
+        return Found(decide.look(self.table, changes, truncates, self.table.sources), {}, {}, {})
+
+
+def is_plain(one: RowChange) -> bool:
+    """As column_decoder.split says."""
+    return one.position is not None and not one.unavailable and one.key[0] is not None
+
+
+def plain_of(changes: Sequence[RowChange], decoding: Decoding) -> pa.Table:
+    """Plain changes as the readers give them."""
+    names = ("_op", "_ts", "_ord", *(("_table",) if decoding.several else ()), "c0", "c1", "c2")
+    rows = []
+    for one in changes:
+        values = [(one.values or {}).get(name) for name in COLUMNS]
+        rows.append((one.op, 5, one.order, *((one.source,) if decoding.several else ()), *one.key, *values))
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], column_decoder.schema(decoding))
+
+
+def decoded(one: RowChange) -> list[object]:
+    """Another change as decoded_rows has it."""
+    gaps = [1 + COLUMNS.index(name) for name in sorted(one.unavailable)] or None
+    meta = [1, "batch", 0, one.op, 5, one.position, one.order, gaps, *[None] * 4, 0, None, one.source]
+    return [*meta, one.key[0], *((one.values or {}).get(name) for name in COLUMNS)]
+
+
+def statements(dice: random.Random) -> list[RowChange]:
+    """Changes in the source's order."""
+    tables, keys, mix = dice.choice(("a", "a", "ab", "abc")), dice.choice((2, 3, 4, 6)), dice.choice(MIXES)
+    nulls = 0.15 if dice.random() < 0.1 else 0.0
+
+    def any_key() -> int | None:
+        return None if dice.random() < nulls else dice.randrange(keys)
+
+    def gaps(often: float = 1) -> frozenset[str]:
+        return frozenset(name for name in COLUMNS if dice.random() < 0.5) if dice.random() < often else frozenset()
+
+    told: list[RowChange] = []
+    for place in range(10, 10 + dice.randrange(2, 16)):
+        key, table = any_key(), dice.choice(tables)
+        match dice.choices(KINDS, mix)[0]:
+            case "truncate":
+                told += [change("t", None, place, one) for one in sorted({table, dice.choice(tables)})]
+            case "delete":
+                told.append(change("d", key, place, table))
+            case "create":
+                told.append(dice.choice((change("c", key, place, table, gaps(0.2)), change("r", key, place, table))))
+            case "gaps":
+                told.append(change("u", key, place, table, gaps()))
+            case "move":
+                if (to := any_key()) != key:
+                    told += [change("d", key, place, table), change("c", to, place, table, gaps())]
+            case "copy":
+                told += [change("c", one, place, table, gaps()) for one in range(keys)]
+            case "alike":  # at one position
+                told += [change("u", key, place, one, gaps(0.3)) for one in tables]
+            case _:
+                told.append(change("u", key, place, table))
+    return told
+
+
+def delivered(dice: random.Random, told: Sequence[RowChange], *, arrived: bool) -> list[list[RowChange]]:
+    """The changes, some of them twice, in any order, nearly in theirs or in theirs, as ranges. `arrived`: some without
+    a position."""
+    come = [*told, *dice.choices(told, k=dice.randrange(4))] if told else []
+    late = dice.choice((0, 0, 2, 5, 99, 99))
+    come.sort(key=lambda one: (int.from_bytes(one.position) + dice.randrange(late + 1), one.order))
+    if arrived:
+        often = Counter(one.position for one in come)
+        for number, one in enumerate(come):
+            if one.op != "t" and not one.unavailable and often[one.position] == 1 and dice.random() < 0.3:
+                come[number] = replace(one, position=None, order=b"\0" + number.to_bytes(12, "big") + b"\1")
+    batches = []
+    while come:
+        size = dice.randrange(1, 9)
+        batches.append(come[:size])
+        come = come[size:]
+    return batches
+
+
+def stored(rows: Mapping[Key, Row]) -> dict[Key, Row]:
+    """Rows as a table can hold them: a value of the row's own order is not said to be of an earlier one."""
+    return {
+        key: replace(row, held={name: at for name, at in row.held.items() if at < row.order})
+        for key, row in rows.items()
+    }
+
+
+def check(seed: int) -> Counter[str]:
+    """-> how the ranges were decided. Raises AssertionError with the seed where the ways differ."""
+    dice = random.Random(seed)
+    arrived, floor, crash, based = (dice.random() < chance for chance in (0.15, 0.2, 0.2, 0.2))
+    batches = delivered(dice, statements(dice), arrived=arrived)
+    base = {}
+    for key in range(6) if based else ():
+        at = dice.choice((LOADED, order("c", 1 + key, b"base")))
+        base[key,] = Row({"k": key, **dict.fromkeys(COLUMNS, "base")}, at, source="a")
+    sources = frozenset({"a"} if based else ())
+    table, engine = DriverTable(dict(base), sources, dice=dice), MemoryTable(dict(base), sources)
+    come: list[RowChange] = []
+    for number, batch in enumerate(batches):
+        come += batch
+        if floor and number == 1:
+            table.floor = engine.floor = plain(order("d", dice.randrange(10, 20), b"")) or b""
+        if crash and dice.random() < 0.3:  # a job that died between the facts and the rows
+            table.remembered += filter(is_fact, batch)
+            engine.remembered += filter(is_fact, batch)
+        found, expected = table.commit(batch), engine.commit(batch)
+        assert table.live == engine.live, f"other rows than the row engine's, seed {seed}"
+        assert (found.told, found.too_old) == (expected.told, expected.too_old), f"other counts, seed {seed}"
+        # What has no position, is older than the log or at most the floor is not told apart by the specification.
+        if not (arrived or floor or based):
+            specified = fold({}, come).rows
+            assert stored(table.live) == stored(specified), f"other rows than the specification's, seed {seed}"
+    return table.ways
+
+
+def test_what_is_decided_by_columns_and_one_by_one_is_what_the_row_engine_decides() -> None:
+    first = random.Random(os.environ.get("FIRN_SEED", "1")).randrange(2**40) if LONG else 0
+    print(f"seeds {first} to {first + CASES}")
+    ways = sum(map(check, range(first, first + CASES)), Counter[str]())
+    assert min(ways[way] for way in ("columns", "rows", "both")) > CASES / 10, ways
