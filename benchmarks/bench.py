@@ -79,13 +79,17 @@ class Bench:
         ran = [measuring.run("firn", "benchmarks.care", who, *data.arguments, "--rows", data.rows, "--epochs", commits)]
         return self._case(group, who, ran, data, True)
 
-    def cold(self, group: str, who: str, data: Data, runs: int | None = None) -> Case:
-        """A case of benchmarks.cold: a process a run, from the start of Spark on."""
+    def cold(self, group: str, who: str, data: Data, runs: int | None = None, *, slices: bool = False) -> Case:
+        """A case of benchmarks.cold: a process a run, from the start of Spark on. `slices`: by Spark's tasks, however
+        few the events are."""
         sized = (*data.arguments, "--rows", data.rows)
         prepared = measuring.run("firn", "benchmarks.cold", "prepare", *sized)
         assert prepared.code == 0, prepared.text
-        ran = [self._looked("benchmarks.cold", who, *sized, "--run", n) for n in range(runs or self.runs)]
-        return self._case(group, who, ran, data, True)
+        forced = {"FIRN_DRIVER_EVENTS": "0"} if slices else None
+        ran = [
+            self._looked("benchmarks.cold", who, *sized, "--run", n, forced=forced) for n in range(runs or self.runs)
+        ]
+        return self._case(group, f"{who}, slices" if slices else who, ran, data, True)
 
     def many(self, group: str, who: str, events: Path, tables: int) -> Case:
         """A case of benchmarks.many: a process a run."""
@@ -118,9 +122,9 @@ class Bench:
         print(done.stdout + done.stderr, flush=True)
         return done.stdout
 
-    def _looked(self, module: str, *arguments: object) -> measuring.Ran:
+    def _looked(self, module: str, *arguments: object, forced: dict[str, str] | None = None) -> measuring.Ran:
         """A run whose table is looked at before the next one, which tidies the base table's folders, removes it."""
-        ran = measuring.run("firn", module, *arguments)
+        ran = measuring.run("firn", module, *arguments, environment=forced)
         for line in ran.runs:
             line["digest"] = reference.digest_of(line["table"])
         return ran

@@ -172,10 +172,14 @@ def cold(bench: Bench) -> None:
     for events in (1_000_000, 10_000_000):
         group, data = f"{into(events, rows)}, cold", bench.data(rows, events)
         case = bench.cold(group, "firn", data, None if events == 1_000_000 else 1)
+        bench.must(f"{group}: peak memory of all processes", case.median("peak") / 1_000, 2.5, " GB")
         if events == 1_000_000:
-            bench.must(f"{group}: peak memory of all processes", case.median("peak") / 1_000, 2.5, " GB")
+            sliced = bench.cold(group, "firn", data, slices=True)
+            bench.must(f"{group}: CPU by slices, by that of one process", ratio(sliced, case, "cpu"), 1.5)
         else:
             bench.must(f"{group}: runs that did not finish, or were wrong", float(not (case.runs and case.right)), 0)
+            bench.must(f"{group}: seconds", case.median(), 120, " s")
+            bench.must(f"{group}: CPU", case.median("cpu"), 200, " s")
 
 
 def tables(bench: Bench) -> None:
