@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.storagelevel import StorageLevel
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge.fold import RowChange
@@ -16,6 +15,7 @@ from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import by_number, fed_by
 from firn_spark import append
+from firn_spark.arrow import kept
 from firn_spark.merge import affected_rows, by_key, delta, key_changes, mirror
 from firn_spark.merge.deciding import Shape, decide, there
 from firn_spark.merge.folding import NOTHING, same_key
@@ -84,7 +84,7 @@ class SparkEngine:
             known = mirror.known_truncates(memory, truncates, seen, fed_by(table.state, target.fed))
             good = decoded.where(f.col("_code").isNull())
             merge = _Merge(table, good, memory, shape, seen, truncates, known, few)
-            with self._decided(one, merge) as found, _persisted(found) as rows:
+            with self._decided(one, merge) as found, kept(found) as rows:
                 _apply(one, merge, mine, rows)
         outcome.snapshot_id = _snapshot(one)
 
@@ -98,7 +98,7 @@ class SparkEngine:
             table = one.ready(seen.nulls)
             good = append.identified(decoded.where(f.col("_code").isNull()), context.stream)
             new = append.new_rows(context.spark, table, good, one.plan.columns, context.stream)
-            with _persisted(new) as rows:
+            with kept(new) as rows:
                 with outcome.stage("lookup"):
                     outcome.merged = rows.count()
                 outcome.ignored = outcome.events - seen.changes
@@ -126,8 +126,8 @@ class SparkEngine:
         changes = mirror.folded(spark, table, good, memory, shape, merge.seen, merge.truncates, log)
         newest = max((each.order for each in merge.truncates.new), default=b"")
         truncate = (plain(newest) or NOTHING) if newest else None
-        with _persisted(changes) as kept:
-            yield decide(kept, _there(one, merge, kept, truncate), shape, truncate)
+        with kept(changes) as changes:
+            yield decide(changes, _there(one, merge, changes, truncate), shape, truncate)
 
     def _log_of(self, one: TableCommit, target: Target) -> key_changes.Log:
         """Decoded changes of some keys out of the whole staged log: what the table alone can't tell any more."""
@@ -169,20 +169,11 @@ def light(spark: SparkSession) -> Iterator[None]:
 
 
 @contextmanager
-def _persisted(rows: DataFrame) -> Iterator[DataFrame]:
-    kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield kept
-    finally:
-        kept.unpersist()
-
-
-@contextmanager
 def _surveyed(
     one: TableCommit, mine: DataFrame, decode: Callable[[DataFrame, Decoding], DataFrame]
 ) -> Iterator[tuple[DataFrame, mirror.Survey]]:
     """The decoded changes, and what one pass over them tells. Good inside the `with` only."""
-    with _persisted(decode(mine, one.decoding)) as decoded:
+    with kept(decode(mine, one.decoding)) as decoded:
         required = [i for i, column in enumerate(one.plan.columns) if column.required]
         with one.outcome.stage("read"):
             seen = mirror.survey(decoded, required)

@@ -151,7 +151,6 @@ class TableCommit:
         seen_as: Mapping[str, str],
     ) -> Table:
         spark, tables, rule, key = self.context.spark, self.context.tables, self.target.rule, self.planned.key
-        table = retype(spark, tables, table, self.plan.retyped)
         table = unmoved(table, tables.evolve(table, self.plan, metadata, relaxed))
         if table.branch is None and table.is_partitioned_anew(rule.partition_by):
             table = repartition(spark, tables, table, rule.partition_by)
@@ -243,6 +242,9 @@ class Committer:
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
+        if table is not None:
+            # Before its rows are looked up: they have the new types then.
+            table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
         one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)

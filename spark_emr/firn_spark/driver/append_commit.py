@@ -1,38 +1,64 @@
-"""Every change once into an append table: firn_spark.append without a Spark job."""
+"""Every change once into an append table."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import STRING, Column
-from firn.changes.merge import decoded_rows
-from firn.changes.metadata_columns import APPEND_METADATA, BEFORE, IDENTITY, OP, POSITION, TIME
-from firn_spark.driver import row_lookup
+from firn.changes.metadata_columns import APPEND_METADATA, IDENTITY, POSITION
+from firn_spark.driver import append_columns, row_lookup
+from firn_spark.driver.append_columns import AppendColumns
+from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.write import write_cells
+from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-Row = Sequence[Any]
+KEY = (Column(IDENTITY, STRING),)
+_ABOVE_ALL = b"\xff" * 64  # positions that are not asked for: none is as high
 
 
-def new_rows(spark: SparkSession, table: Table | None, good: Sequence[Row], stream: str) -> dict[str, Row]:
-    """The decoded rows that the table does not have yet, by identity, each once. Raises Unfit."""
-    mine = decoded_rows.Appendable(good, stream, first=table is not None and stream in table.state.first_identity)
-    if table is None or not mine.rows:
-        return mine.rows
-    identity = Column(IDENTITY, STRING)
-    orders = [row[decoded_rows.POS] for row in mine.rows.values()]
-    low, high = (None, None) if None in orders else (min(orders), max(orders))
-    files = row_lookup.plan(spark, table, row_lookup.Wanted([identity], {(one,) for one in mine.names}, low, high))
-    there = row_lookup.read(table, files, ())
-    return mine.without({one for (one,) in there.keys([identity])})
+def columns_of(one: TableCommit) -> AppendColumns:
+    """How its changes are decoded."""
+    table = one.table
+    return AppendColumns(one.context.stream, table is not None and one.context.stream in table.state.first_identity)
+
+
+def new_rows(spark: SparkSession, table: Table | None, good: pa.Table) -> pa.Table:
+    """The decoded changes (AppendColumns) that the table does not have yet, each once. Raises Unfit."""
+    mine = append_columns.once(good)
+    if table is None or not len(mine):
+        return mine
+    low, high = ends_of(mine["_pos"])
+    files = row_lookup.plan(spark, table, wanted(mine, low, high))
+    return not_in(mine, files, row_lookup.ids_of(table))
+
+
+def ends_of(positions: pa.ChunkedArray) -> tuple[bytes | None, bytes | None]:
+    """The least and the greatest position; none if a change has none."""
+    ends = pc.min_max(positions)
+    return (None, None) if positions.null_count else (ends["min"].as_py(), ends["max"].as_py())
+
+
+def wanted(mine: pa.Table, low: bytes | None, high: bytes | None) -> Wanted:
+    """What to look for in a table that may have these changes, whose positions are between `low` and `high`."""
+    return Wanted(KEY, low=low, high=high, some=[append_columns.names_of(mine)])
+
+
+def not_in(mine: pa.Table, files: Files, ids: Mapping[str, int]) -> pa.Table:
+    """Those that these files of the table do not have. `ids`: row_lookup.ids_of."""
+    parts = row_lookup.read_columns(files, ids, POSITION, _ABOVE_ALL)
+    there = pa.chunked_array([part[0].cast(pa.string()).combine_chunks() for part in parts], pa.string())
+    return append_columns.without(mine, there.combine_chunks())
 
 
 def apply(
     spark: SparkSession,
     table: Table,
-    new: Mapping[str, Row],
+    new: pa.Table,
     columns: Sequence[Column],
     properties: Mapping[str, str],
     stream: str,
@@ -41,16 +67,12 @@ def apply(
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
-    rows = list(new.values())
-    data = {column.name: [row[decoded_rows.WIDTH + i] for row in rows] for i, column in enumerate(columns)}
-    data |= {
-        OP: [row[decoded_rows.OP] for row in rows],
-        POSITION: [row[decoded_rows.POS] for row in rows],
-        TIME: [None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000 for row in rows],
-        BEFORE: [row[decoded_rows.BEFORE] for row in rows],
-        IDENTITY: list(new),
-    }
-    files = write_cells(spark, table, [*columns, *APPEND_METADATA], {}, data)
+    cells: Mapping[str, Any] = append_columns.cells(new, columns) if len(new) else {}
+    land(spark, table, write_cells(spark, table, [*columns, *APPEND_METADATA], cells, {}), properties, stream)
+
+
+def land(spark: SparkSession, table: Table, files: Sequence[Any], properties: Mapping[str, str], stream: str) -> None:
+    """Appends data files in one snapshot. Raises as apply."""
     append = table.java.newAppend()
     for file in files:
         append.appendFile(file)

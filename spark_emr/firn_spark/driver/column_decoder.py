@@ -1,7 +1,7 @@
 """Plain changes decoded to columns: what the job's process and its readers (readers.py) do alike."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +13,28 @@ from firn_spark.staged.decode import decoded_schema
 
 _META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
 _PLACED = b"\1"  # how `_ord` begins for a change with a position; the position follows
+
+
+class Columns(Protocol):
+    """How changes are decoded to columns. Goes to other processes."""
+
+    def schema(self, decoding: Decoding) -> pa.Schema:
+        """Of those that are."""
+
+    def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """Changes, a part of them (packed.CHANGES) at a time: those decoded to columns, and the others as they are."""
+
+
+class MirrorColumns:
+    """Columns of the plain changes of a mirror table."""
+
+    def schema(self, decoding: Decoding) -> pa.Schema:
+        """As Columns says."""
+        return schema(decoding)
+
+    def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """As Columns says."""
+        return split(parts, decoding)
 
 
 def schema(decoding: Decoding) -> pa.Schema:
@@ -38,10 +60,10 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
         numbers = pa.arange(0, len(changes)).cast(pa.int32())
         raw = changes.select(READ).set_column(place, "index", numbers).combine_chunks().to_batches()
         batches = list(decoded_batches(raw, decoding, MirrorDecoder, told))
-        if not batches:
-            continue  # reads of a snapshot that the table leaves out
-        found = pa.Table.from_batches(batches)
-        odd = pc.unique(found["_index"].filter(_is_odd(found, decoding)))
+        # Neither truncates nor reads of a snapshot that the table leaves out become rows.
+        found = pa.Table.from_batches(batches, decoded_schema(decoding, told))
+        truncates = numbers.filter(pc.equal(changes["op"], "t").combine_chunks())
+        odd = pc.unique(pa.chunked_array([*found["_index"].filter(_is_odd(found, decoding)).chunks, truncates]))
         if len(odd):
             found = found.filter(pc.invert(pc.is_in(found["_index"], value_set=odd)))
         found = found.select(names)

@@ -75,9 +75,10 @@ def _ends(orders: pa.ChunkedArray) -> tuple[bytes, bytes]:
     return ends["min"].as_py() or b"", ends["max"].as_py() or b""
 
 
-def newest(good: pa.Table, decoding: Decoding) -> pa.Table:
+def newest(good: pa.Table, decoding: Decoding, emptied: bytes = b"") -> pa.Table:
     """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, and `_order`: its order without
-    the byte that says that it has one. The other columns are by far the most, and stay where they are."""
+    the byte that says that it has one. The other columns are by far the most, and stay where they are. Without the keys
+    whose newest is not above the order `emptied`: a truncate makes nothing of them."""
     names = key_names(decoding)
     orders, numbers = good["_ord"], pa.arange(0, len(good))
     rises = pc.less if decoding.several else pc.less_equal
@@ -88,8 +89,10 @@ def newest(good: pa.Table, decoding: Decoding) -> pa.Table:
     last = keys.append_column("_at", numbers).group_by(names).aggregate([("_at", "max")])
     last = last.take(pc.sort_indices(last, [(name, "ascending") for name in names]))["_at_max"]
     chosen = (last if rising else oldest_first.take(last)).cast(pa.int64())
-    rows = good.select([*names, "_op", "_ord"]).take(chosen)
-    return rows.append_column("_number", chosen).append_column("_order", column_decoder.order(rows["_ord"]))
+    rows = good.select([*names, "_op", "_ord"]).take(chosen).append_column("_number", chosen)
+    if emptied:
+        rows = rows.filter(pc.greater(rows["_ord"], pa.scalar(emptied, pa.binary())))
+    return rows.append_column("_order", column_decoder.order(rows["_ord"]))
 
 
 def key_names(decoding: Decoding) -> list[str]:
@@ -183,8 +186,10 @@ def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
     if not len(last):
         return pa.array([], pa.int64())
     names = key_names(decoding)
-    keys = [last[f"c{i}"].cast(values.plain_type(decoding.columns[i].type)) for i in decoding.key]
-    if len(names) == 1:  # `last` is sorted by it, and nothing else was looked for
+    kinds = [decoding.columns[i].type for i in decoding.key]
+    keys = [values.sought(last[name], kind) for name, kind in zip(names, kinds, strict=True)]
+    # `last` is sorted by it, and nothing else was looked for. Arrow searches no decimals.
+    if len(names) == 1 and kinds[0].name != "decimal":
         rows, numbers = pc.search_sorted(keys[0], found[names[0]]), pa.arange(0, len(found))
     else:
         mine = pa.table([*keys, pa.arange(0, len(last))], names=[*names, "_row"])

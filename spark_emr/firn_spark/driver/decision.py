@@ -18,11 +18,12 @@ from firn.changes.merge import decide, decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
 from firn_spark.driver import columnar_merge as by_columns
+from firn_spark.driver import copy_on_write
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import Found, Lookup, PlainLookup
+from firn_spark.driver.key_lookup import Emptied, Found, Lookup, PlainLookup
 from firn_spark.driver.staged_changes import Change
-from firn_spark.driver.write import write_cells
+from firn_spark.driver.write import data_files, layout_of, rows_of, write_rows
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
@@ -32,6 +33,7 @@ from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
 MOST_ROWS = 20_000  # changes of a table that are decided one by one
+_MOST_REWRITTEN = 1024 * 1024 * 1024  # bytes of files that one process writes again
 Row = list[Any]  # changes.merge.decoded_rows
 
 
@@ -47,6 +49,11 @@ class Changes:
         self.decoding = decoding
         self.good, self.bad = decoded(odd, decoding, mirror=True)
         self.truncates = decoded_rows.truncates(odd, decoding.names)
+
+    def emptied(self, remembered: bytes) -> bytes:
+        """The order up to which truncates, new ones or the newest that is `remembered`, remove everything of a table
+        that one source table feeds; b"" for nothing."""
+        return max([remembered, *(one.order for one in self.truncates)])
 
     @cached_property
     def seen(self) -> Survey:
@@ -80,11 +87,13 @@ class DecidedRows:
 
 @dataclass(frozen=True)
 class Decision:
-    """`columns`: what was decided by columns, of the changes `plain`; None for nothing; `rows`: one by one."""
+    """`columns`: what was decided by columns, of the changes `plain`; None for nothing; `rows`: one by one; `emptied`:
+    the places of the rows that go with a truncate, whatever is decided of their keys."""
 
     plain: pa.Table
     columns: by_columns.DecidedColumns | None
     rows: DecidedRows
+    emptied: deletes.Places
 
     @property
     def told(self) -> int:
@@ -96,16 +105,22 @@ class Decision:
         """How it was decided, for the log."""
         return way_of(columns=self.columns is not None, rows=bool(self.rows.times))
 
-    def write(self, spark: SparkSession, table: Table, shape: Shape) -> by_rows.Written:
-        """Writes what was decided, both halves together. `table`: with all columns that it needs. Raises
-        fence.LostRace, StorageUnavailable, UnknownOutcome."""
-        places = self.rows.gone()
+    def write(self, spark: SparkSession, table: Table, shape: Shape, *, old: bool) -> by_rows.Written:
+        """Writes what was decided, both halves together. `table`: with all columns that it needs; `old`: whether files
+        that lose rows are written again. Raises fence.LostRace, StorageUnavailable, UnknownOutcome, Unfit."""
+        places = deletes.together((self.emptied, self.rows.gone()))
         arrays: dict[str, Any] = {}
         if self.columns is not None:
             arrays = by_columns.cells(table.state.sources, self.plain, self.columns, shape.columns)
             places = deletes.together((places, by_columns.gone(self.columns)))
-        files = write_cells(spark, table, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table, shape))
-        return by_rows.Written(files, deletes.write_from_driver(spark, table, places) if places else [], places)
+        layout = layout_of(table)
+        rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table, shape))
+        if old and places:
+            again = copy_on_write.old_files(table, places, _MOST_REWRITTEN)
+            files = copy_on_write.rewritten(layout, again.files, rows)
+            return by_rows.Written(data_files(spark, table, files), [], places, again.java)
+        files = write_rows(layout, rows)
+        return by_rows.joined(spark, table, data_files(spark, table, files), places)
 
 
 def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decision:
@@ -113,7 +128,7 @@ def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decis
     decoding, plain = changes.decoding, changes.plain
     rows, columns = changes.good, None
     if len(plain):
-        last = by_columns.newest(plain, decoding)
+        last = by_columns.newest(plain, decoding, changes.emptied(memory.said.truncated))
         moves = moves_of(changes, memory)
         rows = _open(changes, last, moves.among(plain, decoding))
         apart = Apart(keys_in(rows, decoding), moves)
@@ -121,7 +136,9 @@ def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decis
         rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
         if len(rows) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
-    return Decision(plain, columns, decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup))
+    emptied = lookup.emptied(decoding, changes.truncates)
+    decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
+    return Decision(plain, columns, decided, emptied.places)
 
 
 def way_of(*, columns: bool, rows: bool) -> str:
@@ -132,11 +149,17 @@ def way_of(*, columns: bool, rows: bool) -> str:
 
 
 def decide_rows(
-    rows: Sequence[Row], truncates: Sequence[RowChange], decoding: Decoding, floor: bytes, lookup: Lookup
+    rows: Sequence[Row],
+    truncates: Sequence[RowChange],
+    decoding: Decoding,
+    floor: bytes,
+    lookup: Lookup,
+    emptied: Emptied,
 ) -> DecidedRows:
-    """Decides decoded changes one by one. Raises what the look-ups raise."""
+    """Decides decoded changes one by one. `emptied`: what Lookup says of the truncates. Raises what the look-ups
+    raise."""
     changes = [decoded_rows.row_change(row, decoding) for row in rows]
-    found = lookup.before(decoding, changes, truncates)
+    found = lookup.before(decoding, changes, truncates, emptied)
     times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in rows}
     return DecidedRows(decide.decide(found.before, changes, floor), found, times)
 

@@ -14,7 +14,7 @@ from firn.changes.merge.ordering import plain, total
 from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA
 from firn.changes.positions import WIDTH
 from firn.tables.planning import ColumnPlan
-from firn_spark.driver import row_lookup
+from firn_spark.driver import row_lookup, values
 from firn_spark.driver.write import Layout, NewFile, data_files, layout_of, write_cells
 from firn_spark.merge.earlier import is_retyped
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
@@ -140,13 +140,12 @@ def newer_in(files: row_lookup.Files, ids: Mapping[str, int], rows: pa.Table) ->
     parts = row_lookup.read_columns(files, ids, POSITION, pc.min(rows["_order"]).as_py() or b"")
     if not parts:
         return rows.select(names).slice(0, 0)
-    known = pa.concat_tables(part.select(range(len(names) + 1)) for part in parts)
-    kinds = [*(rows[name].type for name in names), pa.binary()]
-    columns = [column.cast(kind) for column, kind in zip(known.columns, kinds, strict=True)]
-    known = pa.table(columns, names=[*names, "_fact"])
-    both = rows.join(known, names, join_type="inner")
+    known = pa.concat_tables(part.select(range(len(names) + 1)) for part in parts).rename_columns([*names, "_fact"])
+    keys = [values.sought(rows[name], one.type) for name, one in zip(names, files.wanted.key, strict=True)]
+    mine = pa.table([*keys, rows["_order"], pa.arange(0, len(rows))], names=[*names, "_order", "_row"])
+    both = mine.join(known, names, join_type="inner")
     late = pc.fill_null(pc.greater(both["_fact"], both["_order"]), False)
-    return both.filter(late).select(names)
+    return rows.select(names).take(pc.unique(both["_row"].filter(late)))
 
 
 def whole_facts(deletes: Mapping[str, Any], looked: int | None) -> dict[str, Any]:

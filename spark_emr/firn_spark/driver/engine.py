@@ -13,8 +13,8 @@ from firn.commit.staged_changes import rejected
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
-from firn.tables.table_state import by_number
-from firn_spark.driver import append_commit, column_decoder, partition_values
+from firn.tables.table_state import are_several, by_number
+from firn_spark.driver import append_columns, append_commit, column_decoder, partition_values
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.decision import MOST_ROWS, Changes, decide_keys, decoded
@@ -24,6 +24,7 @@ from firn_spark.driver.staged_changes import Change, Part, Staged
 from firn_spark.driver.write import partition_fields
 from firn_spark.merge import mirror
 from firn_spark.merge.memory import name_in, newest_of
+from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
@@ -61,13 +62,11 @@ class DriverEngine:
         lookup = TableLookup(context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back))
         decided = decide_keys(changes, memory, lookup)
         outcome.way |= {"lookup": "driver", "by": decided.way}
-        outcome.ignored = target.events(outcome.progress, "t") - seen.truncates
-        outcome.ignored += 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
+        outcome.ignored = ignored(one, seen)
         self._bury(one, changes.odd, why_of(changes.bad))
         placed = [each for each in changes.truncates if plain(each.order)]
         if one.is_empty(seen.changes - seen.rejected):
-            if placed:
-                memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, context.last)
+            remember_truncates(memory, placed, context.last)
             return
         snapshot = one.table.state.snapshot_id if one.table else None
         table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), plan, decoding.key, seen)
@@ -83,9 +82,10 @@ class DriverEngine:
             facts = by_columns.facts(changes.plain, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
             told = (*facts, snapshot, placed, newest, seen.creates_unavailable, context.last)
             remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
-            written = decided.write(context.spark, table, shape)
+            written = decided.write(context.spark, table, shape, old=target.rule.write == "copy-on-write")
             if remembered is not None:
                 remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
+        outcome.way |= written.way
         by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
@@ -93,20 +93,19 @@ class DriverEngine:
         """A row for each change."""
         context, outcome, decoding = one.context, one.outcome, one.decoding
         mine = self._staged.of(one.target.sources, one.above)
-        if mine.count > MOST_ROWS:
-            raise Unfit(f"more than {MOST_ROWS} changes to append")
-        good, bad = decoded(mine.rows, decoding, mirror=False)
-        seen = by_rows.survey(good, bad, decoding, mirror=False)
-        new = append_commit.new_rows(context.spark, one.table, good, context.stream)
+        found = mine.split(append_commit.columns_of(one), decoding, MOST_ROWS)
+        good, odd = found.plain, found.odd.to_pylist()
+        _, bad = decoded(odd, decoding, mirror=False)
+        new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, mine.rows, why_of(bad))
+        self._bury(one, odd, why_of(bad))
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
-        table = one.ready(seen.nulls)
+        table = one.ready(append_columns.nulls(good, one.plan.columns))
         unmoved(one, table, snapshot)
         outcome.merged = len(new)
-        outcome.ignored = outcome.events - seen.changes
+        outcome.ignored = outcome.events - len(good) - len(bad)
         outcome.superseded = len(good) - outcome.merged
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
@@ -148,14 +147,33 @@ def log_of(one: TableCommit, back: Callable[[Target], Staged]) -> Log:
 def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
-    if by_columns.can_be_looked_up(decoding) and not one.target.events(one.outcome.progress, "t"):
-        split = mine.split(decoding, MOST_ROWS)
+    if by_columns.can_be_looked_up(decoding):
+        split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ROWS)
         found = Changes(split.plain, split.odd.to_pylist(), decoding, source)
-        if not len(split.plain) or memory.said.truncated <= found.seen.low:
+        if not len(split.plain) or not truncated_apart(one, memory, found.truncates, found.seen.low):
             return found
     if mine.count > MOST_ROWS:
         raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
     return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
+
+
+def ignored(one: TableCommit, seen: Survey) -> int:
+    """How many changes of a mirror table are no change of a row: truncates, and reads that it leaves out."""
+    reads = 0 if one.decoding.snapshot_reads else one.target.events(one.outcome.progress, "r")
+    return one.target.events(one.outcome.progress, "t") - seen.truncates + reads
+
+
+def remember_truncates(memory: DriverMemory, placed: Sequence[RowChange], last: int) -> None:
+    """Truncates of a table that is not there yet, for what comes late."""
+    if placed:
+        memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, last)
+
+
+def truncated_apart(one: TableCommit, memory: DriverMemory, new: Sequence[RowChange], low: bytes) -> bool:
+    """Whether truncates that matter empty one of several source tables: what goes with them only each row can tell.
+    `new`: truncates; `low`: the order of the oldest change."""
+    matter = bool(new) or memory.said.truncated > low
+    return matter and are_several((*one.sources, *(each.source for each in new)))
 
 
 def unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
@@ -177,12 +195,8 @@ def fits(one: TableCommit) -> None:
     partition_values.check(wanted)
     if table is None:
         return
-    if table.key() is None or plan.unwritable:
-        raise Unfit("adopted")
-    if rule.write == "copy-on-write":
-        raise Unfit("copy-on-write")
-    if plan.retyped:
-        raise Unfit("a column changes its type")
+    if plan.unwritable:
+        raise Unfit("columns that Firn has no type for")
     if table.state.properties.get("write.format.default", "parquet") != "parquet":
         raise Unfit("files that are not Parquet")
 

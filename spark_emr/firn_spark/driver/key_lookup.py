@@ -14,12 +14,13 @@ from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
 from firn.changes.merge import decide
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, Row, RowChange
-from firn.changes.merge.ordering import total
+from firn.changes.merge.ordering import plain, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
-from firn.tables.table_state import HELD_IDS, of_unnamed
+from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
 from firn_spark.driver import row_lookup, values
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.not_eligible import Unfit
+from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
 # All changes of some keys that the staged log still holds, with their times (ms) by order. Raises Unfit.
@@ -54,8 +55,23 @@ class PlainLookup(Protocol):
 class Lookup(PlainLookup, Protocol):
     """How the rows of any changes are found. Raises as PlainLookup."""
 
-    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
-        """What the table and its memory say of these changes; truncates are left out of the first."""
+    def emptied(self, decoding: Decoding, truncates: Sequence[RowChange]) -> "Emptied":
+        """The rows that go with these new truncates, if it does not take a look at each of them."""
+
+    def before(
+        self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: "Emptied"
+    ) -> Found:
+        """What the table and its memory say of these changes; truncates are left out of the first. `emptied`: of
+        these truncates."""
+
+
+@dataclass(frozen=True)
+class Emptied:
+    """`places` of rows that go with truncates, whatever is decided of their keys; `others`: the keys of those that stay
+    and may lose values. None: every row of the table has to be looked at."""
+
+    places: deletes.Places
+    others: Collection[Key] | None
 
 
 @dataclass(frozen=True)
@@ -84,9 +100,24 @@ class TableLookup:
         """As PlainLookup says."""
         return self.memory.newer([decoding.columns[i] for i in decoding.key], orders)
 
-    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
+    def emptied(self, decoding: Decoding, truncates: Sequence[RowChange]) -> Emptied:
         """As Lookup says."""
-        ground = _Ground(self, [decoding.columns[i] for i in decoding.key])
+        if self.table is None or not truncates:
+            return Emptied({}, ())
+        if are_several((*self.sources, *(one.source for one in truncates))):
+            return Emptied({}, None)
+        key = [decoding.columns[i] for i in decoding.key]
+        wanted = row_lookup.Wanted(key)
+        files = row_lookup.plan(self.spark, self.table, wanted, row_lookup.MOST_EMPTIED_FILES, row_lookup.MOST_EMPTIED)
+        high = plain(max(one.order for one in truncates)) or b""
+        return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high))
+
+    def before(
+        self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: Emptied
+    ) -> Found:
+        """As Lookup says."""
+        some = None if emptied.others is None else {*emptied.others, *(change.key for change in changes)}
+        ground = _Ground(self, [decoding.columns[i] for i in decoding.key], some)
         before = decide.look(ground, changes, truncates, self.sources)
         return Found(before, ground.places, ground.times, ground.late_times)
 
@@ -100,7 +131,7 @@ def places_in(parts: Sequence[pa.Table], key: Sequence[Column], decoding: Decodi
     """What Lookup.places says, out of row_lookup.read_columns."""
     names = [*(f"c{i}" for i in decoding.key), THERE, PATH, PLACE, HOLDS]
     if not parts:
-        kinds = [*(values.plain_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
+        kinds = [*(values.key_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
         return pa.table([pa.array([], kind) for kind in kinds], names=names)
     return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
 
@@ -108,7 +139,9 @@ def places_in(parts: Sequence[pa.Table], key: Sequence[Column], decoding: Decodi
 class _Ground:
     """A table and its memory (decide.Ground), as they are looked up."""
 
-    def __init__(self, lookup: TableLookup, key: Sequence[Column]) -> None:
+    def __init__(self, lookup: TableLookup, key: Sequence[Column], some: Collection[Key] | None) -> None:
+        """`some`: the keys that are more than to go with new truncates; None: all."""
+        self._some = some
         memory, table = lookup.memory, lookup.table
         self._spark, self._table, self._memory, self._log = lookup.spark, table, memory, lookup.log
         self._columns, self._key, self._sources = lookup.columns, key, lookup.sources
@@ -123,7 +156,8 @@ class _Ground:
         """As decide.Ground says, and where each is. Raises Unfit."""
         if self._table is None:
             return {}
-        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(self._key, keys))
+        wanted = row_lookup.Wanted(self._key, self._some if keys is None else keys)
+        files = row_lookup.plan(self._spark, self._table, wanted)
         columns = self._columns if wide else ()
         found = row_lookup.read(self._table, files, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
         names = found.keys(self._key)

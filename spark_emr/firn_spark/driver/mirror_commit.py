@@ -109,11 +109,24 @@ def gone(decided: Decided, found: Found) -> deletes.Places:
 
 @dataclass(frozen=True)
 class Written:
-    """Files that are in no snapshot yet: of new rows, and of the places of those that go (`gone`, by data file)."""
+    """Files that are in no snapshot yet: of new rows, and of the places of those that go (`gone`, by data file); or, of
+    a table that is written copy-on-write, of new rows and of all that stays of the files `old`."""
 
     files: Sequence[Any]
     removed: Sequence[Any]
     gone: deletes.Places
+    old: Sequence[Any] = ()
+
+    @property
+    def way(self) -> dict[str, Any]:
+        """How rows go, for the log, if not by position deletes."""
+        return {"deletes": "rewrite", "rewritten": len(self.old)} if self.old else {}
+
+
+def joined(spark: SparkSession, table: Table, files: Sequence[Any], gone: deletes.Places) -> Written:
+    """New files with the files of deletes for these rows, which are written here. Raises fence.LostRace,
+    StorageUnavailable, UnknownOutcome."""
+    return Written(files, deletes.write_from_driver(spark, table, gone) if gone else [], gone)
 
 
 def land(
@@ -126,7 +139,9 @@ def land(
 ) -> None:
     """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
     fence.LostRace, fence.CommitUnknown."""
-    if not written.files and not written.removed:
+    if written.old and snapshot is not None:
+        delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
+    elif not written.files and not written.removed:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:

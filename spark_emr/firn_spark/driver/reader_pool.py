@@ -24,7 +24,7 @@ from firn.commit.staged_changes import once
 from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
-from firn_spark.driver import column_decoder
+from firn_spark.driver.column_decoder import Columns
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.packed import CHANGES
@@ -136,9 +136,9 @@ class Spread(Said):
             together = pa.concat_tables(self._each(_raw, sources, above, upto))
             return together.take(pa.compute.sort_indices(together["epoch"])) if len(sources) > 1 else together
 
-        def split(decoding: Decoding, most: int) -> Split:
+        def split(columns: Columns, decoding: Decoding, most: int) -> Split:
             with TemporaryDirectory(prefix="firn-") as folder:
-                answers = self._each(_split, folder, sources, above, decoding, most)
+                answers = self._each(_split, folder, sources, above, columns, decoding, most)
                 # Memory that is mapped outlives its file.
                 plain = [pa.ipc.open_file(pa.memory_map(file)).read_all() for file, _ in answers]
             return Split(pa.concat_tables(plain), pa.concat_tables(odd for _, odd in answers))
@@ -229,12 +229,18 @@ def _raw(number: int, sources: Sequence[str], above: int, upto: bytes | None) ->
 
 
 def _split(
-    number: int, folder: str, sources: Sequence[str], above: int, decoding: Decoding, most: int
+    number: int,
+    folder: str,
+    sources: Sequence[str],
+    above: int,
+    columns: Columns,
+    decoding: Decoding,
+    most: int,
 ) -> tuple[str, pa.Table]:
-    """The plain ones through a file: in a pipe, each byte would be copied four times."""
+    """Those by columns through a file: in a pipe, each byte would be copied four times."""
     path = f"{folder}/{os.getpid()}.arrow"
-    plain, odd = _held[number].split(sources, above, decoding, most)
-    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, column_decoder.schema(decoding)) as writer:
+    plain, odd = _held[number].split(sources, above, columns, decoding, most)
+    with pa.OSFile(path, "wb") as file, pa.ipc.new_file(file, columns.schema(decoding)) as writer:
         for one in plain:
             writer.write_table(one)
     return path, pa.concat_tables([CHANGES.empty_table(), *odd])

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from firn.changes.decode.types import Column
 from firn_spark.driver import values
 
+_WHOLE: Final = frozenset({"int", "long", "date"})
+_UUID: Final = 16  # bytes
 _MOST_RUNS: Final = 16  # of a row group that is searched rather than looked through
 
 
@@ -29,11 +31,15 @@ class RowGroup:
         told = self._statistics(name)
         return told is not None and bytes(told.max) < low
 
-    def ends(self, name: str) -> tuple[int, int] | None:
-        """The least and the greatest value of a column of whole numbers; None if the file doesn't tell, or of others:
-        texts may be cut short there."""
-        told = self._statistics(name)
-        return (told.min, told.max) if told is not None and isinstance(told.min, int) else None
+    def ends(self, column: Column) -> tuple[Any, Any] | None:
+        """The least and the greatest value of a column of whole numbers or uuids; None if the file doesn't tell, or of
+        others: texts may be cut short there."""
+        is_uuid = column.type.name == "uuid"
+        told = self._statistics(column.name) if is_uuid or column.type.name in _WHOLE else None
+        if told is None:
+            return None
+        fits = len(told.min) == len(told.max) == _UUID if is_uuid else isinstance(told.min, int)
+        return (told.min, told.max) if fits else None
 
     def _statistics(self, name: str) -> Any:
         group = self._file.metadata.row_group(self._number)
@@ -51,20 +57,20 @@ class RowGroup:
 
     def candidates(self, key: Sequence[Column], wanted: Sequence[pa.Array]) -> pa.Array | None:
         """The places of the rows that have wanted values in each column of the key; None if no column can tell.
-        `wanted`: of each of those columns, in its plain type (values.plain_type)."""
+        `wanted`: of each of those columns (values.key_type)."""
         mask = None
         for some, kind in zip(wanted, key, strict=True):
             if kind.type.name not in values.RANGED:
                 continue
-            if (ends := self.ends(kind.name)) is not None:
+            if (ends := self.ends(kind)) is not None:
                 some = _within(some, *ends)
                 if not len(some):  # the column need not be read
                     return pa.array([], pa.int64())
             if (data := self.column(kind.name)) is None:
                 continue
-            typed = values.plain_type(kind.type)
-            plain = (data if data.type == typed else data.cast(typed)).combine_chunks()
-            if len(key) == 1 and (runs := _runs(plain)) is not None:
+            plain = values.found(data, kind.type).combine_chunks()
+            # Arrow searches no decimals.
+            if len(key) == 1 and kind.type.name != "decimal" and (runs := _runs(plain)) is not None:
                 return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])
             told = pc.is_in(plain, value_set=some)
             mask = told if mask is None else pc.and_(mask, told)

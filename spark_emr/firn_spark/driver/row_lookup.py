@@ -26,6 +26,8 @@ MOST_SCANNED = 100_000_000  # rows whose keys are looked at
 MOST_FILES = 400
 MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
 MOST_ROWS = 500_000  # of a look-up without keys
+MOST_EMPTIED = 30_000_000  # rows of a table that is truncated: their places are held
+MOST_EMPTIED_FILES = 4_000
 T = TypeVar("T")
 
 
@@ -54,9 +56,9 @@ class Wanted:
     def values(self) -> list[pa.Array]:
         """The values of each of the key's columns of a type in values.RANGED, each once."""
         if self.some is not None:
-            return [one.cast(values.plain_type(column.type)) for one, column in zip(self.some, self.key, strict=True)]
+            return [values.sought(one, column.type) for one, column in zip(self.some, self.key, strict=True)]
         return [
-            pa.array({key[i] for key in self.keys or ()}, values.plain_type(column.type))
+            values.sought(pa.array({key[i] for key in self.keys or ()}, values.plain_type(column.type)), column.type)
             if column.type.name in values.RANGED
             else pa.nulls(0)
             for i, column in enumerate(self.key)
@@ -97,9 +99,11 @@ def no_rows(columns: Sequence[Column]) -> Rows:
     return Rows({column.name: [] for column in columns})
 
 
-def plan(spark: SparkSession, table: Table, wanted: Wanted, most: int = MOST_FILES) -> Files:
+def plan(
+    spark: SparkSession, table: Table, wanted: Wanted, most: int = MOST_FILES, most_rows: int | None = None
+) -> Files:
     """The files of the wanted snapshot that may hold the rows. Raises Unfit if they are more than `most`, or not such
-    as are read here."""
+    as are read here. `most_rows`: of these files, None for what is usual."""
     snapshot = wanted.snapshot or table.state.snapshot_id
     if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
@@ -110,7 +114,8 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, most: int = MOST_FIL
     found: list[str] = []
     gone = java_class(spark, "java.util.HashSet")()  # every task names all its delete files: too many to ask for each
     rows = 0
-    most_rows = MOST_ROWS if wanted.every else MOST_SCANNED
+    if most_rows is None:
+        most_rows = MOST_ROWS if wanted.every else MOST_SCANNED
     try:
         iterator = tasks.iterator()
         while iterator.hasNext():
@@ -161,6 +166,44 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
             return list(_found(file, path, files.wanted, column, low, ids, gone))
 
     return [part for parts in _each(files, one) for part in parts]
+
+
+def up_to(files: Files, ids: Mapping[str, int], column: str, high: bytes) -> tuple[deletes.Places, set[Key]]:
+    """The places of the rows of which `column` (binary) is at most `high`, or null, and the keys (of `wanted`) of the
+    others that hold values. `ids`: ids_of."""
+
+    def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> tuple[str, pa.Array, set[Key]]:
+        with file:
+            found = list(_up_to(file, files.wanted.key, column, high, ids, gone))
+        places = pa.concat_arrays([pa.array([], pa.int64()), *(rows for rows, _ in found)])
+        return path, places, {key for _, keys in found for key in keys}
+
+    each = _each(files, one)
+    places = {path: rows for path, rows, _ in each if len(rows)}
+    return places, {key for _, _, keys in each for key in keys}
+
+
+def _up_to(
+    file: pq.ParquetFile, key: Sequence[Column], column: str, high: bytes, ids: Mapping[str, int], gone: pa.Array
+) -> Iterator[tuple[pa.Array, list[Key]]]:
+    there = by_id(file)
+    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in key), column, HELD)}
+    first = 0
+    for number in range(file.num_row_groups):
+        group = RowGroup(file, number, names)
+        places = pa.arange(0, group.rows)
+        position = None if group.is_below(column, high + b"\0") else group.column(column)
+        old = pa.repeat(True, group.rows)
+        if position is not None:
+            old = pc.fill_null(pc.less_equal(position.cast(pa.binary()), pa.scalar(high, pa.binary())), True)
+        held, keys = group.column(HELD), []
+        if held is not None and pc.any(stay := pc.and_(pc.is_valid(held), pc.invert(old))).as_py():
+            chosen = _left(pc.indices_nonzero(stay).cast(pa.int64()), first, gone)
+            columns = [values.read(_column(group, one).take(chosen), one.type) for one in key]
+            keys = list(zip(*columns, strict=True))
+        old = old.combine_chunks() if isinstance(old, pa.ChunkedArray) else old
+        yield pc.add(_left(places.filter(old), first, gone), first), keys
+        first += group.rows
 
 
 def _each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:
@@ -284,10 +327,14 @@ def _left(places: pa.Array, first: int, gone: pa.Array) -> pa.Array:
 
 
 def _plain(group: RowGroup, column: Column, places: pa.Array) -> Any:
+    return values.found(_column(group, column).take(places), column.type)
+
+
+def _column(group: RowGroup, column: Column) -> pa.ChunkedArray:
     data = group.column(column.name)
     if data is None:
         raise Unfit("files without the key's columns")
-    return data.take(places).cast(values.plain_type(column.type))
+    return data
 
 
 def by_id(file: pq.ParquetFile) -> dict[int, str]:
@@ -306,20 +353,23 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     expressions = java_class(spark, "org.apache.iceberg.expressions.Expressions")
     buffer = java_class(spark, "java.nio.ByteBuffer")
     there = {one["name"] for one in table.state.fields}
-    if wanted.between is not None:
-        low, high = wanted.between
-        if wanted.key[0].name in there:
-            yield from () if low is None else (expressions.greaterThanOrEqual(wanted.key[0].name, low),)
-            yield from () if high is None else (expressions.lessThanOrEqual(wanted.key[0].name, high),)
+    if wanted.between is not None and wanted.key[0].name in there:
+        yield from _between(expressions, wanted.key[0], *wanted.between)
     for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
         if column.name in there and column.type.name in values.RANGED and len(some) and not some.null_count:
             ends = pc.min_max(some)
-            yield expressions.greaterThanOrEqual(column.name, ends["min"].as_py())
-            yield expressions.lessThanOrEqual(column.name, ends["max"].as_py())
+            yield from _between(expressions, column, ends["min"].as_py(), ends["max"].as_py())
     if wanted.low is not None:
         yield expressions.greaterThanOrEqual(POSITION, buffer.wrap(wanted.low))
     if wanted.high is not None:
         yield expressions.lessThanOrEqual(POSITION, buffer.wrap(wanted.high))
+
+
+def _between(expressions: Any, column: Column, low: Any, high: Any) -> Iterator[Any]:
+    """`low`, `high`: as values.key_type has them; None: no end."""
+    low, high = (None if one is None else values.literal(one, column.type) for one in (low, high))
+    yield from () if low is None else (expressions.greaterThanOrEqual(column.name, low),)
+    yield from () if high is None else (expressions.lessThanOrEqual(column.name, high),)
 
 
 def _parquet(file: Any) -> tuple[str, int]:

@@ -11,13 +11,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
-from firn_spark.driver import values
+from firn_spark.driver.copy_on_write import kept_rows
 from firn_spark.driver.objects import Objects
-from firn_spark.driver.row_lookup import by_id
-from firn_spark.driver.write import write_arrays
+from firn_spark.driver.write import layout_of, ordered, write_arrays
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
@@ -167,48 +165,15 @@ def _rewritten(
     spark: SparkSession, table: Table, objects: Objects, group: Sequence[_File], removed: deletes.Places
 ) -> list[Any]:
     """The rows of the files that are not removed, in new files, in the order of the key."""
-    fields = [values.file_field(field) for field in table.state.fields]
-    ids = [int(field["id"]) for field in table.state.fields]
+    layout = layout_of(table)
     try:
-        parts = [_rows(objects, file.path, removed.get(file.path), fields, ids) for file in group]
-        rows = pa.concat_tables(parts)
-        order = _order(table, [field.name for field in fields])
-        if order:
-            rows = rows.take(pc.sort_indices(rows, order))
+        parts = [
+            part for file in group for part in kept_rows(objects, file.path, removed.get(file.path), layout.fields)
+        ]
+        rows = ordered(layout, pa.concat_tables(parts))
     except pa.ArrowException as error:
         raise Unfit(f"files that can't be read as their table: {str(error).splitlines()[0]}") from error
-    return write_arrays(spark, table, pa.table(rows.columns, schema=pa.schema(fields)), group[0].partition)
-
-
-def _rows(
-    objects: Objects, path: str, removed: pa.Array | None, fields: Sequence[pa.Field], ids: Sequence[int]
-) -> pa.Table:
-    """The rows of one file that are not removed, as the table's fields are now: f0, f1, …"""
-    with objects.open(path) as file:
-        there = by_id(file)
-        data = file.read(columns=[there[one] for one in ids if one in there])
-    if removed is not None:
-        left = pc.invert(pc.is_in(pa.arange(0, len(data)), value_set=removed))
-        data = data.filter(left)
-    columns = [
-        _as(data.column(there[one]), field.type) if one in there else pa.nulls(len(data), field.type)
-        for one, field in zip(ids, fields, strict=True)
-    ]
-    return pa.table(columns, names=[f"f{place}" for place in range(len(fields))])
-
-
-def _as(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
-    """The column in the type that the table has now: Iceberg's promotions only."""
-    if column.type == kind:
-        return column
-    # Arrow casts no maps; few tables have one, and few rows a value in it.
-    return pa.array(column.to_pylist(), kind) if pa.types.is_map(kind) else column.cast(kind)
-
-
-def _order(table: Table, names: Sequence[str]) -> list[tuple[str, str]]:
-    """The order of rows rewritten: the key's, as far as look-ups search its columns in runs (driver.lookup)."""
-    ranged = {column.name for column in table.columns()[0] if column.type.name in values.RANGED}
-    return [(f"f{names.index(name)}", "ascending") for name in table.key() or () if name in ranged]
+    return write_arrays(spark, table, pa.table(rows.columns, schema=pa.schema(layout.fields)), group[0].partition)
 
 
 def _joined(

@@ -18,6 +18,7 @@ from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn_spark.driver import column_decoder
+from firn_spark.driver.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.kept_generations import early_of
 from firn_spark.staged.packed import CHANGES
@@ -31,7 +32,7 @@ _DECODED_AT_ONCE = 2_000  # changes, or those of one object: to put large ones t
 
 @dataclass(frozen=True)
 class Split:
-    """Some changes of one mirror table: the plain ones decoded (column_decoder.schema), the others as they were staged
+    """Some changes of one table: those decoded to columns (column_decoder.Columns), and the others as they were staged
     (packed.CHANGES)."""
 
     plain: pa.Table
@@ -39,10 +40,10 @@ class Split:
 
 
 class Part:
-    """Some changes of one table: how many, as they were staged, and the plain ones by columns."""
+    """Some changes of one table: how many, as they were staged, and by columns."""
 
     def __init__(
-        self, count: int, raw: Callable[[bytes | None], pa.Table], split: Callable[[Decoding, int], Split]
+        self, count: int, raw: Callable[[bytes | None], pa.Table], split: Callable[[Columns, Decoding, int], Split]
     ) -> None:
         """`raw`: the changes (packed.CHANGES), those up to a position, or all."""
         self.count = count
@@ -137,10 +138,10 @@ class Held(Said):
     def of(self, sources: Sequence[str], above: int = 0) -> Part:
         """As Staged says."""
 
-        def split(decoding: Decoding, most: int) -> Split:
-            plain, odd = self.split(sources, above, decoding, most)
+        def split(columns: Columns, decoding: Decoding, most: int) -> Split:
+            plain, odd = self.split(sources, above, columns, decoding, most)
             return Split(
-                pa.concat_tables([column_decoder.schema(decoding).empty_table(), *plain]),
+                pa.concat_tables([columns.schema(decoding).empty_table(), *plain]),
                 pa.concat_tables([CHANGES.empty_table(), *odd]),
             )
 
@@ -152,12 +153,12 @@ class Held(Said):
         return found if upto is None else found.filter(pc.fill_null(pc.less_equal(found["pos"], upto), True))
 
     def split(
-        self, sources: Sequence[str], above: int, decoding: Decoding, most: int
+        self, sources: Sequence[str], above: int, columns: Columns, decoding: Decoding, most: int
     ) -> tuple[list[pa.Table], list[pa.Table]]:
-        """Those changes in parts: the plain ones, and the others. Raises Unfit for more than `most` of the others."""
+        """Those changes in parts: by columns, and the others. Raises Unfit for more than `most` of the others."""
         plain: list[pa.Table] = []
         odd: list[pa.Table] = []
-        for some, others in column_decoder.split(self._parts(sources, above), decoding):
+        for some, others in columns.split(self._parts(sources, above), decoding):
             plain.append(some)
             if len(others):
                 odd.append(others)

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
@@ -45,6 +46,7 @@ class Layout:
     codec      Parquet's compression
     blooms     the columns with a Bloom filter
     partition  the fields of its partition spec
+    order      the columns by which rewritten rows lie: the key's, as far as look-ups search its columns in runs
     locations  where files go: what is before a name, and after it; several where the table spreads them
     """
 
@@ -52,6 +54,7 @@ class Layout:
     codec: str
     blooms: tuple[str, ...]
     partition: tuple[PartitionField, ...]
+    order: tuple[Column, ...]
     locations: Sequence[tuple[str, str]]
 
 
@@ -72,7 +75,9 @@ def layout_of(table: Table) -> Layout:
     fields = tuple(values.file_field(field) for field in state.fields)
     names = {field.name for field in fields}
     blooms = tuple(name for name in bloom_filters.enabled(state.properties) if name in names)
-    return Layout(fields, codec, blooms, tuple(partition_fields(table)), _locations(table))
+    ranged = {column.name: column for column in table.columns()[0] if column.type.name in values.RANGED}
+    order = tuple(ranged[name] for name in table.key() or () if name in ranged)
+    return Layout(fields, codec, blooms, tuple(partition_fields(table)), order, _locations(table))
 
 
 def _locations(table: Table) -> list[tuple[str, str]]:
@@ -132,22 +137,34 @@ def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
     return array.cast(field.type)
 
 
+def ordered(layout: Layout, rows: pa.Table) -> pa.Table:
+    """The rows in the table's order of keys, so that look-ups search them in runs."""
+    if not layout.order or not len(rows):
+        return rows
+    keys = pa.table({one.name: values.found(rows[one.name], one.type) for one in layout.order})
+    return rows.take(pc.sort_indices(keys, [(one.name, "ascending") for one in layout.order]))
+
+
 def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
     """Data files of these rows (`rows_of`), none for no rows, some for each partition. Raises Unfit for a value that
     only Spark can partition by, StorageUnavailable, UnknownOutcome."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda part: _written(layout, *part), _parts(layout, rows)))
+        each = (
+            (partition, part.slice(first, _ROWS))
+            for partition, part in partitioned(layout, rows)
+            for first in range(0, len(part), _ROWS)
+        )
+        return list(pool.map(lambda part: _written(layout, *part), each))
 
 
-def _parts(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | None, ...] | None, pa.Table]]:
-    """What becomes a file each, with the values of its partition."""
-    each: Any = [(None, rows)]
-    if layout.partition:
-        each = partition_values.parts(rows, [(one.transform, one.kind, one.column) for one in layout.partition])
-    for values_of, part in each:
-        partition = None if values_of is None else tuple(values_of)
-        for first in range(0, len(part), _ROWS):
-            yield partition, part.slice(first, _ROWS)
+def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | None, ...] | None, pa.Table]]:
+    """The rows by partition, with its values; None and all rows if there is none. Raises Unfit as write_rows."""
+    if not layout.partition:
+        yield None, rows
+        return
+    fields = [(one.transform, one.kind, one.column) for one in layout.partition]
+    for values_of, part in partition_values.parts(rows, fields):
+        yield tuple(values_of), part
 
 
 def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:

@@ -137,16 +137,32 @@ def _overwrite(
         with kept_rows(spark, table, tasks, decided) as kept:
             rows = kept.unionByName(rows) if stay else rows
             added = write_rows(spark, table, _few_files(table, rows, numbers.written + stay))
+    with outcome.stage("commit"):
+        replace(spark, table, snapshot.snapshotId(), [task.file() for task in tasks], added, properties, stream)
+
+
+def replace(
+    spark: SparkSession,
+    table: Table,
+    snapshot: int,
+    old: Iterable[Any],
+    added: Sequence[Any],
+    properties: Mapping[str, str],
+    stream: str,
+) -> None:
+    """Commits data files for those of the snapshot that are `old`, which were read as they were in it.
+
+    Raises fence.LostRace, fence.CommitUnknown.
+    """
     update = table.java.newOverwrite()
-    for task in tasks:
-        update.deleteFile(task.file())
+    for file in old:
+        update.deleteFile(file)
     for file in added:
         update.addFile(file)
-    every = spark._jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
-    update = update.validateFromSnapshot(snapshot.snapshotId()).conflictDetectionFilter(every)
+    every = java_class(spark, "org.apache.iceberg.expressions.Expressions").alwaysTrue()
+    update = update.validateFromSnapshot(snapshot).conflictDetectionFilter(every)
     update = update.validateNoConflictingData().validateNoConflictingDeletes()
-    with outcome.stage("commit"):
-        fence.commit(spark, table, update, added, properties, stream)
+    fence.commit(spark, table, update, added, properties, stream)
 
 
 def _rows(table: Table, decided: DataFrame, shape: Shape) -> DataFrame:

@@ -5,9 +5,10 @@ They travel packed, some thousand in a row: Spark moves and keeps rows one by on
 
 import pickle
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,10 +16,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.decode.row_decoder import Decoding
 from firn_spark.arrow import Batches, map_in_arrow
-from firn_spark.driver import column_decoder
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver.mirror_commit import together
-from firn_spark.merge.mirror import Survey
+from firn_spark.driver.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.slices.key_ranges import cut
 from firn_spark.staged.frames import packed_changes
@@ -33,60 +31,81 @@ _AT_ONCE = 100_000  # changes that are cut together
 _BYTES_AT_ONCE = 32 * 1024 * 1024
 _SAMPLED = 30_000  # keys
 _LOOKED_AT = 2_000_000  # changes, about, that are sampled from
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What is seen of plain changes, of which there are none in `plain`, and the others as they were staged
+class Seen(Generic[S]):
+    """What is seen of decoded changes, of which there are none in `plain`, and the others as they were staged
     (packed.CHANGES). `largest`: bytes of the largest slice."""
 
-    seen: Survey
+    seen: S
     plain: pa.Table
     odd: pa.Table
     largest: int
 
 
 @dataclass(frozen=True)
-class _Told:
-    """A Survey of plain changes, and their bytes by slice; how many others there are, and of how many bytes."""
+class _Told(Generic[S]):
+    """What is told of decoded changes, and their bytes by slice; how many others there are, and of how many bytes."""
 
-    plain: Survey
+    plain: S
     slices: dict[int, int]
     others: int
     bytes: int
 
 
-def sampled(mine: DataFrame, decoding: Decoding, changes: int) -> tuple[pa.Table, float]:
-    """Keys of some of about so many changes, and how many bytes each of them has, decoded. A Spark job."""
+def sampled(
+    mine: DataFrame, columns: Columns, decoding: Decoding, names: Sequence[str], changes: int
+) -> tuple[pa.Table, float]:
+    """Keys of some of about so many changes, by which slices are cut, and how many bytes each of them has, decoded.
+    `names`: of the key's columns. A Spark job."""
     rows = packed_changes(mine)
     looked = min(changes, _LOOKED_AT)
     some = rows.sample(looked / changes, seed=1) if looked < changes else rows
     step = max(1, looked // _SAMPLED)
-    names = by_columns.key_names(decoding)
+    names = list(names)
 
     def keys(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for each in unpacked(batches):
             few = pa.Table.from_batches([each.take(pa.arange(0, each.num_rows, step))])
-            for plain, _ in column_decoder.split([few], decoding):
-                told = {"keys": [body_of(plain.select(names))], "bytes": [plain.nbytes]}
+            for found, _ in columns.split([few], decoding):
+                told = {"keys": [body_of(found.select(names))], "bytes": [found.nbytes]}
                 yield pa.RecordBatch.from_pydict(told, _KEYS)
 
-    found = map_in_arrow(some, keys, _KEYS).collect()
-    every = pa.concat_tables([by_columns.keys_of((), decoding), *(table_of(row["keys"]) for row in found)])
-    return every, sum(row["bytes"] for row in found) / max(1, len(every))
+    told = map_in_arrow(some, keys, _KEYS).collect()
+    none = columns.schema(decoding).empty_table().select(names)
+    every = pa.concat_tables([none, *(table_of(row["keys"]) for row in told)])
+    return every, sum(row["bytes"] for row in told) / max(1, len(every))
 
 
-def sliced(mine: DataFrame, decoding: Decoding, bounds: pa.Table, labels: Sequence[int]) -> DataFrame:
-    """The changes (packed.PACKED) by slices: SLICED. `labels`: of the slices."""
-    return map_in_arrow(packed_changes(mine), _slicing(decoding, bounds, labels), SLICED)
+@dataclass(frozen=True)
+class Slicing(Generic[S]):
+    """How changes become slices. Goes to the executors.
+
+    columns  how they are decoded, by `decoding`
+    survey   what is told of decoded ones; `join`: of several parts
+    bounds   where the slices begin (key_ranges.bounds_of); `labels`: of the slices
+    """
+
+    columns: Columns
+    decoding: Decoding
+    survey: Callable[[pa.Table, Decoding], S]
+    join: Callable[[S, S], S]
+    bounds: pa.Table
+    labels: Sequence[int]
+
+    def sliced(self, mine: DataFrame) -> DataFrame:
+        """The changes (packed.PACKED) by slices: SLICED."""
+        return map_in_arrow(packed_changes(mine), _slicing(self), SLICED)
 
 
-def seen_in(rows: DataFrame, decoding: Decoding, most: int, most_bytes: int) -> Seen:
-    """What was seen (SLICED, persisted by the caller). Raises Unfit for more than `most` changes that are not plain, or
+def seen_in(rows: DataFrame, by: Slicing[S], most: int, most_bytes: int) -> Seen[S]:
+    """What was seen (SLICED, kept by the caller). Raises Unfit for more than `most` changes that are not plain, or
     more bytes of them."""
-    nothing = column_decoder.schema(decoding).empty_table()
-    told: list[_Told] = [pickle.loads(body) for body in _bodies(rows, SEEN)]  # noqa: S301 (our own executors wrote it)
-    surveys = [by_columns.survey(nothing, decoding), *(one.plain for one in told)]
+    nothing = by.columns.schema(by.decoding).empty_table()
+    told: list[_Told[S]] = [pickle.loads(body) for body in _bodies(rows, SEEN)]  # noqa: S301 (our own executors wrote it)
+    surveys = [by.survey(nothing, by.decoding), *(one.plain for one in told)]
     count, size = sum(one.others for one in told), sum(one.bytes for one in told)
     if count > most:
         raise Unfit(f"more than {most} changes that are not plain")
@@ -95,7 +114,7 @@ def seen_in(rows: DataFrame, decoding: Decoding, most: int, most_bytes: int) -> 
     odd = [table_of(body) for body in _bodies(rows, ODD)] if count else []
     slices = sum((Counter(one.slices) for one in told), Counter[int]())
     others = pa.concat_tables([CHANGES.empty_table(), *odd])
-    return Seen(reduce(together, surveys), nothing, others, max(slices.values(), default=0))
+    return Seen(reduce(by.join, surveys), nothing, others, max(slices.values(), default=0))
 
 
 def _bodies(rows: DataFrame, kind: str) -> list[bytes]:
@@ -113,23 +132,23 @@ def table_of(body: bytes | pa.Buffer) -> pa.Table:
     return pa.Table.from_batches([rows_in(body)])
 
 
-def _slicing(decoding: Decoding, bounds: pa.Table, labels: Sequence[int]) -> Batches:
-    schema = column_decoder.schema(decoding)
+def _slicing(by: Slicing[S]) -> Batches:
+    schema = by.columns.schema(by.decoding)
 
     def packed(plain: Sequence[pa.Table], others: tuple[int, int]) -> pa.RecordBatch:
         rows = pa.concat_tables([schema.empty_table(), *plain])
         kinds, slices, bodies, sizes = [SEEN], [0], [b""], {}
-        for number, part in cut(rows, bounds):
-            sizes[labels[number]] = part.nbytes
-            kinds, slices, bodies = [*kinds, PLAIN], [*slices, labels[number]], [*bodies, body_of(part)]
-        bodies[0] = pickle.dumps(_Told(by_columns.survey(rows, decoding), sizes, *others))
+        for number, part in cut(rows, by.bounds):
+            sizes[by.labels[number]] = part.nbytes
+            kinds, slices, bodies = [*kinds, PLAIN], [*slices, by.labels[number]], [*bodies, body_of(part)]
+        bodies[0] = pickle.dumps(_Told(by.survey(rows, by.decoding), sizes, *others))
         return pa.RecordBatch.from_pydict({"kind": kinds, "slice": slices, "body": bodies}, SLICED)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
         others = (0, 0)
         parts = (pa.Table.from_batches([each]) for each in unpacked(batches))
-        for plain, odd in column_decoder.split(parts, decoding):
+        for plain, odd in by.columns.split(parts, by.decoding):
             if len(odd):
                 yield pa.RecordBatch.from_pydict({"kind": [ODD], "slice": [0], "body": [body_of(odd)]}, SLICED)
             held.append(plain)

@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
-from pyspark.storagelevel import StorageLevel
 
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import rejected
 from firn.tables.routing import Target
+from firn_spark.arrow import kept
 from firn_spark.driver import columnar_merge as by_columns
+from firn_spark.driver import copy_on_write, row_lookup, values
 from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver import row_lookup, values
+from firn_spark.driver.column_decoder import MirrorColumns
 from firn_spark.driver.decision import (
     Apart,
     Changes,
@@ -31,16 +31,31 @@ from firn_spark.driver.decision import (
     way_of,
 )
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.engine import Why, fits, late, log_of, memory_of, unmoved, why_of
+from firn_spark.driver.engine import (
+    Why,
+    fits,
+    ignored,
+    late,
+    log_of,
+    memory_of,
+    remember_truncates,
+    truncated_apart,
+    unmoved,
+    why_of,
+)
 from firn_spark.driver.key_lookup import TableLookup
 from firn_spark.driver.staged_changes import Change, Staged
-from firn_spark.driver.write import data_files, layout_of, write_cells
+from firn_spark.driver.write import data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import mirror
 from firn_spark.merge.deciding import Shape
+from firn_spark.merge.memory import newest_of
 from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
-from firn_spark.slices.decoding import labels_of, sampled, seen_in, sliced
+from firn_spark.slices import by_partition
+from firn_spark.slices.appending import Sizes, append
+from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of, ends_of
+from firn_spark.slices.old_files import rewritten_in
 from firn_spark.slices.work import Done, Slice, Work, done_in
 from firn_spark.staged.frames import changes_in
 from firn_spark.table_commit import TableCommit
@@ -70,43 +85,48 @@ class SliceEngine:
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
         fits(one)
-        if one.planned.mode.name != "mirror":
-            raise Unfit(f"mode {one.planned.mode.name}")
+        mine = self._raw.where(f.col("table").isin(*one.target.sources) & (f.col("epoch") > one.above))
+        if one.planned.mode.name == "append":
+            append(one, mine, self._bury, Sizes(EVENTS, _BYTES, MOST_ROWS, MOST_BYTES, MOST_FILES))
+            return
         if not by_columns.can_be_looked_up(one.decoding) or (one.table and one.decoding.no_key):
             raise Unfit("a key that has no ranges")
-        if one.target.events(one.outcome.progress, "t"):
-            raise Unfit("a truncate")
-        self._mirror(one)
+        self._mirror(one, mine)
 
-    def _mirror(self, one: TableCommit) -> None:
+    def _mirror(self, one: TableCommit, mine: DataFrame) -> None:
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
-        mine = self._raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > one.above))
         memory = memory_of(one)
         with _sliced(one, mine) as parts:
             with outcome.stage("read"):
-                told = seen_in(parts.rows, decoding, MOST_ROWS, MOST_BYTES)
+                told = seen_in(parts.rows, parts.by, MOST_ROWS, MOST_BYTES)
             if told.largest > _MOST_BYTES_OF_ONE:
                 raise Unfit(f"more than {_MOST_BYTES_OF_ONE} bytes in a slice of the keys")
             changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), decoding, target.fed[0])
             seen = by_rows.together(told.seen, changes.seen)
-            if told.seen.changes and memory.said.truncated > seen.low:
-                raise Unfit("changes from before a truncate")
+            if truncated_apart(one, memory, changes.truncates, seen.low):
+                raise Unfit("a truncate of one of several source tables")
             moves, planned = moves_of(changes, memory), _planned(one, memory, told.seen, parts)
-            outcome.ignored = 0 if decoding.snapshot_reads else target.events(outcome.progress, "r")
+            outcome.ignored = ignored(one, seen)
             self._bury(one, changes.odd, why_of(changes.bad))
+            placed = [each for each in changes.truncates if order_of(each.order)]
             if one.is_empty(seen.changes - seen.rejected):
+                remember_truncates(memory, placed, context.last)
                 return
             snapshot = one.table.state.snapshot_id if one.table else None
             table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), plan, decoding.key, seen)
             unmoved(one, table, snapshot)
             # Made before the rows are: facts that nobody needs do no harm.
-            facts = memory.layout(plan) if seen.newest_fact else None
+            newest = max(seen.newest_fact, newest_of(placed))
+            facts = memory.layout(plan) if newest else None
             apart = Apart(keys_in(changes.good, decoding), moves)
+            layout = layout_of(table)
+            worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
             with outcome.stage("merge"):
                 work = Work(
-                    decoding, plan.columns, table.state.sources, target.fed[0], memory.said.floor, apart,
-                    row_lookup.ids_of(table), memory.ids, layout_of(table), facts, snapshot, planned,
-                    MOST_BYTES // len(parts.labels),
+                    decoding, plan.columns, table.state.sources, target.fed[0], memory.said.floor,
+                    changes.emptied(memory.said.truncated), apart,
+                    row_lookup.ids_of(table), memory.ids, layout, facts, snapshot, planned,
+                    MOST_BYTES // len(parts.by.labels), worth,
                 )  # fmt: skip
                 done = done_in(parts.rows, work)
         rows = [*changes.good, *by_columns.rows_of(done.left, decoding, target.fed[0])]
@@ -114,18 +134,20 @@ class SliceEngine:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
         lookup = TableLookup(context.spark, table, memory, plan.columns, one.sources, log_of(one, self._back))
         with outcome.stage("rows"):
-            decided = decide_rows(rows, (), decoding, memory.said.floor, lookup)
+            emptied = lookup.emptied(decoding, changes.truncates)
+            decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
         by = way_of(columns=bool(told.seen.changes), rows=bool(rows))
-        outcome.way |= {"lookup": "slices", "by": by, "slices": len(parts.labels)}
+        outcome.way |= {"lookup": "slices", "by": by, "slices": len(parts.by.labels)}
         if decided.decided.too_old:
             self._bury_late(one, mine, decided, memory.said.floor)
         outcome.decided(done.told + decided.decided.told)
         with outcome.stage("write"):
-            written = _written(one, table, shape, done, decided)
+            written = _written(one, table, shape, done, decided, emptied.places)
+            outcome.way |= written.way
             if facts is not None:  # before the rows: a job that dies in between remembers too much, never too little
                 more = by_rows.facts(changes.good, decoding)
                 creates = seen.creates_unavailable
-                memory.write_facts(plan, {}, more, snapshot, [], seen.newest_fact, creates, context.last, done.facts)
+                memory.write_facts(plan, {}, more, snapshot, placed, newest, creates, context.last, done.facts)
         with outcome.stage("commit"):
             by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
@@ -151,12 +173,10 @@ class SliceEngine:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The changes by slices (decoding.SLICED), and the slices: where each begins (key_ranges.bounds_of), and their
-    labels."""
+    """The changes by slices (decoding.SLICED), and how they were cut."""
 
     rows: DataFrame
-    bounds: pa.Table
-    labels: Sequence[int]
+    by: Slicing[Survey]
 
 
 @contextmanager
@@ -166,18 +186,14 @@ def _sliced(one: TableCommit, mine: DataFrame) -> Iterator[_Parts]:
     bounds = by_columns.keys_of((), decoding)
     if events > min(EVENTS, _ONE_TASK):
         with one.outcome.stage("sample"):
-            keys, size = sampled(mine, decoding, events)
+            keys, size = sampled(mine, MirrorColumns(), decoding, by_columns.key_names(decoding), events)
             bounds = bounds_of(keys, ceil(max(events / EVENTS, events * size / _BYTES)))
-    if len(bounds) and (one.target.rule.partition_by or (one.table and one.table.state.partitioned_by)):
-        raise Unfit("partitioned: each slice would write a file for each partition")
     labels = labels_of(mine, len(bounds) + 1)
+    by = Slicing(MirrorColumns(), decoding, by_columns.survey, by_rows.together, bounds, labels)
     # One partition needs no shuffle: most tables change little in one range.
     few = mine.coalesce(1) if events <= _ONE_TASK else mine
-    rows = sliced(few, decoding, bounds, labels).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        yield _Parts(rows, bounds, labels)
-    finally:
-        rows.unpersist()
+    with kept(by.sliced(few)) as rows:
+        yield _Parts(rows, by)
 
 
 def _planned(one: TableCommit, memory: DriverMemory, seen: Survey, parts: _Parts) -> dict[int, Slice]:
@@ -185,24 +201,29 @@ def _planned(one: TableCommit, memory: DriverMemory, seen: Survey, parts: _Parts
     if not seen.changes:
         return {}
     key = [one.decoding.columns[i] for i in one.decoding.key]
-    ends = ends_of(values.decoded(parts.bounds.column(0), key[0].type))
+    ends = ends_of(values.decoded(parts.by.bounds.column(0), key[0].type))
     low = order_of(seen.low) or b""
 
-    def planned(ends: tuple[Any, Any]) -> Slice:
+    def planned(number: int, ends: tuple[Any, Any]) -> Slice:
         wanted = row_lookup.Wanted(key, between=ends)
         rows = (
             row_lookup.plan(one.context.spark, one.table, wanted, MOST_FILES) if one.table else row_lookup.Files(wanted)
         )
-        return Slice(rows, memory.between(key, low, ends, MOST_FILES))
+        return Slice(number, rows, memory.between(key, low, ends, MOST_FILES))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(parts.labels, pool.map(planned, ends), strict=True))
+        return dict(zip(parts.by.labels, pool.map(planned, range(len(ends)), ends), strict=True))
 
 
-def _written(one: TableCommit, table: Table, shape: Shape, done: Done, rows: DecidedRows) -> by_rows.Written:
+def _written(
+    one: TableCommit, table: Table, shape: Shape, done: Done, rows: DecidedRows, emptied: deletes.Places
+) -> by_rows.Written:
     """What was decided here is written, and joined with what the slices wrote."""
-    spark = one.context.spark
-    files = data_files(spark, table, done.files)
-    files += write_cells(spark, table, [*shape.columns, *by_rows.METADATA], {}, rows.cells(table, shape))
-    places = deletes.together((done.gone, rows.gone()))
-    return by_rows.Written(files, deletes.write_from_driver(spark, table, places) if places else [], places)
+    spark, layout = one.context.spark, layout_of(table)
+    here = rows_of(layout, [*shape.columns, *by_rows.METADATA], {}, rows.cells(table, shape))
+    places = deletes.together((done.gone, rows.gone(), emptied))
+    if one.target.rule.write == "copy-on-write" and places:
+        old = copy_on_write.old_files(table, places)
+        files = [*done.files, *write_rows(layout, here), *rewritten_in(spark, layout, old.files)]
+        return by_rows.Written(data_files(spark, table, files), [], places, old.java)
+    return by_rows.joined(spark, table, data_files(spark, table, [*done.files, *write_rows(layout, here)]), places)

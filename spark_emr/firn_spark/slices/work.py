@@ -1,18 +1,17 @@
 """What a task does with a slice of a mirror table's keys: look up, decide, write. The job commits what comes back."""
 
 import pickle
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as f
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import FACTS_METADATA, POSITION
-from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.driver import column_decoder, key_lookup, row_lookup
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver.decision import Apart, decide_plain
@@ -21,19 +20,20 @@ from firn_spark.driver.mirror_commit import METADATA
 from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
 from firn_spark.not_eligible import Unfit
-from firn_spark.slices.decoding import PLAIN, body_of, table_of
+from firn_spark.slices import by_partition
+from firn_spark.slices.decoding import body_of, table_of
+from firn_spark.slices.tasks import Rest, results
 from firn_spark.tables import deletes
-from firn_spark.tables.fence import LostRace
 
-_DONE = pa.schema({"done": pa.binary()})
 _FILE, _ROW = "file", "row"
 
 
 @dataclass(frozen=True)
 class Slice:
     """Where the rows of a slice's keys may be, and the facts that may be newer than its changes (None: there is none),
-    planned before the keys are known (Wanted.between)."""
+    planned before the keys are known (Wanted.between). `number`: of the slice, in the order of the keys."""
 
+    number: int
     rows: Files
     facts: Files | None
 
@@ -43,11 +43,13 @@ class Work:
     """What all slices of a table have in common. Goes to the executors.
 
     columns  as the table has them; `sources`: its source tables (table_state); `source`: of changes that tell none
+    emptied  the order up to which truncates remove everything
     apart    the keys that are left to the job
     ids      row_lookup.ids_of: of the table, and of its facts
     layout   of the table's new files; `facts`: of new facts, None if there are none; `looked`: the snapshot that was
              looked at
     slices   by label; `most_left`: bytes of changes that each may leave to the job
+    worth    rows of a partition that are worth a file of their own, where slices share partitions; 0: they don't
     """
 
     decoding: Decoding
@@ -55,6 +57,7 @@ class Work:
     sources: Sequence[str | None]
     source: str
     floor: bytes
+    emptied: bytes
     apart: Apart
     ids: Mapping[str, int]
     fact_ids: Mapping[str, int]
@@ -63,6 +66,7 @@ class Work:
     looked: int | None
     slices: Mapping[int, Slice]
     most_left: int
+    worth: int
 
 
 @dataclass(frozen=True)
@@ -111,10 +115,10 @@ def done_in(rows: DataFrame, work: Work) -> Done:
     raises."""
     if not work.slices:
         return Done([], [], {}, column_decoder.schema(work.decoding).empty_table(), 0)
-    mine = rows.where(f.col("kind") == PLAIN).select("slice", "body").repartition(len(work.slices), "slice")
-    each = [_read(row["done"]) for row in map_in_arrow(mine, _working(work), _DONE).collect()]
+    bodies, more = results(rows, len(work.slices), partial(_worked, work), work.layout if work.worth else None)
+    each = [_read(body) for body in bodies]
     return Done(
-        [file for done in each for file in done.files],
+        [*(file for done in each for file in done.files), *more],
         [file for done in each for file in done.facts],
         deletes.together(done.gone for done in each),
         pa.concat_tables([column_decoder.schema(work.decoding).empty_table(), *(done.left for done in each)]),
@@ -122,39 +126,28 @@ def done_in(rows: DataFrame, work: Work) -> Done:
     )
 
 
-def _working(work: Work) -> Batches:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        parts: dict[int, list[pa.Table]] = {}
-        for batch in batches:
-            for label, body in zip(batch.column("slice").to_pylist(), batch.column("body"), strict=True):
-                parts.setdefault(label, []).append(table_of(body.as_buffer()))
-        for label in sorted(parts):
-            plain = pa.concat_tables(parts.pop(label)).combine_chunks()
-            try:
-                done = _written(_decided(work, work.slices[label], plain))
-            except (Unfit, LostRace) as why:
-                done = pickle.dumps(why)
-            except pa.ArrowException as error:  # 2 GB of one column, say
-                done = pickle.dumps(Unfit(f"a slice that Arrow can't take: {str(error).splitlines()[0]}"))
-            yield pa.RecordBatch.from_pydict({"done": [done]}, _DONE)
-
-    return run
+def _worked(work: Work, label: int, plain: pa.Table) -> tuple[bytes, Rest]:
+    done, rest = _decided(work, work.slices[label], plain)
+    return _written(done), rest
 
 
-def _decided(work: Work, mine: Slice, plain: pa.Table) -> Done:
-    """Raises what the look-ups raise, StorageUnavailable, UnknownOutcome."""
-    last = by_columns.newest(plain, work.decoding)
+def _decided(work: Work, mine: Slice, plain: pa.Table) -> tuple[Done, Rest]:
+    """What became of a slice, and the rows that are yet to be written (by_partition.placed). Raises what the look-ups
+    raise, StorageUnavailable, UnknownOutcome."""
+    last = by_columns.newest(plain, work.decoding, work.emptied)
     lookup = _SliceLookup(work, mine)
     columns, left = decide_plain(last, plain, work.decoding, work.floor, work.apart, lookup)
     if left.nbytes > work.most_left:
         raise Unfit(f"more than {work.most_left} bytes of changes of a slice that are decided one by one")
     cells = by_columns.cells(work.sources, plain, columns, work.columns)
-    files = write_rows(work.layout, rows_of(work.layout, [*work.columns, *METADATA], cells, {}))
+    rows = rows_of(work.layout, [*work.columns, *METADATA], cells, {})
+    here, rest = by_partition.placed(work.layout, rows, mine.number, work.worth) if work.worth else ([rows], [])
+    files = [file for part in here for file in write_rows(work.layout, part)]
     facts: Sequence[NewFile] = ()
     if work.facts is not None:
         told = whole_facts(by_columns.facts(plain, work.decoding, work.source), work.looked)
         facts = write_rows(work.facts, rows_of(work.facts, [*work.columns, *FACTS_METADATA], told, {}))
-    return Done(files, facts, by_columns.gone(columns), left, columns.told)
+    return Done(files, facts, by_columns.gone(columns), left, columns.told), rest
 
 
 def _written(done: Done) -> bytes:
@@ -173,10 +166,7 @@ def _written(done: Done) -> bytes:
 
 
 def _read(body: bytes) -> Done:
-    found = pickle.loads(body)  # noqa: S301 (our own executors wrote it)
-    if isinstance(found, Exception):
-        raise found
-    files, facts, names, places, left, told = found
+    files, facts, names, places, left, told = pickle.loads(body)  # noqa: S301 (our own executors wrote it)
     rows = table_of(places)
     coded = pa.DictionaryArray.from_arrays(rows[_FILE].combine_chunks(), pa.array(names, pa.string()))
     gone = deletes.by_file(pa.chunked_array([coded]), rows[_ROW])

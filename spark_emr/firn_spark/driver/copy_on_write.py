@@ -1,0 +1,144 @@
+"""Copy-on-write: the data files that lose rows are written again without them, by whatever process has their names."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn_spark.driver.objects import Objects
+from firn_spark.driver.row_lookup import by_id
+from firn_spark.driver.write import Layout, NewFile, ordered, write_rows
+from firn_spark.not_eligible import Unfit
+from firn_spark.tables import deletes
+from firn_spark.tables.evolve import Table
+
+_ROWS = 400_000  # that are held before they are written
+_BYTES = 256 * 1024 * 1024  # of them
+_READ_AT_ONCE = 64 * 1024 * 1024  # bytes of files
+
+
+@dataclass(frozen=True)
+class OldFile:
+    """A data file that is written again. Goes to other processes.
+
+    path     of it; `bytes`: its size
+    deletes  the paths of the delete files that may name rows of it
+    gone     the rows that it loses now (int64)
+    """
+
+    path: str
+    bytes: int
+    deletes: tuple[str, ...]
+    gone: pa.Array
+
+
+@dataclass(frozen=True)
+class OldFiles:
+    """Data files that are written again, and as Iceberg has them (org.apache.iceberg.DataFile)."""
+
+    files: Sequence[OldFile]
+    java: Sequence[Any]
+
+
+def old_files(table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
+    """The data files that lose these rows. Raises LostRace, and Unfit, also if they have more than `most` bytes."""
+    found, java = [], []
+    for task in deletes.tasks_of(table, gone):
+        file = task.file()
+        if str(file.format().name()) != "PARQUET":
+            raise Unfit("files that are not Parquet")
+        told = list(task.deletes())
+        if any(str(one.content().name()) != "POSITION_DELETES" for one in told):
+            raise Unfit("deletes that are not by position")
+        path = str(file.location())
+        found.append(OldFile(path, int(file.fileSizeInBytes()), tuple(str(one.location()) for one in told), gone[path]))
+        java.append(file)
+    if most is not None and sum(one.bytes for one in found) > most:
+        raise Unfit(f"more than {most} bytes of files that one process would write again")
+    return OldFiles(found, java)
+
+
+def rewritten(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> list[NewFile]:
+    """Files of what stays of the old ones, with the rows `new` (write.rows_of) among them; some thousand rows at a
+    time, each time by key. Raises Unfit, LostRace, StorageUnavailable, UnknownOutcome."""
+    files: list[NewFile] = []
+    for rows in _held(layout, old, new):
+        files += write_rows(layout, ordered(layout, rows))
+    return files
+
+
+def _held(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> Iterator[pa.Table]:
+    held, schema = [new], pa.schema(layout.fields)
+    try:
+        for some in _together(old):
+            for part in _stay(layout, some):
+                held.append(pa.table(part.columns, schema=schema))
+                if sum(map(len, held)) >= _ROWS or sum(one.nbytes for one in held) >= _BYTES:
+                    yield pa.concat_tables(held)
+                    held = []
+        if sum(map(len, held)):
+            yield pa.concat_tables(held)
+    except pa.ArrowException as error:
+        raise Unfit(f"files that can't be read as their table: {str(error).splitlines()[0]}") from error
+
+
+def _together(old: Iterable[OldFile]) -> Iterator[list[OldFile]]:
+    """Files that are read at once: many small ones, large ones alone."""
+    some: list[OldFile] = []
+    for file in old:
+        if some and sum(one.bytes for one in some) + file.bytes > _READ_AT_ONCE:
+            yield some
+            some = []
+        some.append(file)
+    if some:
+        yield some
+
+
+def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
+    objects = Objects(some[0].path)
+
+    def parts(file: OldFile) -> Iterator[pa.Table]:
+        told = (deletes.read(objects.open(path)).get(file.path) for path in file.deletes)
+        removed = pa.concat_arrays([file.gone, *(one for one in told if one is not None)])
+        return kept_rows(objects, file.path, removed, layout.fields)
+
+    if len(some) == 1:
+        yield from parts(some[0])
+        return
+    with ThreadPoolExecutor(objects.at_once) as pool:
+        for found in pool.map(lambda file: list(parts(file)), some):
+            yield from found
+
+
+def kept_rows(objects: Objects, path: str, removed: pa.Array | None, fields: Sequence[pa.Field]) -> Iterator[pa.Table]:
+    """The rows of one file that are not `removed`, as the table's fields (values.file_field) are now, a row group at a
+    time. Raises pa.ArrowException where they can't be."""
+    ids = [int(field.metadata[b"PARQUET:field_id"]) for field in fields]
+    with objects.open(path) as file:
+        there = by_id(file)
+        names = [there[one] for one in ids if one in there]
+        first = 0
+        for group in range(file.num_row_groups):
+            count = file.metadata.row_group(group).num_rows
+            data = file.read_row_group(group, columns=names)
+            numbers = pa.arange(0, count)
+            if removed is not None:
+                numbers = numbers.filter(pc.invert(pc.is_in(pa.arange(first, first + count), value_set=removed)))
+                data = data.take(numbers)
+            first += count
+            columns = [
+                _as(data.column(there[one]), field.type) if one in there else pa.nulls(len(numbers), field.type)
+                for one, field in zip(ids, fields, strict=True)
+            ]
+            yield pa.table(columns, names=[field.name for field in fields])
+
+
+def _as(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
+    """The column in the type that the table has now: Iceberg's promotions only."""
+    if column.type == kind:
+        return column
+    # Arrow casts no maps; few tables have one, and few rows a value in it.
+    return pa.array(column.to_pylist(), kind) if pa.types.is_map(kind) else column.cast(kind)

@@ -1,0 +1,178 @@
+"""An append table's commit out of many changes. A slice is a range of positions: what is there twice is in one."""
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from math import ceil
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import APPEND_METADATA
+from firn_spark.arrow import kept
+from firn_spark.driver import append_columns, append_commit, row_lookup
+from firn_spark.driver.append_columns import ID, AppendColumns
+from firn_spark.driver.decision import decoded
+from firn_spark.driver.engine import Why, unmoved, why_of
+from firn_spark.driver.row_lookup import Files, Wanted
+from firn_spark.driver.staged_changes import Change
+from firn_spark.driver.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.slices import by_partition
+from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
+from firn_spark.slices.key_ranges import bounds_of
+from firn_spark.slices.tasks import Rest, results
+from firn_spark.table_commit import TableCommit
+
+_AT = "_at"  # the position, or of what has none the identity: what slices are cut by
+_AT_ONCE = 4  # slices that are planned
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large slices may be: changes and bytes of one, about; how many changes and bytes of dead letters come to the
+    job, and how many files a slice looks through."""
+
+    events: int
+    bytes: int
+    most_rows: int
+    most_bytes: int
+    most_files: int
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """AppendColumns with _AT."""
+
+    own: AppendColumns
+
+    def schema(self, decoding: Decoding) -> pa.Schema:
+        """As column_decoder.Columns says."""
+        return self.own.schema(decoding).append(pa.field(_AT, pa.binary()))
+
+    def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
+        """As column_decoder.Columns says."""
+        for good, bad in self.own.split(parts, decoding):
+            yield good.append_column(_AT, pc.coalesce(good["_pos"], good[ID].cast(pa.binary()))), bad
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Of decoded changes: how many, the required columns that hold a null, whether all have a position, and the least
+    and the greatest."""
+
+    changes: int
+    nulls: frozenset[int]
+    placed: bool
+    low: bytes | None
+    high: bytes | None
+
+
+def _survey(rows: pa.Table, decoding: Decoding) -> _Seen:
+    nulls, ends = append_columns.nulls(rows, decoding.columns), pc.min_max(rows["_pos"])
+    return _Seen(len(rows), frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
+
+
+def _together(some: _Seen, others: _Seen) -> _Seen:
+    lows = [one for one in (some.low, others.low) if one is not None]
+    highs = [one for one in (some.high, others.high) if one is not None]
+    return _Seen(
+        some.changes + others.changes,
+        some.nulls | others.nulls,
+        some.placed and others.placed,
+        min(lows, default=None),
+        max(highs, default=None),
+    )
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all slices have in common. Goes to the executors. `slices`: by label the number of each, and the files that
+    may have its changes; the rest as in work.Work."""
+
+    columns: Sequence[Column]
+    ids: Mapping[str, int]
+    layout: Layout
+    slices: Mapping[int, tuple[int, Files]]
+    worth: int
+
+
+def append(
+    one: TableCommit, mine: DataFrame, bury: Callable[[TableCommit, Sequence[Change], Why], None], sizes: Sizes
+) -> None:
+    """Commits the changes `mine` (packed.PACKED) to an append table. Raises as Engine.commit."""
+    context, outcome, decoding, spark = one.context, one.outcome, one.decoding, one.context.spark
+    by = _slicing(one, mine, sizes)
+    with kept(by.sliced(mine)) as rows:
+        with outcome.stage("read"):
+            told = seen_in(rows, by, sizes.most_rows, sizes.most_bytes)
+        odd = told.odd.to_pylist()
+        _, bad = decoded(odd, decoding, mirror=False)
+        planned = _planned(one, by, told.seen, sizes)
+        bury(one, odd, why_of(bad))
+        if one.is_empty(told.seen.changes):
+            return
+        snapshot = one.table.state.snapshot_id if one.table else None
+        table = one.ready(sorted(told.seen.nulls))
+        unmoved(one, table, snapshot)
+        layout = layout_of(table)
+        worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
+        work = _Work(one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
+        with outcome.stage("merge"):
+            bodies, more = results(rows, len(planned), partial(_worked, work), layout if worth else None)
+            found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
+    outcome.way |= {"lookup": "slices", "slices": len(planned)}
+    outcome.merged = sum(count for _, count in found)
+    outcome.ignored = outcome.events - told.seen.changes - len(bad)
+    outcome.superseded = told.seen.changes - outcome.merged
+    with outcome.stage("commit"):
+        files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
+        append_commit.land(spark, table, files, one.summary(), context.stream)
+    outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+
+
+def _slicing(one: TableCommit, mine: DataFrame, sizes: Sizes) -> Slicing[_Seen]:
+    columns, events = _Columns(append_commit.columns_of(one)), one.target.events(one.outcome.progress)
+    bounds = columns.schema(one.decoding).empty_table().select([_AT])
+    if events > sizes.events:
+        with one.outcome.stage("sample"):
+            keys, size = sampled(mine, columns, one.decoding, [_AT], events)
+            bounds = bounds_of(keys, ceil(max(events / sizes.events, events * size / sizes.bytes)))
+    return Slicing(columns, one.decoding, _survey, _together, bounds, labels_of(mine, len(bounds) + 1))
+
+
+def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen, sizes: Sizes) -> dict[int, tuple[int, Files]]:
+    """The number of each slice and where its changes may be, by label. Raises Unfit, LostRace."""
+    bounds = by.bounds[_AT].to_pylist()
+    ends: list[tuple[Any, Any]] = [(None, None)] * len(by.labels)
+    if seen.placed and seen.changes:
+        ends = list(pairwise([seen.low, *bounds, seen.high]))
+
+    def planned(ends: tuple[Any, Any]) -> Files:
+        low, high = ends
+        wanted = Wanted(append_commit.KEY, low=low, high=high, between=(None, None))
+        if one.table is None:
+            return Files(wanted)
+        return row_lookup.plan(one.context.spark, one.table, wanted, sizes.most_files)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return dict(zip(by.labels, enumerate(pool.map(planned, ends)), strict=True))
+
+
+def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:
+    number, files = work.slices[label]
+    new = append_columns.once(mine.take(pc.sort_indices(mine[_AT])))
+    if files.files:
+        some = append_commit.wanted(new, None, None)
+        new = append_commit.not_in(new, replace(files, wanted=some), work.ids)
+    if not len(new):
+        return pickle.dumps(([], 0)), []
+    rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns), {})
+    here, rest = by_partition.placed(work.layout, rows, number, work.worth) if work.worth else ([rows], [])
+    return pickle.dumps(([file for part in here for file in write_rows(work.layout, part)], len(new))), rest
