@@ -7,8 +7,8 @@ from tests.mutants.copy import Mutant
 _SPARK: Final = "spark_emr/firn_spark"
 _DRIVER: Final = "spark_emr/firn_spark/driver"
 _TESTS: Final = "tests/integration/spark"
-_MIXED = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1-driver]"
-_SLICES = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch[one-t-1-slices]"
+_RANGES: Final = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch"
+_MIXED, _SLICES = (f"{_RANGES}[one-t-copy-on-write-1-{home}]" for home in ("driver", "slices"))
 _OLDER: Final = (
     f"{_TESTS}/test_appending.py"
     "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
@@ -118,6 +118,46 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "files are written again with rows that were deleted before",
+        f"{_DRIVER}/copy_on_write.py",
+        "removed = pa.concat_arrays([file.gone, *(one for one in told if one is not None)])",
+        "removed = file.gone",
+        (
+            f"{_TESTS}/test_partitioning.py"
+            "::test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_before[driver]",
+        ),
+    ),
+    Mutant(
+        "what comes before a truncate is written after it",
+        f"{_DRIVER}/columnar_merge.py",
+        "    if emptied:\n",
+        "    if False:\n",
+        (_DECISION,),
+    ),
+    Mutant(
+        "rows that a truncate leaves keep the values from before it",
+        f"{_DRIVER}/key_lookup.py",
+        "return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high))",
+        "return Emptied(row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high)[0], ())",
+        (
+            f"{_TESTS}/test_mixed_ranges.py::test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it[driver]",
+        ),
+    ),
+    Mutant(
+        "slices append what is there twice",
+        f"{_SPARK}/slices/appending.py",
+        "new = append_columns.once(mine.take(pc.sort_indices(mine[_AT])))",
+        "new = mine",
+        (f"{_TESTS}/test_appending.py::test_a_change_that_comes_twice_in_one_range_is_one_row[slices]",),
+    ),
+    Mutant(
+        "slices do not look for what the table has",
+        f"{_SPARK}/slices/appending.py",
+        "        new = append_commit.not_in(new, replace(files, wanted=some), work.ids)\n",
+        "        pass\n",
+        (f"{_TESTS}/test_appending.py::test_a_change_that_comes_twice_in_one_range_is_one_row[slices]",),
+    ),
+    Mutant(
         "a key that begins a slice is in the one before",
         f"{_SPARK}/slices/key_ranges.py",
         "bounds.append_column(_BOUND, pa.repeat(0, len(bounds)))",
@@ -129,7 +169,7 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/key_ranges.py",
         "return _sorted(keys.take(pa.array(places, pa.int64())).group_by(sample.column_names).aggregate([]))",
         "return keys.take(pa.array(places, pa.int64())).group_by(sample.column_names).aggregate([])",
-        ("tests/unit/spark/test_key_ranges.py::test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused",),
+        ("tests/unit/spark/test_key_ranges.py::test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused[int64]",),
     ),
     Mutant(
         "a slice does not look at what is remembered",
@@ -180,20 +220,20 @@ MUTANTS: Final = (
         f"{_SPARK}/driver/key_lookup.py",
         "self.newest_truncate = memory.said.truncated",
         'self.newest_truncate = b""',
-        (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
+        (_MIXED,),
     ),
     Mutant(
         "the driver appends again what the table has",
         f"{_SPARK}/driver/append_commit.py",
-        "return mine.without({one for (one,) in there.keys([identity])})",
-        "return mine.rows",
+        "return append_columns.without(mine, there.combine_chunks())",
+        "return mine",
         (f"{_TESTS}/test_lake_contract.py::test_contract[an_append_table_takes_each_event_once-driver]",),
     ),
     Mutant(
         "the driver does not look for the first identities of an older table",
         f"{_SPARK}/driver/append_commit.py",
-        "first=table is not None and stream in table.state.first_identity",
-        "first=False",
+        "table is not None and one.context.stream in table.state.first_identity",
+        "False",
         (f"{_OLDER}[driver]",),
     ),
     Mutant(

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -19,7 +20,7 @@ from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
 from firn.changes.merge.ordering import plain, stored_held
 from firn_spark.driver import column_decoder
 from firn_spark.driver.decision import Changes, decide_keys
-from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, Found
+from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
 from firn_spark.merge.memory import Remembered
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order
@@ -33,6 +34,7 @@ MIXES = (
     (3, 17, 15, 25, 10, 5, 4, 21),
     (2, 8, 10, 10, 40, 15, 4, 11),
     (0, 30, 20, 10, 5, 1, 4, 30),
+    (6, 15, 5, 20, 10, 0, 4, 40),
 )
 
 
@@ -51,7 +53,7 @@ class DriverTable(MemoryTable):
         truncates = list({one.identity: one for one in batch if one.op == "t"}.values())
         mine = [one for one in batch if one.op != "t"]
         whole = [one for one in mine if is_plain(one)]
-        if truncates or self.newest_truncate > min((one.order for one in mine), default=b""):
+        if several and (truncates or self.newest_truncate > min((one.order for one in mine), default=b"")):
             whole = []  # one by one, as DriverEngine has them then
         changes = Changes(plain_of(whole, decoding), [], decoding, batch[0].source)
         changes.good = [decoded(one) for one in mine if one not in whole]
@@ -72,6 +74,8 @@ class DriverTable(MemoryTable):
                 if removes.as_py():
                     assert rows[row[PLACE]][0] == one.key, "another key's row goes"
                     found.removes.append(one.key)
+        emptied = (rows[number][0] for places in made.emptied.values() for number in places.to_pylist())
+        found.removes += [key for key in emptied if key not in found.removes]
         assert found.writes.keys() & self.live.keys() <= set(found.removes), "a key has two rows"
         return found
 
@@ -118,8 +122,33 @@ class Lookup:
         late = [any(one == row["c0"] and at > row["_order"] for one, at in known) for row in orders.to_pylist()]
         return orders.select(["c0"]).filter(pa.array(late, pa.bool_()))
 
-    def before(self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange]) -> Found:
-        return Found(decide.look(self.table, changes, truncates, self.table.sources), {}, {}, {})
+    def emptied(self, decoding: Decoding, truncates: Sequence[RowChange]) -> Emptied:
+        if decoding.several or not truncates:
+            return Emptied({}, None if truncates else ())
+        last = max(one.order for one in truncates)
+        numbers = [number for number, (_, row) in enumerate(self.rows) if row.order <= last]
+        others = {key for key, row in self.rows if row.order > last and row.held}
+        return Emptied({"file": pa.array(numbers, pa.int64())}, others)
+
+    def before(
+        self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: Emptied
+    ) -> Found:
+        some = None if emptied.others is None else {*emptied.others, *(change.key for change in changes)}
+        return Found(decide.look(Some(self.table, some), changes, truncates, self.table.sources), {}, {}, {})
+
+
+class Some:
+    """The table as decide.Ground, of which no more than `some` rows are looked at for a truncate; None: all."""
+
+    def __init__(self, table: DriverTable, some: Collection[Key] | None) -> None:
+        self._table = table
+        self._some = some
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+        return self._table.rows(self._some if keys is None else keys, wide=wide)
 
 
 def is_plain(one: RowChange) -> bool:

@@ -37,6 +37,13 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
+@pytest.fixture(autouse=True)
+def asked_for(request: pytest.FixtureRequest) -> None:
+    """By Spark SQL, if the environment asks for it: mistakes in it are to be found there."""
+    if os.environ.get("FIRN_TESTS_BY") == "sql":
+        request.getfixturevalue("by_sql")
+
+
 @pytest.fixture
 def by_sql(monkeypatch: pytest.MonkeyPatch) -> None:
     """By Spark SQL: neither by the job's own process, which these few rows would be left to, nor by slices."""

@@ -17,6 +17,7 @@ from firn.tables.table_state import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
 from firn_spark import append, table_commit
 from firn_spark.branch import InPlace
+from firn_spark.slices import slice_engine
 from firn_spark.tables import fence
 from tests.appending import CONFIG, STREAMS, Sent, requests, rows_of, source, specified, ticking
 from tests.integration.spark.committing import Died
@@ -35,6 +36,8 @@ WHOLE = f"warehouse: file:///x\ncatalog: {{type: sql}}\n{CONFIG}"
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """By which way the job commits."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", request.param)
+    if request.param:
+        request.getfixturevalue("by_sql")
     return str(request.param)
 
 
@@ -66,6 +69,7 @@ def test_two_streams_into_one_append_table_shuffled_doubled_split_truncated_and_
             streams[stream].post([one.event for one in some])
         for stream in {stream for stream, _ in part}:
             monkeypatch.setenv("FIRN_DRIVER_EVENTS", dice.choice(["", "0"]))
+            monkeypatch.setattr(slice_engine, "EVENTS", dice.choice([3, 200_000]))
             sealed = streams[stream].seal()
             if dice.random() < 0.3:
                 with dying(monkeypatch, before=dice.random() < 0.5), pytest.raises(Died):
@@ -74,6 +78,23 @@ def test_two_streams_into_one_append_table_shuffled_doubled_split_truncated_and_
     found = streams["a"].rows("lake.log")
     assert rows_of(found) == specified(sent)
     assert len({row["_firn_id"] for row in found}) == len(found)
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_a_change_that_comes_twice_in_one_range_is_one_row(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "" if home == "driver" else "0")
+    monkeypatch.setattr(slice_engine, "EVENTS", 7)
+    lake = Lake(spark, tmp_path, config("mode: append, partition_by: ['bucket(2, id)']"))
+    told = [event("c", 10 + n, {"id": n % 4, "v": str(n)}) for n in range(40)]
+    bad = event("c", 99, None)
+    lake.land([*told[:30], bad, *told[:9]], at_once=20)
+    lake.land([*told[20:], *told[35:]], at_once=20)
+    assert sorted(int(row["v"]) for row in lake.rows("lake.t")) == list(range(40))
+    line = lake.line("lake.t")
+    assert (line["way"]["lookup"], line["merged"], line["superseded"]) == (home, 10, 15)
+    assert home == "driver" or line["way"]["slices"] > 1
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def test_slices_take_about_as_many_keys_as_others() -> None:
     assert max(sizes) < 1.2 * 5_000
 
 
-@pytest.mark.parametrize("kind", [pa.int64(), pa.string()])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.string()], ids=str)
 def test_bounds_of_many_keys_rise_and_a_plan_by_others_is_refused(kind: pa.DataType) -> None:
     for seed in range(100):
         some = random.Random(seed).choices(range(2**40), k=1_000)
