@@ -27,6 +27,7 @@ from firn.log.epochs import Epoch, EpochBatch
 from firn.log.store import open_store, put_if_absent
 from firn_spark import lake
 from firn_spark.driver import reader_pool as processes
+from firn_spark.driver.column_decoder import MirrorColumns
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.reader_pool import Readers
 from firn_spark.driver.staged_changes import Held
@@ -97,14 +98,14 @@ def test_they_hold_together_what_one_process_would(tmp_path: Path, readers: Read
             assert bool(theirs.rows_upto(UPTO)) == ("s.plain" in sources and above == 0)
     for above in (0, 1):
         for sources in (["s.plain"], ["s.odd"]):
-            alone, together = (held.of(sources, above).split(DECODING, 1) for held in (one, several))
+            alone, together = (held.of(sources, above).split(MirrorColumns(), DECODING, 1) for held in (one, several))
             assert alone.plain.num_rows
             assert together.plain.to_pylist() == alone.plain.to_pylist()
             assert together.odd.to_pylist() == alone.odd.to_pylist()
             assert len(alone.odd) == (sources == ["s.odd"] and above == 0)  # the one without a key, of the first epoch
     for held in (one, several):
         with pytest.raises(Unfit, match="more than 0 changes that are not plain"):
-            held.of(["s.odd"]).split(DECODING, 0)
+            held.of(["s.odd"]).split(MirrorColumns(), DECODING, 0)
 
 
 def by_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -148,7 +149,7 @@ def test_answers_that_are_called_off_leave_the_range_to_spark(tmp_path: Path, re
     held = readers.read(url, batches, Order())
     readers.stop()  # as another table's thread does that noticed a death first
     with pytest.raises(Unfit, match="died"):
-        held.of(["s.plain"]).split(DECODING, 9)
+        held.of(["s.plain"]).split(MirrorColumns(), DECODING, 9)
 
 
 def pids(readers: Readers) -> list[int]:
@@ -163,7 +164,7 @@ def test_a_process_that_dies_leaves_the_range_to_spark_and_the_next_range_has_ne
     before = pids(readers)
     os.kill(before[1], signal.SIGKILL)
     with pytest.raises(Unfit, match="died"):
-        held.of(["s.plain"]).split(DECODING, 9)
+        held.of(["s.plain"]).split(MirrorColumns(), DECODING, 9)
     with pytest.raises(TransientError, match="died"):
         held.span(None)
     with pytest.raises(Unfit, match="died"):
