@@ -1,6 +1,7 @@
 """Firn's side: events through the real ingest code into sealed epochs, then the real commit job on them."""
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -17,9 +18,11 @@ from firn.changes.metadata_columns import MIRROR_METADATA, POSITION, TIME
 from firn.changes.positions import WIDTH
 from firn.config.epoch_limits import Caps
 from firn.config.names import TableName
+from firn.config.partitions import parse
 from firn.ingest import accept
 from firn.log import cuts, epochs, published_configs
 from firn.log.store import open_store
+from firn.tables import partition_policy
 from firn_spark import commit
 from firn_spark.tables.evolve import Tables
 
@@ -63,8 +66,9 @@ def stage(name: str, bodies: Iterator[Iterator[bytes]], config: str = CONFIG) ->
     return folder
 
 
-def stage_files(events: Path, parts: int, care: str = "") -> Path:
-    """The events of a folder of NDJSON files as so many epochs of equal size; `care`: one more line of firn.yaml."""
+def stage_files(events: Path, parts: int, care: str = "", partition: str = "") -> Path:
+    """The events of a folder of NDJSON files as so many epochs of equal size; `care`: one more line of firn.yaml;
+    `partition`: what the table is partitioned by."""
     files = sorted(events.glob("*.ndjson"))
     size = len(files) // parts
 
@@ -72,12 +76,19 @@ def stage_files(events: Path, parts: int, care: str = "") -> Path:
         for n in range(parts):
             yield (line for file in files[n * size : (n + 1) * size] for line in file.open("rb"))
 
-    return stage(f"{events.name}-{parts}{'-care' if care else ''}", bodies(), care + CONFIG)
+    rule = CONFIG.replace("key: [id]\n", f"key: [id]\n        partition_by: ['{partition}']\n") if partition else CONFIG
+    name = f"{events.name}-{parts}{'-care' if care else ''}{_slug(partition)}"
+    return stage(name, bodies(), care + rule)
 
 
-def base(spark: SparkSession, rows: int, source: Path, name: str | None = None) -> Path:
+def _slug(partition: str) -> str:
+    return re.sub(r"\W+", "-", f"-{partition}").rstrip("-") if partition else ""
+
+
+def base(spark: SparkSession, rows: int, source: Path, name: str | None = None, partition: str = "") -> Path:
     """A base lake with the rows of the Parquet files in `source`, as a bulk load would write them: the job's own table,
-    and with each row the order of a snapshot read. `name`: of one that a run may take files away from."""
+    and with each row the order of a snapshot read. `name`: of one that a run may take files away from; `partition`:
+    what it is partitioned by."""
 
     def load(lake: Lake) -> None:
         columns = [
@@ -91,7 +102,9 @@ def base(spark: SparkSession, rows: int, source: Path, name: str | None = None) 
             "firn.stream": STREAM,
             "firn.source": "public.accounts",
         }
-        Tables(lake.spark).create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, (), properties)
+        fields = [parse(partition)] if partition else []
+        properties |= partition_policy.asked(fields) if fields else {}
+        Tables(lake.spark).create(TableName.parse(TABLE), lake.warehouse, columns, MIRROR_METADATA, fields, properties)
         position = bytes(WIDTH - 5) + (23_000_000_000).to_bytes(5) + b"\2"
         loaded = lake.spark.read.parquet(str(source)).select(
             "*",
@@ -100,7 +113,7 @@ def base(spark: SparkSession, rows: int, source: Path, name: str | None = None) 
         )
         loaded.writeTo(f"firn.{TABLE}").append()
 
-    return base_lake(spark, name or f"firn-{rows}", load)
+    return base_lake(spark, name or f"firn-{rows}{_slug(partition)}", load)
 
 
 def link_staging(staged: Path, lake: Lake) -> str:

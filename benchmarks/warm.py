@@ -36,8 +36,8 @@ class Firn:
     """The commit job on sealed epochs."""
 
     def __init__(self, session: SparkSession, given: argparse.Namespace) -> None:
-        self._staged = firn_case.stage_files(given.events, given.epochs)
-        self.base: Path | None = firn_case.base(session, given.rows, given.base)
+        self._staged = firn_case.stage_files(given.events, given.epochs, partition=given.partition)
+        self.base: Path | None = firn_case.base(session, given.rows, given.base, partition=given.partition)
 
     def ready(self, lake: Lake) -> Part:
         """Gives the lake a staging store of its own."""
@@ -93,6 +93,7 @@ def main() -> None:
     arguments.add_argument("--events", type=Path, required=True, help="folder of NDJSON files")
     arguments.add_argument("--runs", type=int, default=3)
     arguments.add_argument("--epochs", type=int, default=1)
+    arguments.add_argument("--partition", default="", help="what Firn's table is partitioned by, as in firn.yaml")
     arguments.add_argument("--profile", type=Path, help="write the driver's cProfile of the last run there")
     arguments.add_argument("--spark-log", type=Path, help="write Spark's event log into that folder")
     given = arguments.parse_args()
