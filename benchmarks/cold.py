@@ -17,7 +17,7 @@ def main() -> None:
     # Here, as in the job's entry point: processes that the job starts import its main module first.
     from benchmarks import firn_case, spark
     from firn.changes.merge.ordering import Order
-    from firn_local.spark_submit import SHORT_LIVED, SparkSubmit
+    from firn_local.spark_submit import SparkSubmit, java_options
     from firn_spark.driver import reader_pool
 
     print(json.dumps({"begin": 0}), flush=True)
@@ -36,7 +36,7 @@ def main() -> None:
     # A job that knows of a large range has its readers begin before it starts Spark (SparkLake.expect). Here they only
     # start: what they read is read in the time that is measured.
     nothing = reader_pool.readers().begin("memory://nothing", (), Order())
-    session = spark.start(SparkSubmit().memory, {"spark.driver.extraJavaOptions": SHORT_LIVED})
+    session = spark.start(SparkSubmit().memory, {"spark.driver.extraJavaOptions": java_options()})
     started = time.perf_counter()
     runs = spark.CACHE / "runs"
     trivial = spark.emptied(session, runs / "trivial")

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks import firn_case, merge_case, spark
 from benchmarks.spark import CACHE, Lake
-from firn_local.spark_submit import SHORT_LIVED, SparkSubmit
+from firn_local.spark_submit import SparkSubmit, java_options
 
 CONFIG = firn_case.CONFIG.replace("public.accounts:", "public.accounts_*:").replace("bank.accounts", "'bank.{table}'")
 
@@ -80,7 +80,7 @@ def main() -> None:
         prepare(given, staged)
         return
     began = time.perf_counter()
-    session = spark.start(SparkSubmit().memory, {"spark.driver.extraJavaOptions": SHORT_LIVED})
+    session = spark.start(SparkSubmit().memory, {"spark.driver.extraJavaOptions": java_options()})
     base = CACHE / "tables" / base_name(given.who, given.events)
     spark.tidy(base)
     lake = spark.restored(session, base, CACHE / "runs" / f"many-{given.who}-{given.run}")

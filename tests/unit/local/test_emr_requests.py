@@ -3,6 +3,7 @@
 import io
 import json
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def nothing(url: str) -> bytes:
     raise OSError(url)
 
 
+@pytest.mark.parametrize("own_code", [False, True])
+def test_every_job_has_the_class_path_that_the_archive_of_classes_is_for(tmp_path: Path, *, own_code: bool) -> None:
+    cache = tmp_path / ".cache"
+    (cache / "jars").mkdir(parents=True)
+    for name in ("iceberg.jar", "sqlite-jdbc-3.jar"):
+        (cache / "jars" / name).touch()
+    spark = SparkSubmit(command=("spark-submit",), repository=tmp_path)
+    given = replace(prepare("", tmp_path, nothing), own_code=own_code)
+    lines = []
+    for _ in range(2):
+        lines.append(spark.arguments({}, {}, "/commit.py", tmp_path / "tmp", given))
+        (cache / "spark.jsa").touch()
+    for line in lines:
+        assert line[line.index("--driver-class-path") + 1] == f"{cache}/jars/sqlite-jdbc-3.jar"
+        assert ("--jars" in line) is not own_code
+    said = [next(one for one in line if "extraJavaOptions" in one) for line in lines]
+    assert [f'"-XX:SharedArchiveFile={cache}/spark.jsa"' in one for one in said] == [False, True]
+
+
 def test_later_spark_settings_win_machine_then_run_then_parameters(tmp_path: Path) -> None:
     jars = tmp_path / ".cache" / "jars"
     jars.mkdir(parents=True)
@@ -130,7 +150,7 @@ def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         archive.add(__file__)
-    for length in (20, 200, len(packed.getvalue()) - 20):
+    for length in (20, 200, len(packed.getvalue()) // 2):
         with pytest.raises(ValueError, match="s3://b/x is not an archive"):
             prepare("--archives s3://b/x#job", tmp_path, lambda _url, end=length: packed.getvalue()[:end])  # type: ignore[misc]
 
