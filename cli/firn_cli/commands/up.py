@@ -16,7 +16,7 @@ def command(
     schedules: Annotated[
         bool, typer.Option("--schedules/--no-schedules", help="Run scheduled functions, or only what is asked for.")
     ] = True,
-    rate: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of requests a second, 0 for all.")] = "5MB",
+    rate: Annotated[str, typer.Option(metavar="SIZE", help="Bytes of requests a second, 0 for all.")] = "10MB",
     queue_stream: Annotated[
         str, typer.Option(metavar="STREAM", help="Stream of queue messages that name none (Debezium Server's).")
     ] = "",

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-DEFAULT_RATE = 5_000_000
+DEFAULT_RATE = 10_000_000
 """Bytes a second."""
 
 _BURST_SECONDS = 2.0

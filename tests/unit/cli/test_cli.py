@@ -324,7 +324,7 @@ def test_up_wants_a_rate_in_bytes(capsys: pytest.CaptureFixture[str], rate: str,
     assert (code, said in err) == (2, True), err
 
 
-@pytest.mark.parametrize(("rate", "bytes_"), [("0", 0), ("20MB", 20_000_000), (None, 5_000_000)])
+@pytest.mark.parametrize(("rate", "bytes_"), [("0", 0), ("20MB", 20_000_000), (None, 10_000_000)])
 def test_up_hands_its_rate_to_the_stack(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, rate: str | None, bytes_: int
 ) -> None:
