@@ -6,19 +6,18 @@ died goes on where it was, and nothing is in it twice.
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.storagelevel import StorageLevel
 
 from firn.changes.decode.types import storable
 from firn.changes.metadata_columns import OP, POSITION
 from firn.changes.positions import WIDTH
 from firn.config import names
-from firn.config.model import Config, TableRule
+from firn.config.model import Config, StreamConfig, TableRule
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName, quoted
 from firn.config.reach import databases_of
@@ -39,10 +38,11 @@ from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.merge.memory import spark_type
-from firn_spark.spark_engine import SparkEngine
+from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
-from firn_spark.table_commit import Committer, RangeContext
+from firn_spark.staged.read import SealedBatch
+from firn_spark.table_commit import RangeContext
 from firn_spark.tables.evolve import Table
 
 _CATCH_UPS: Final = 20
@@ -151,6 +151,7 @@ class _Rebuild:
         self._request = request
         self._store = store
         self._staging = staging
+        self._ranges = Ranges(store, staging)
         self._warehouse = warehouse
         self._config = config
         self._spark = spark
@@ -277,7 +278,7 @@ class _Rebuild:
         rule = self._rule(parts)
         if rule.key is not None or not rule.keyed:
             return None
-        found = [facts_of(self._raw(part, part.epochs)) for part in parts]
+        found = [facts_of(self._raw(part)) for part in parts]
         return plan_key(None, None, {key for facts in found for one in facts.values() for key in one.keys}) or None
 
     def _of_the_log(self, live: Table) -> None:
@@ -298,26 +299,30 @@ class _Rebuild:
         cut = cuts.read(self._store, part.stream, newest) if newest else None
         stops = {cut.progress.get(str(self._request.table), 0)} if cut else set()
         for one in ranges(part, done, stops=stops, size=self._size):
-            self._range(part, one, name, letters)
+            self._range(part, one, name, done, letters)
+            table = self._tables.load(name)
+            done = table.state.progress(part.stream) if table else done
         self._result.epochs[part.stream] = max(part.last, done)
 
-    def _range(self, part: Part, one: Range, name: TableName, letters: bool) -> None:
-        raw = self._raw(part, one.epochs).persist(StorageLevel.MEMORY_AND_DISK)
+    def _range(self, part: Part, one: Range, name: TableName, done: int, letters: bool) -> None:
+        whole, log = not self._request.partial, Generations(self._store, part.settings, part.last)
 
-        def log(target: Target) -> DataFrame:
-            older = {n: epoch for n, epoch in part.epochs.items() if n <= one.last}
-            return self._raw(part, older).where(f.col("table").isin(*target.sources))
+        def back(_: Target) -> list[SealedBatch]:
+            return batches_of({n: epoch for n, epoch in part.epochs.items() if n <= one.last}, log)
 
+        context = RangeContext(
+            self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last,
+            # Dead letters of a table that is not the live one are dead letters of the live table already.
+            self._tables, {name: done}, letters,
+        )  # fmt: skip
+        opened = self._ranges.open(Sealed(self._placed(part), one.epochs, log, back, whole, whole), lambda: context)
         try:
-            targets = route(part.settings, facts_of(raw)).targets
-            for target in (target for target in targets if target.name == self._request.table):
-                context = RangeContext(
-                    self._spark, self._store, part.stream, part.settings, self._warehouse, one.epochs, one.last,
-                    # Dead letters of a table that is not the live one are dead letters of the live table already.
-                    self._tables, letters,
-                )  # fmt: skip
+            mine = {source: facts for source, facts in opened.facts.items() if source in part.sources}
+            for target in route(part.settings, mine).targets:
+                if target.name != self._request.table:
+                    continue
                 rule = replace(target.rule, key=self._key) if self._key else target.rule
-                outcome = Committer(context, SparkEngine(raw, log)).commit(replace(target, name=name, rule=rule))
+                outcome = opened.commit(replace(target, name=name, rule=rule))
                 self._log(outcome.line() | {"stream": part.stream, "epoch": one.last, "of": part.last})
                 if outcome.status == "failed":
                     text = f"epochs up to {one.last} of {part.stream}: {outcome.error}"
@@ -327,15 +332,18 @@ class _Rebuild:
                 self._result.dead += outcome.dead
                 self._result.dead_new += sum(n for counts in outcome.dead_new.values() for n in counts.values())
         finally:
-            raw.unpersist()
+            opened.close()
 
-    def _raw(self, part: Part, epochs: Mapping[int, Any]) -> DataFrame:
+    def _placed(self, part: Part) -> StreamConfig:
+        """The settings that the part's changes are placed by."""
         cut = cuts.read(self._store, part.stream, cuts.newest(self._store, part.stream))
-        commits = tells_commits(cut.high if cut else None, part.settings.generation)
-        order = replace(part.settings, commits=commits).order
-        whole = not self._request.partial
-        log = Generations(self._store, part.settings, part.last)
-        raw = raw_in_place(self._spark, self._staging, log, batches_of(epochs, log), order, whole=whole)
+        return replace(part.settings, commits=tells_commits(cut.high if cut else None, part.settings.generation))
+
+    def _raw(self, part: Part) -> DataFrame:
+        """All changes of a part."""
+        whole, log = not self._request.partial, Generations(self._store, part.settings, part.last)
+        batches, order = batches_of(part.epochs, log), self._placed(part).order
+        raw = raw_in_place(self._spark, self._staging, log, batches, order, whole=whole)
         return raw.where(f.col("table").isin(*part.sources))
 
     def _compare(self, live: Table, rebuilt: Table) -> None:

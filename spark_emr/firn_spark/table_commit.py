@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
@@ -48,6 +48,7 @@ class RangeContext:
     """What the commits of a range of epochs have in common.
 
     last     the epoch that the tables are at then
+    seen     how far tables were when whoever chose the epochs looked at them
     tables   the catalog
     letters  whether dead letters are written: those of a table that is not the live one are there already
     """
@@ -60,6 +61,7 @@ class RangeContext:
     epochs: Mapping[int, Epoch]
     last: int
     tables: Tables
+    seen: Mapping[TableName, int] = field(default_factory=dict)
     letters: bool = True
 
 
@@ -187,7 +189,7 @@ class Committer:
         self._context = context
         self._engine = engine
         self._otherwise = otherwise
-        self._seen: dict[TableName, int] = {}  # the progress that a table had when this job looked first
+        self._seen = dict(context.seen)  # the progress that a table had when this job looked first
         self._buried: dict[TableName, dict[str, dict[str, int]]] = {}  # new dead letters of a try that failed
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
@@ -229,7 +231,7 @@ class Committer:
             table = finish(spark, tables, table)
         progress = table.state.progress(stream) if table else 0
         if progress < self._seen.setdefault(target.name, progress):
-            # Between two tries: what it lacks now is not all in this range. The next job looks at that first.
+            # Since then: what it lacks now is not all in this range. The next job looks at that first.
             raise TransientError(f"{target.name} was set back or made again while a job was at it")
         outcome = Outcome(str(target.name), target.sources, progress=progress)
         outcome.events = target.events(progress)

@@ -4,10 +4,11 @@ The same cases run over tables in memory (tests/model) and over Spark and Iceber
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from firn.commit import job as job
 from firn.commit.lake import Lake, Range
@@ -17,10 +18,12 @@ from firn.ingest import accept
 from firn.log import cuts, epochs, holds, layout, published_configs
 from firn.log.batches import FORMAT
 from firn.log.dead_letters.letters import read_dead
+from firn.log.epochs import Epoch
 from firn.log.holds import Quarantine
 from firn.log.layout import dead_prefix
 from firn.log.store import Store, paths
 from firn.tables.routing import Target, route
+from firn.tables.table_state import TableState
 
 STREAM = "shop"
 ORDERS, EVENTS = TableName("lake", "orders"), TableName("lake", "events")
@@ -413,6 +416,35 @@ def a_table_that_was_dropped_is_held_and_made_again_from_the_log(stream: Stream)
     assert before.basis.uuid != after.basis.uuid
 
 
+@dataclass(frozen=True)
+class _Dropping:
+    """A lake of which a table is dropped after the job has chosen its epochs."""
+
+    ground: Ground
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ground.lake, name)
+
+    def state(self, table: TableName) -> TableState | None:
+        """As the lake's."""
+        return self.ground.lake.state(table)
+
+    def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
+        """The same, behind the drop."""
+        self.ground.drop(ORDERS)
+        return self.ground.lake.open(stream, settings, epochs, last)
+
+
+def a_table_that_is_dropped_while_a_job_is_at_it_is_not_made_of_what_is_new_alone(stream: Stream) -> None:
+    stream.land(event("c", 10, {"id": 1, "v": "a"}))
+    sealed = stream.seal(event("c", 20, {"id": 2, "v": "b"}))
+    assert stream.commit(sealed, lake=cast("Lake", _Dropping(stream.ground))) == 1
+    assert "was set back or made again while a job was at it" in stream.line(ORDERS)["error"]
+    assert stream.ground.lake.state(ORDERS) is None
+    assert stream.commit(sealed, attempt=2) == 0
+    assert stream.cut().quarantined == {"lake.orders": "rolled_back"}
+
+
 CASES: list[Callable[[Stream], None]] = [
     a_missing_table_has_no_state,
     creates_updates_and_deletes_land,
@@ -437,4 +469,5 @@ CASES: list[Callable[[Stream], None]] = [
     a_renamed_column_keeps_its_values_and_the_table_is_marked,
     another_partitioning_keeps_the_rows_and_marks_the_table,
     a_table_that_was_dropped_is_held_and_made_again_from_the_log,
+    a_table_that_is_dropped_while_a_job_is_at_it_is_not_made_of_what_is_new_alone,
 ]

@@ -512,6 +512,7 @@ class MemoryLake:
         self.store = store
         self.catalog = catalog
         self.databases: tuple[str, ...] = ()  # which namespaces may be used; none: all
+        self.looked: dict[TableName, TableState | None] = {}
 
     @property
     def warehouse(self) -> str:
@@ -527,7 +528,8 @@ class MemoryLake:
         if self.databases and table.namespace not in self.databases:
             raise PermissionError(f"not authorized to perform glue:GetTable on {table}")
         found = self.catalog.load(table)
-        return found.state() if found else None
+        self.looked[table] = found.state() if found else None
+        return self.looked[table]
 
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "MemoryRange":
         """Read these epochs."""
@@ -556,7 +558,7 @@ class MemoryRange:
         self._last = last
         self._log = Generations(lake.store, settings, last)
         self._changes = self._read(epochs.values())
-        self._seen: dict[TableName, int] = {}
+        self._seen = {name: state.progress(stream) for name, state in lake.looked.items() if state is not None}
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:

@@ -107,6 +107,7 @@ class Copy:
         environment |= {
             "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in PACKAGES_IN),
             "HYPOTHESIS_PROFILE": "mutant",
+            "FIRN_MUTANTS": "one",  # of what CI has no time for, what it names
             "PYTHONDONTWRITEBYTECODE": "" if self._compiled else "1",
             TOLD: str(told),
             **settings,

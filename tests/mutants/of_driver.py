@@ -96,9 +96,51 @@ MUTANTS: Final = (
     Mutant(
         "by columns a key is decided of which something newer is remembered",
         f"{_DRIVER}/decision.py",
-        "pa.concat_tables([apart.keys, moving, known])",
-        "pa.concat_tables([apart.keys, moving])",
+        "one_by_one = [apart.keys, moving, known, ",
+        "one_by_one = [apart.keys, moving, ",
         (_DECISION,),
+    ),
+    Mutant(
+        "by columns a key is decided of which an update lacks values",
+        f"{_DRIVER}/decision.py",
+        ", known, gaps.select(known.column_names)]",
+        ", known]",
+        (_DECISION,),
+    ),
+    Mutant(
+        "an update that lacks values counts from before its key was written whole",
+        f"{_DRIVER}/columnar_merge.py",
+        'both["_row"].filter(pc.less(both["_ord"], both["_last"]))',
+        'both["_row"].filter(pc.greater(both["_ord"], both["_last"]))',
+        (_DECISION,),
+    ),
+    Mutant(
+        "by columns a key is decided that may lose values by a truncate",
+        f"{_DRIVER}/decision.py",
+        "keys.union(emptied.others or ())",
+        "keys",
+        (_DECISION,),
+    ),
+    Mutant(
+        "a slice decides what other keys are connected to",
+        f"{_DRIVER}/decision.py",
+        "pa.concat_tables([apart.keys, apart.moves.among(decoding, whole, gaps)])",
+        "apart.keys",
+        (_DECISION,),
+    ),
+    Mutant(
+        "a slice forgets what it finds too old",
+        f"{_DRIVER}/decision.py",
+        "left = pa.concat_tables([left, mine.filter(late)])",
+        "pass",
+        (_DECISION,),
+    ),
+    Mutant(
+        "what has no position outlives a truncate",
+        "layers/core/python/firn/changes/merge/decide.py",
+        "min((change.order for change in (*changes, *truncates)), default",
+        "min((change.order for change in placed), default",
+        (f"{_TESTS}/test_truncates.py::test_a_truncate_is_newer_than_what_has_no_position[None-driver]",),
     ),
     Mutant(
         "a change that is not plain is left out beside a plain one of the same order",
@@ -195,8 +237,8 @@ MUTANTS: Final = (
     Mutant(
         "slices decide the keys of changes that are not plain, too",
         f"{_SPARK}/slices/slice_engine.py",
-        "apart = Apart(keys_in(changes.good, decoding), moves)",
-        "apart = Apart(keys_in((), decoding), moves)",
+        "apart = Apart(keys_in(changes.good, emptied, decoding), moves)",
+        "apart = Apart(keys_in((), emptied, decoding), moves)",
         (_SLICES,),
     ),
     Mutant(
@@ -218,8 +260,8 @@ MUTANTS: Final = (
     Mutant(
         "the driver forgets a truncate with its epoch",
         f"{_SPARK}/driver/key_lookup.py",
-        "self.newest_truncate = memory.said.truncated",
-        'self.newest_truncate = b""',
+        "memory.said.creates, memory.said.truncated, files,",
+        'memory.said.creates, b"", files,',
         (_MIXED,),
     ),
     Mutant(
@@ -238,7 +280,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the driver takes a change that comes again for one of the raised generation",
-        "spark_emr/firn_spark/lake.py",
+        "spark_emr/firn_spark/ranges.py",
         "        if not kept and kept is not None:",
         "        if found is not None:",
         (

@@ -50,12 +50,12 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the job reads what is staged instead of what the epoch lists",
-        f"{_SPARK}/lake.py",
-        "raw = raw_in_place(self._spark, self._staging, known, batches_of(epochs, known), by)",
+        f"{_SPARK}/ranges.py",
+        "batches = batches_of(sealed.epochs, log)",
         "from firn.log import layout, store\n"
-        "        found = enumerate(store.listing(self._store, layout.staged_prefix(stream)))\n"
-        "        every = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]\n"
-        "        raw = raw_in_place(self._spark, self._staging, known, every, by)",
+        "        found = enumerate(store.listing(self._store, layout.staged_prefix(sealed.settings.name)))\n"
+        "        last = context.last\n"
+        "        batches = [SealedBatch(last, at, layout.batch_of(path), path, size) for at, (path, size) in found]",
         (f"{_TESTS}/test_commit.py::test_a_rerun_changes_nothing_and_a_range_that_overlaps_takes_only_what_is_new",),
     ),
     Mutant(
@@ -138,6 +138,16 @@ MUTANTS: Final = (
         "mark.validateWith(_Stands(main.snapshot_id))",
         "_Stands(main.snapshot_id)",
         (f"{_TESTS}/test_catalogs.py::test_a_commit_that_comes_between_refuses_an_alteration[rest-begun]",),
+    ),
+    Mutant(
+        "what is dropped after the epochs were chosen is made of these alone",
+        f"{_SPARK}/table_commit.py",
+        "self._seen = dict(context.seen)",
+        "self._seen = dict[TableName, int]()",
+        (
+            f"{_TESTS}/test_lake_contract.py::test_contract"
+            "[a_table_that_is_dropped_while_a_job_is_at_it_is_not_made_of_what_is_new_alone-driver]",
+        ),
     ),
     Mutant(
         "what was set back is committed to by the next try",

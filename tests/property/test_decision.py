@@ -19,14 +19,24 @@ from firn.changes.merge.decide import Decided, is_fact
 from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
 from firn.changes.merge.ordering import plain, stored_held
 from firn_spark.driver import column_decoder
-from firn_spark.driver.decision import Changes, decide_keys
+from firn_spark.driver import columnar_merge as by_columns
+from firn_spark.driver.columnar_merge import DecidedColumns
+from firn_spark.driver.decision import (
+    Apart,
+    Changes,
+    decide_keys,
+    decide_rows,
+    decide_slice,
+    keys_in,
+    moves_of,
+)
 from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
 from firn_spark.merge.memory import Remembered
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order
 from tests.soak import LONG
 
-CASES = 50_000 if LONG else 1_500
+CASES = 50_000 if LONG else 2_500
 TYPES = (Column("k", parse("long")), *(Column(name, parse("string")) for name in COLUMNS))
 KINDS = ("truncate", "delete", "create", "gaps", "move", "copy", "alike", "update")
 MIXES = (
@@ -35,16 +45,18 @@ MIXES = (
     (2, 8, 10, 10, 40, 15, 4, 11),
     (0, 30, 20, 10, 5, 1, 4, 30),
     (6, 15, 5, 20, 10, 0, 4, 40),
+    (15, 10, 5, 40, 5, 0, 0, 25),
 )
 
 
 @dataclass
 class DriverTable(MemoryTable):
     """The same table, whose ranges the driver decides. `ways`: how, by Decision.way; `dice`: for what a look-up may
-    leave out."""
+    leave out; `slices`: by slices, as Spark's tasks do."""
 
     dice: random.Random = field(default_factory=lambda: random.Random(0))
     ways: Counter[str] = field(default_factory=Counter)
+    slices: bool = False
 
     def decided(self, batch: Sequence[RowChange]) -> Decided:
         self.sources |= {one.source for one in batch}
@@ -55,29 +67,57 @@ class DriverTable(MemoryTable):
         whole = [one for one in mine if is_plain(one)]
         if several and (truncates or self.newest_truncate > min((one.order for one in mine), default=b"")):
             whole = []  # one by one, as DriverEngine has them then
-        changes = Changes(plain_of(whole, decoding), [], decoding, batch[0].source)
-        changes.good = [decoded(one) for one in mine if one not in whole]
-        changes.truncates = truncates
-        rows = list(self.live.items())
-        made = decide_keys(changes, Memory(self), Lookup(self, rows))
-        self.ways[made.way] += 1
-        rows_of = made.rows.decided
-        found = Decided(dict(rows_of.writes), list(rows_of.removes), made.told, rows_of.too_old)
-        if made.columns is not None:
-            for row, writes, removes in zip(
-                made.columns.rows.to_pylist(), made.columns.write, made.columns.remove, strict=True
-            ):
-                one = whole[row["_number"]]
-                assert one.key not in {*found.writes, *found.removes}, "decided twice"
-                if writes.as_py():
-                    found.writes[one.key] = Row(dict(one.values or {}), one.order, source=one.source)
-                if removes.as_py():
-                    assert rows[row[PLACE]][0] == one.key, "another key's row goes"
-                    found.removes.append(one.key)
-        emptied = (rows[number][0] for places in made.emptied.values() for number in places.to_pylist())
+        odd = [decoded(one) for one in mine if one not in whole]
+        rows, memory = list(self.live.items()), Memory(self)
+        lookup, found = Lookup(self, rows), Decided()
+        if self.slices and whole:
+            gone = self.in_slices(found, whole, odd, truncates, decoding, memory, lookup)
+        else:
+            changes = changes_of(whole, odd, truncates, decoding, batch[0].source)
+            made = decide_keys(changes, memory, lookup)
+            self.ways[made.way] += 1
+            note_rows(found, made.rows.decided)
+            note_columns(found, made.columns, whole, rows)
+            gone = made.emptied
+        emptied = (rows[number][0] for places in gone.values() for number in places.to_pylist())
         found.removes += [key for key in emptied if key not in found.removes]
         assert found.writes.keys() & self.live.keys() <= set(found.removes), "a key has two rows"
         return found
+
+    def in_slices(
+        self,
+        found: Decided,
+        plain: Sequence[RowChange],
+        odd: Sequence[Any],
+        truncates: Sequence[RowChange],
+        decoding: Decoding,
+        memory: "Memory",
+        lookup: "Lookup",
+    ) -> Mapping[str, Any]:
+        """As SliceEngine does: each slice by itself, and what is left by the job. -> the rows that truncates remove."""
+        source = plain[0].source
+        changes = changes_of((), odd, truncates, decoding, source)
+        gone = lookup.emptied(decoding, truncates)
+        apart = Apart(keys_in(changes.good, gone, decoding), moves_of(changes, memory))
+        emptied = changes.emptied(memory.said.truncated)
+        left, bound = list(odd), self.dice.randrange(6)
+        for mine in ([one for one in plain if one.key[0] < bound], [one for one in plain if one.key[0] >= bound]):
+            made = decide_slice(
+                plain_of(mine, decoding),
+                decoding,
+                memory.said.floor,
+                emptied,
+                apart,
+                lookup,
+                source,
+                alone=not truncates,
+            )
+            note_rows(found, made.rows.decided)
+            note_columns(found, made.columns, mine, lookup.rows)
+            left += by_columns.rows_of(made.left, decoding, source)
+            self.ways["in a slice, one by one"] += bool(made.rows.times)
+        note_rows(found, decide_rows(left, truncates, decoding, memory.said.floor, lookup, gone).decided)
+        return gone.places
 
 
 @dataclass(frozen=True)
@@ -137,6 +177,42 @@ class Lookup:
         return Found(decide.look(Some(self.table, some), changes, truncates, self.table.sources), {}, {}, {})
 
 
+def changes_of(
+    plain: Sequence[RowChange], odd: Sequence[Any], truncates: Sequence[RowChange], decoding: Decoding, source: str
+) -> Changes:
+    changes = Changes(plain_of(plain, decoding), [], decoding, source)
+    changes.good, changes.truncates = list(odd), list(truncates)
+    return changes
+
+
+def note_rows(found: Decided, made: Decided) -> None:
+    assert not {*found.writes, *found.removes} & {*made.writes, *made.removes}, "decided twice"
+    found.writes |= made.writes
+    found.removes += made.removes
+    found.told += made.told
+    found.too_old |= made.too_old
+
+
+def note_columns(
+    found: Decided,
+    made: DecidedColumns | None,
+    plain: Sequence[RowChange],
+    rows: Sequence[tuple[Key, Row]],
+) -> None:
+    if made is None:
+        return
+    whole = [one for one in plain if not one.unavailable]
+    found.told += made.told
+    for row, writes, removes in zip(made.rows.to_pylist(), made.write, made.remove, strict=True):
+        one = whole[row["_number"]]
+        assert one.key not in {*found.writes, *found.removes}, "decided twice"
+        if writes.as_py():
+            found.writes[one.key] = Row(dict(one.values or {}), one.order, source=one.source)
+        if removes.as_py():
+            assert rows[row[PLACE]][0] == one.key, "another key's row goes"
+            found.removes.append(one.key)
+
+
 class Some:
     """The table as decide.Ground, of which no more than `some` rows are looked at for a truncate; None: all."""
 
@@ -153,16 +229,17 @@ class Some:
 
 def is_plain(one: RowChange) -> bool:
     """As column_decoder.split says."""
-    return one.position is not None and not one.unavailable and one.key[0] is not None
+    return one.position is not None and one.key[0] is not None and (one.op == "u" or not one.unavailable)
 
 
 def plain_of(changes: Sequence[RowChange], decoding: Decoding) -> pa.Table:
     """Plain changes as the readers give them."""
-    names = ("_op", "_ts", "_ord", *(("_table",) if decoding.several else ()), "c0", "c1", "c2")
+    names = ("_op", "_ts", "_ord", "_unavail", *(("_table",) if decoding.several else ()), "c0", "c1", "c2")
     rows = []
     for one in changes:
         values = [(one.values or {}).get(name) for name in COLUMNS]
-        rows.append((one.op, 5, one.order, *((one.source,) if decoding.several else ()), *one.key, *values))
+        gaps = [1 + COLUMNS.index(name) for name in sorted(one.unavailable)] or None
+        rows.append((one.op, 5, one.order, gaps, *((one.source,) if decoding.several else ()), *one.key, *values))
     return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], column_decoder.schema(decoding))
 
 
@@ -245,7 +322,8 @@ def check(seed: int) -> Counter[str]:
         at = dice.choice((LOADED, order("c", 1 + key, b"base")))
         base[key,] = Row({"k": key, **dict.fromkeys(COLUMNS, "base")}, at, source="a")
     sources = frozenset({"a"} if based else ())
-    table, engine = DriverTable(dict(base), sources, dice=dice), MemoryTable(dict(base), sources)
+    table = DriverTable(dict(base), sources, dice=dice, slices=dice.random() < 0.5)
+    engine = MemoryTable(dict(base), sources)
     come: list[RowChange] = []
     for number, batch in enumerate(batches):
         come += batch
@@ -268,4 +346,4 @@ def test_what_is_decided_by_columns_and_one_by_one_is_what_the_row_engine_decide
     first = random.Random(os.environ.get("FIRN_SEED", "1")).randrange(2**40) if LONG else 0
     print(f"seeds {first} to {first + CASES}")
     ways = sum(map(check, range(first, first + CASES)), Counter[str]())
-    assert min(ways[way] for way in ("columns", "rows", "both")) > CASES / 10, ways
+    assert min(ways[way] for way in ("columns", "rows", "both", "in a slice, one by one")) > CASES / 10, ways

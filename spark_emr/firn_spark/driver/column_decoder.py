@@ -11,7 +11,7 @@ from firn.changes.positions import WIDTH
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
-_META = ("_op", "_ts", "_ord")  # of the decoded columns; c0, c1, … follow
+_META = ("_op", "_ts", "_ord", "_unavail")  # of the decoded columns; c0, c1, … follow
 _PLACED = b"\1"  # how `_ord` begins for a change with a position; the position follows
 
 
@@ -38,7 +38,8 @@ class MirrorColumns:
 
 
 def schema(decoding: Decoding) -> pa.Schema:
-    """Of the plain ones: `_op`, `_ts`, `_ord`, `_table` if several source tables feed the table, then c0, c1, …"""
+    """Of the plain ones: `_op`, `_ts`, `_ord`, `_unavail`, `_table` if several source tables feed the table, then c0,
+    c1, …"""
     return decoded_schema(decoding, _meta(decoding))
 
 
@@ -50,11 +51,12 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
     """Changes of a mirror table, a part of them (packed.CHANGES) at a time: the plain ones decoded, by order, and the
     others as they are.
 
-    Plain is a whole row or a delete: no truncate or dead letter, nothing unavailable, no null in the key, and a
-    position. Where a changed key makes two rows of one change and one of them is not plain, neither is.
+    Plain is a delete, a whole row, or an update of which some values are unavailable (`_unavail`): no truncate or dead
+    letter, no null in the key, and a position. Where a changed key makes two rows of one change and one of them is not
+    plain, neither is.
     """
     names = schema(decoding).names
-    told = (*_meta(decoding), "_unavail", "_code", "_index")
+    told = (*_meta(decoding), "_code", "_index")
     place = READ.index("index")
     for changes in parts:
         numbers = pa.arange(0, len(changes)).cast(pa.int32())
@@ -73,7 +75,8 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
 
 def _is_odd(rows: pa.Table, decoding: Decoding) -> Any:
     placed = pc.equal(pc.binary_slice(rows["_ord"], 0, 1), _PLACED)
-    odd = pc.or_(pc.invert(placed), pc.or_(pc.is_valid(rows["_code"]), pc.is_valid(rows["_unavail"])))
+    gaps = pc.and_(pc.is_valid(rows["_unavail"]), pc.not_equal(rows["_op"], "u"))
+    odd = pc.or_(pc.invert(placed), pc.or_(pc.is_valid(rows["_code"]), gaps))
     for i in decoding.key:
         odd = pc.or_(odd, pc.is_null(rows[f"c{i}"]))
     return odd

@@ -1,5 +1,5 @@
-"""A mirror table's plain changes (column_decoder.split), by columns: of each key the newest counts, if the table
-remembers nothing newer. That is what most keys are, and takes a fifth of what changes take one by one
+"""A mirror table's plain changes (column_decoder.split), by columns: of each key the newest counts, if it is whole and
+the table remembers nothing newer. That is what most keys are, and takes a fifth of what changes take one by one
 (changes.merge.decide), whose rules these are for such changes.
 """
 
@@ -55,6 +55,7 @@ def can_be_looked_up(decoding: Decoding) -> bool:
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
     """What firn_spark.merge.mirror.survey tells of a DataFrame."""
     gone = pc.equal(good["_op"], "d")
+    gaps = pc.unique(pc.list_flatten(good["_unavail"])).to_pylist() if "_unavail" in good.column_names else ()
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     low, _ = _ends(good["_ord"])
     _, newest = _ends(good["_ord"].filter(gone))
@@ -62,7 +63,7 @@ def survey(good: pa.Table, decoding: Decoding) -> Survey:
         changes=len(good),
         rejected=0,
         truncates=0,
-        unavailable=(),
+        unavailable=tuple(sorted(gaps)),
         creates_unavailable=False,
         nulls=tuple(i for i in required if good[f"c{i}"].filter(pc.invert(gone)).null_count),
         newest_fact=newest,
@@ -73,6 +74,34 @@ def survey(good: pa.Table, decoding: Decoding) -> Survey:
 def _ends(orders: pa.ChunkedArray) -> tuple[bytes, bytes]:
     ends = pc.min_max(orders)
     return ends["min"].as_py() or b"", ends["max"].as_py() or b""
+
+
+def halves(plain: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Plain changes (column_decoder.split): deletes and whole rows, and the updates of which values are
+    unavailable."""
+    gaps = plain["_unavail"]
+    if gaps.null_count == len(plain):
+        return plain.drop_columns("_unavail"), plain.slice(0, 0)
+    return plain.filter(pc.is_null(gaps)).drop_columns("_unavail"), plain.filter(pc.is_valid(gaps))
+
+
+def together(whole: pa.Table, gaps: pa.Table) -> pa.Table:
+    """The halves as one."""
+    none = pa.nulls(len(whole), gaps["_unavail"].type)
+    return pa.concat_tables([gaps, whole.append_column("_unavail", none).select(gaps.column_names)])
+
+
+def that_count(gaps: pa.Table, last: pa.Table, moving: pa.Table, emptied: bytes) -> pa.Table:
+    """The updates with unavailable values (`halves`) that neither the newest whole change or delete of their key
+    (`newest`) nor a truncate makes nothing of, and those of the keys `moving`."""
+    if not len(gaps):
+        return gaps
+    names, numbers = moving.column_names, pa.arange(0, len(gaps))
+    mine = gaps.select([*names, "_ord"]).append_column("_row", numbers)
+    both = mine.join(last.select([*names, "_ord"]).rename_columns([*names, "_last"]), names, join_type="inner")
+    older = both["_row"].filter(pc.less(both["_ord"], both["_last"])).combine_chunks()
+    void = pc.or_(pc.is_in(numbers, value_set=older), pc.less_equal(gaps["_ord"], pa.scalar(emptied, pa.binary())))
+    return gaps.filter(pc.or_(pc.invert(void), among(gaps, moving)))
 
 
 def newest(good: pa.Table, decoding: Decoding, emptied: bytes = b"") -> pa.Table:
@@ -212,6 +241,8 @@ def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:
         "_pos": [order[1 : 1 + WIDTH] for order in orders],
         "_table": good["_table"].to_pylist() if decoding.several else [source] * len(good),
     }  # fmt: skip
+    if "_unavail" in good.column_names:
+        own["_unavail"] = good["_unavail"].to_pylist()
     nothing = [None] * len(good)
     cells = [values.decoded(good[f"c{i}"], column.type) for i, column in enumerate(decoding.columns)]
     return [list(row) for row in zip(*(own.get(name, nothing) for name in META), *cells, strict=True)]

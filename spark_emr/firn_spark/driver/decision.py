@@ -7,10 +7,11 @@ which the table or its memory tells more than what is new: a late change costs w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
@@ -32,19 +33,20 @@ from firn_spark.staged.decode import decoded_schema
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
-MOST_ROWS = 20_000  # changes of a table that are decided one by one
+MOST_ODD = 20_000  # changes of a table that are decoded one by one: a dict each
+MOST_ROWS = 50_000  # that are decided one by one
 _MOST_REWRITTEN = 1024 * 1024 * 1024  # bytes of files that one process writes again
 Row = list[Any]  # changes.merge.decoded_rows
 
 
 class Changes:
-    """The changes of a range for one table, decoded. `plain`: by columns (column_decoder.split); `odd`: the others as
-    they were staged; of these `good` and `bad`, decoded one by one. `source`: the source table of those that tell
-    none."""
+    """The changes of a range for one table, decoded. `whole`, `gaps`: by columns (columnar_merge.halves); `odd`: the
+    others as they were staged; of these `good` and `bad`, decoded one by one. `source`: the source table of those that
+    tell none."""
 
     def __init__(self, plain: pa.Table, odd: Sequence[Change], decoding: Decoding, source: str) -> None:
         self.source = source
-        self.plain = plain
+        self.whole, self.gaps = by_columns.halves(plain)
         self.odd = odd
         self.decoding = decoding
         self.good, self.bad = decoded(odd, decoding, mirror=True)
@@ -59,7 +61,8 @@ class Changes:
     def seen(self) -> Survey:
         """What one pass over them tells."""
         others = by_rows.survey(self.good, self.bad, self.decoding)
-        return by_rows.together(by_columns.survey(self.plain, self.decoding), others)
+        parts = (by_columns.survey(part, self.decoding) for part in (self.whole, self.gaps))
+        return reduce(by_rows.together, parts, others)
 
 
 def decoded(changes: Sequence[Mapping[str, Any]], decoding: Decoding, *, mirror: bool) -> tuple[list[Row], list[Row]]:
@@ -76,9 +79,9 @@ class DecidedRows:
     found: Found
     times: Mapping[bytes, int | None]
 
-    def cells(self, table: Table, shape: Shape) -> dict[str, list[Any]]:
-        """The rows to write by name."""
-        return by_rows.cells(table, self.decided, shape, self.found, self.times)
+    def cells(self, sources: Sequence[str | None], shape: Shape) -> dict[str, list[Any]]:
+        """The rows to write by name. `sources`: the table's (table_state)."""
+        return by_rows.cells(sources, self.decided, shape, self.found, self.times)
 
     def gone(self) -> deletes.Places:
         """The places of the rows that go."""
@@ -87,10 +90,10 @@ class DecidedRows:
 
 @dataclass(frozen=True)
 class Decision:
-    """`columns`: what was decided by columns, of the changes `plain`; None for nothing; `rows`: one by one; `emptied`:
+    """`columns`: what was decided by columns, of the changes `whole`; None for nothing; `rows`: one by one; `emptied`:
     the places of the rows that go with a truncate, whatever is decided of their keys."""
 
-    plain: pa.Table
+    whole: pa.Table
     columns: by_columns.DecidedColumns | None
     rows: DecidedRows
     emptied: deletes.Places
@@ -111,34 +114,34 @@ class Decision:
         places = deletes.together((self.emptied, self.rows.gone()))
         arrays: dict[str, Any] = {}
         if self.columns is not None:
-            arrays = by_columns.cells(table.state.sources, self.plain, self.columns, shape.columns)
+            arrays = by_columns.cells(table.state.sources, self.whole, self.columns, shape.columns)
             places = deletes.together((places, by_columns.gone(self.columns)))
         layout = layout_of(table)
-        rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table, shape))
+        rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table.state.sources, shape))
         if old and places:
             again = copy_on_write.old_files(table, places, _MOST_REWRITTEN)
             files = copy_on_write.rewritten(layout, again.files, rows)
             return by_rows.Written(data_files(spark, table, files), [], places, again.java)
-        files = write_rows(layout, rows)
-        return by_rows.joined(spark, table, data_files(spark, table, files), places)
+        return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 
 def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decision:
     """What becomes of the keys that the changes may concern. Raises what the look-ups raise, and Unfit."""
-    decoding, plain = changes.decoding, changes.plain
+    decoding, floor = changes.decoding, memory.said.floor
+    emptied = changes.emptied(memory.said.truncated)
+    gone = lookup.emptied(decoding, changes.truncates)
     rows, columns = changes.good, None
-    if len(plain):
-        last = by_columns.newest(plain, decoding, changes.emptied(memory.said.truncated))
+    if len(changes.whole) or len(changes.gaps):
+        last = by_columns.newest(changes.whole, decoding, emptied)
         moves = moves_of(changes, memory)
-        rows = _open(changes, last, moves.among(plain, decoding))
-        apart = Apart(keys_in(rows, decoding), moves)
-        columns, left = decide_plain(last, plain, decoding, memory.said.floor, apart, lookup)
+        rows = _open(changes, last, moves.among(decoding, changes.whole, changes.gaps))
+        apart = Apart(keys_in(rows, gone, decoding), moves)
+        columns, left = decide_plain(last, changes.whole, changes.gaps, decoding, floor, emptied, apart, lookup)
         rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
         if len(rows) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
-    emptied = lookup.emptied(decoding, changes.truncates)
-    decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
-    return Decision(plain, columns, decided, emptied.places)
+    decided = decide_rows(rows, changes.truncates, decoding, floor, lookup, gone)
+    return Decision(changes.whole, columns, decided, gone.places)
 
 
 def way_of(*, columns: bool, rows: bool) -> str:
@@ -172,9 +175,9 @@ class Moves:
     positions: frozenset[bytes]
     keys: pa.Table
 
-    def among(self, plain: pa.Table, decoding: Decoding) -> pa.Table:
+    def among(self, decoding: Decoding, *parts: pa.Table) -> pa.Table:
         """The keys that they may connect: those of these plain changes, too."""
-        return pa.concat_tables([self.keys, by_columns.at(plain, self.positions, decoding)])
+        return pa.concat_tables([self.keys, *(by_columns.at(part, self.positions, decoding) for part in parts)])
 
 
 @dataclass(frozen=True)
@@ -196,21 +199,77 @@ def moves_of(changes: Changes, memory: DriverMemory) -> Moves:
     return Moves(moves, by_columns.keys_of({one.key for one in halves if one.position in moves}, decoding))
 
 
-def keys_in(rows: Sequence[Row], decoding: Decoding) -> pa.Table:
-    """The keys of decoded rows, each once."""
-    return by_columns.keys_of({decoded_rows.key_of(row, decoding) for row in rows}, decoding)
+def keys_in(rows: Sequence[Row], emptied: Emptied, decoding: Decoding) -> pa.Table:
+    """The keys of decoded rows, and of those that may lose values by a truncate, each once."""
+    keys = {decoded_rows.key_of(row, decoding) for row in rows}
+    return by_columns.keys_of(keys.union(emptied.others or ()), decoding)
 
 
 def decide_plain(
-    last: pa.Table, plain: pa.Table, decoding: Decoding, floor: bytes, apart: Apart, lookup: PlainLookup
+    last: pa.Table,
+    whole: pa.Table,
+    gaps: pa.Table,
+    decoding: Decoding,
+    floor: bytes,
+    emptied: bytes,
+    apart: Apart,
+    lookup: PlainLookup,
 ) -> tuple[by_columns.DecidedColumns, pa.Table]:
-    """Decides plain changes, `last` the newest of each key (columnar_merge.newest). -> what was decided, and the ones
-    that are left to be decided one by one. Raises what the look-ups raise, and Unfit."""
-    moving = apart.moves.among(plain, decoding)
+    """Decides plain changes (columnar_merge.halves), `last` the newest of each key of the whole ones. -> what was
+    decided, and the ones that are left to be decided one by one, both halves together. Raises what the look-ups raise,
+    and Unfit."""
+    moving = apart.moves.among(decoding, whole, gaps)
+    gaps = by_columns.that_count(gaps, last, moving, emptied)
     known = lookup.newer(by_columns.orders(last, decoding), decoding)
-    columns = by_columns.decide(lookup, last, decoding, floor, pa.concat_tables([apart.keys, moving, known]))
-    # Of a key that no move reaches, all that counts of its plain changes is the newest.
-    return columns, plain.take(pa.concat_arrays([columns.apart, by_columns.numbers_of(plain, moving)]).unique())
+    one_by_one = [apart.keys, moving, known, gaps.select(known.column_names)]
+    columns = by_columns.decide(lookup, last, decoding, floor, pa.concat_tables(one_by_one))
+    # Of a key that no move reaches, all that counts of its whole changes is the newest.
+    left = whole.take(pa.concat_arrays([columns.apart, by_columns.numbers_of(whole, moving)]).unique())
+    return columns, by_columns.together(left, gaps)
+
+
+@dataclass(frozen=True)
+class SliceDecision:
+    """`columns`: what was decided by columns, of the changes `whole`; `rows`: one by one; `left`: the changes that
+    somebody else has to decide (columnar_merge.together)."""
+
+    whole: pa.Table
+    columns: by_columns.DecidedColumns
+    rows: DecidedRows
+    left: pa.Table
+
+
+def decide_slice(
+    plain: pa.Table,
+    decoding: Decoding,
+    floor: bytes,
+    emptied: bytes,
+    apart: Apart,
+    lookup: Lookup,
+    source: str,
+    *,
+    alone: bool,
+) -> SliceDecision:
+    """Decides the plain changes (column_decoder.split) of a slice of the keys, `alone` all but those of the keys in
+    `apart` and of those that would be too old; else those that go by columns. `source`: of changes that tell none.
+    Raises as decide_plain."""
+    whole, gaps = by_columns.halves(plain)
+    last = by_columns.newest(whole, decoding, emptied)
+    columns, left = decide_plain(last, whole, gaps, decoding, floor, emptied, apart, lookup)
+    mine = left.slice(0, 0)
+    if alone and len(left):
+        chosen = by_columns.among(left, pa.concat_tables([apart.keys, apart.moves.among(decoding, whole, gaps)]))
+        mine, left = left.filter(pc.invert(chosen)), left.filter(chosen)
+    decided = _by_rows(mine, decoding, floor, lookup, source)
+    if decided.decided.too_old:
+        late = by_columns.among(mine, by_columns.keys_of(decided.decided.too_old, decoding))
+        left = pa.concat_tables([left, mine.filter(late)])
+        decided = _by_rows(mine.filter(pc.invert(late)), decoding, floor, lookup, source)
+    return SliceDecision(whole, columns, decided, left)
+
+
+def _by_rows(mine: pa.Table, decoding: Decoding, floor: bytes, lookup: Lookup, source: str) -> DecidedRows:
+    return decide_rows(by_columns.rows_of(mine, decoding, source), (), decoding, floor, lookup, Emptied({}, ()))
 
 
 def _open(changes: Changes, last: pa.Table, moving: pa.Table) -> list[Row]:

@@ -35,21 +35,14 @@ class DriverMemory(Memory):
             return []
         self._fits(key)
         wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
-        files = row_lookup.plan(self._spark, self._table, wanted)
-        found = row_lookup.read(self._table, files, [_OP, _POSITION, SOURCE_METADATA])
-        named = (found.columns[name] for name in (OP, POSITION, SOURCE))
-        return [
-            RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
-            for op, position, source, one in zip(*named, found.keys(key), strict=True)
-            if op in "dc" and (keys is None or total(position) > low)
-        ]
+        return changes_in(row_lookup.plan(self._spark, self._table, wanted), self.ids, low)
 
     def truncates(self) -> list[RowChange]:
         """All truncates. Raises Unfit."""
         if self._table is None:
             return []
         files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted([_OP], {("t",)}))
-        found = row_lookup.read(self._table, files, [_POSITION, SOURCE_METADATA])
+        found = row_lookup.read(files, self.ids, [_POSITION, SOURCE_METADATA])
         named = zip(found.columns[POSITION], found.columns[SOURCE], strict=True)
         return [truncate_at(total(position), source) for position, source in named]
 
@@ -62,7 +55,7 @@ class DriverMemory(Memory):
             return []
         self._fits(key)
         files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, keys))
-        found = row_lookup.read(self._table, files, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
+        found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
         for snapshot in sorted(looked):
@@ -70,7 +63,9 @@ class DriverMemory(Memory):
                 if is_retyped(self._spark, table, snapshot, columns):
                     raise Unfit("rows from before a column got another type")
                 files = row_lookup.plan(self._spark, table, row_lookup.Wanted(key, keys, snapshot=snapshot))
-                rows.append(row_lookup.read(table, files, [*columns, _POSITION, _HELD, SOURCE_METADATA]))
+                rows.append(
+                    row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
+                )
         return rows
 
     def _fits(self, key: Sequence[Column]) -> None:
@@ -132,6 +127,18 @@ class DriverMemory(Memory):
         files = write_cells(self._spark, table, columns, whole_facts(deletes, looked), told if rows else {})
         files += data_files(self._spark, table, more)
         self._append(table, files, newest_of(truncates), newest, creates, last)
+
+
+def changes_in(files: row_lookup.Files, ids: Mapping[str, int], low: bytes) -> list[RowChange]:
+    """What DriverMemory.changes says, out of the files of facts that may tell it."""
+    key, every = files.wanted.key, files.wanted.keys is None
+    found = row_lookup.read(files, ids, [_OP, _POSITION, SOURCE_METADATA])
+    named = (found.columns[name] for name in (OP, POSITION, SOURCE))
+    return [
+        RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
+        for op, position, source, one in zip(*named, found.keys(key), strict=True)
+        if op in "dc" and (every or total(position) > low)
+    ]
 
 
 def newer_in(files: row_lookup.Files, ids: Mapping[str, int], rows: pa.Table) -> pa.Table:

@@ -17,7 +17,7 @@ from firn.tables.table_state import are_several, by_number
 from firn_spark.driver import append_columns, append_commit, column_decoder, partition_values
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver.decision import MOST_ROWS, Changes, decide_keys, decoded
+from firn_spark.driver.decision import MOST_ODD, Changes, decide_keys, decoded
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.key_lookup import Log, TableLookup
 from firn_spark.driver.staged_changes import Change, Part, Staged
@@ -79,7 +79,7 @@ class DriverEngine:
         outcome.decided(decided.told)
         newest = max(seen.newest_fact, newest_of(placed))
         with ThreadPoolExecutor(1) as pool:
-            facts = by_columns.facts(changes.plain, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
+            facts = by_columns.facts(changes.whole, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
             told = (*facts, snapshot, placed, newest, seen.creates_unavailable, context.last)
             remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
             written = decided.write(context.spark, table, shape, old=target.rule.write == "copy-on-write")
@@ -87,13 +87,13 @@ class DriverEngine:
                 remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
         outcome.way |= written.way
         by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
-        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+        outcome.snapshot_id = int(table.head().snapshotId())
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
         context, outcome, decoding = one.context, one.outcome, one.decoding
         mine = self._staged.of(one.target.sources, one.above)
-        found = mine.split(append_commit.columns_of(one), decoding, MOST_ROWS)
+        found = mine.split(append_commit.columns_of(one), decoding, MOST_ODD)
         good, odd = found.plain, found.odd.to_pylist()
         _, bad = decoded(odd, decoding, mirror=False)
         new = append_commit.new_rows(context.spark, one.table, good)
@@ -148,12 +148,12 @@ def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
     if by_columns.can_be_looked_up(decoding):
-        split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ROWS)
+        split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
         found = Changes(split.plain, split.odd.to_pylist(), decoding, source)
         if not len(split.plain) or not truncated_apart(one, memory, found.truncates, found.seen.low):
             return found
-    if mine.count > MOST_ROWS:
-        raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
+    if mine.count > MOST_ODD:
+        raise Unfit(f"more than {MOST_ODD} changes that are not plain")
     return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
 
 

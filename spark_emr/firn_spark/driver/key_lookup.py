@@ -1,7 +1,7 @@
 """What the table and its memory say of the keys that a small range changes, looked up before anything is written."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -74,6 +74,58 @@ class Emptied:
     others: Collection[Key] | None
 
 
+@dataclass
+class Ground:
+    """A table and its memory (decide.Ground), as they are looked up.
+
+    key      its columns; `columns`: as the table will have them; `sources`: table_state.fed_by
+    ids      row_lookup.ids_of
+    files    where rows of some keys may be, None: of all that are more than to go with new truncates
+    times    of the rows that were found (microseconds); `places`: file and row of each
+    The others are as decide.Ground has them.
+    """
+
+    key: Sequence[Column]
+    columns: Sequence[Column]
+    sources: Sequence[str | None]
+    ids: Mapping[str, int]
+    holds: bool
+    creates: bool
+    newest_truncate: bytes
+    files: Callable[[Collection[Key] | None], row_lookup.Files]
+    facts: Callable[[Collection[Key] | None, bytes], Sequence[RowChange]]
+    truncates: Callable[[], Sequence[RowChange]]
+    removed: Callable[[Collection[Key]], Iterable[tuple[Key, Row]]]
+    log: Callable[[Collection[Key]], Sequence[RowChange]]
+    times: dict[Key, int | None] = field(default_factory=dict)
+    places: dict[Key, tuple[str, int]] = field(default_factory=dict)
+
+    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+        """As decide.Ground says, and where each is. Raises Unfit."""
+        columns = self.columns if wide else ()
+        found = row_lookup.read(self.files(keys), self.ids, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
+        names = found.keys(self.key)
+        rows = dict(zip(names, self.as_rows(found, columns or self.key), strict=True))
+        if len(rows) < len(names):
+            raise Unfit("a key has several rows")
+        self.times |= zip(names, found.columns[TIME], strict=True)
+        self.places |= zip(names, zip(found.paths, found.places, strict=True), strict=True)
+        return rows
+
+    def as_rows(self, found: row_lookup.Rows, columns: Sequence[Column]) -> list[Row]:
+        """Rows that were found, with these columns."""
+        names = {number: name for name, number in self.ids.items()}
+        unnamed = of_unnamed(self.sources)
+        rows = []
+        data = [found.columns.get(column.name, []) for column in columns]
+        own = [found.columns.get(name, []) for name in (POSITION, HELD, SOURCE)]
+        for i, (position, held, source) in enumerate(zip(*own, strict=True)):
+            values: dict[str, Any] = {column.name: one[i] for column, one in zip(columns, data, strict=True)}
+            orders = {names[number]: total(order) for number, order in held or () if number in names}
+            rows.append(Row(values, total(position), orders, source or unnamed))
+        return rows
+
+
 @dataclass(frozen=True)
 class TableLookup:
     """A Lookup in a table of the catalog (None: it is not made). `columns`: as it will have them; `sources`:
@@ -117,9 +169,35 @@ class TableLookup:
     ) -> Found:
         """As Lookup says."""
         some = None if emptied.others is None else {*emptied.others, *(change.key for change in changes)}
-        ground = _Ground(self, [decoding.columns[i] for i in decoding.key], some)
+        ground, late_times = self._ground([decoding.columns[i] for i in decoding.key], some)
         before = decide.look(ground, changes, truncates, self.sources)
-        return Found(before, ground.places, ground.times, ground.late_times)
+        return Found(before, ground.places, ground.times, late_times)
+
+    def _ground(self, key: Sequence[Column], some: Collection[Key] | None) -> tuple[Ground, Mapping[bytes, int | None]]:
+        """What is looked up, and the times of what the log tells, which come in later. `some`: the keys that are more
+        than to go with new truncates; None: all."""
+        table, memory, late_times = self.table, self.memory, dict[bytes, int | None]()
+
+        def files(keys: Collection[Key] | None) -> row_lookup.Files:
+            wanted = row_lookup.Wanted(key, some if keys is None else keys)
+            return row_lookup.Files(wanted) if table is None else row_lookup.plan(self.spark, table, wanted)
+
+        def removed(keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
+            for gone in memory.removed(table, self.columns, key, keys):
+                yield from zip(gone.keys(key), ground.as_rows(gone, self.columns), strict=True)
+
+        def log(keys: Collection[Key]) -> Sequence[RowChange]:
+            late, times = self.log(keys)
+            late_times.update(times)
+            return late
+
+        ids = row_lookup.ids_of(table) if table is not None else {}
+        holds = table is not None and bool(table.state.properties.get(HELD_IDS))
+        ground = Ground(
+            key, self.columns, self.sources, ids, holds, memory.said.creates, memory.said.truncated, files,
+            lambda keys, low: memory.changes(key, keys, low), memory.truncates, removed, log,
+        )  # fmt: skip
+        return ground, late_times
 
 
 def lowest(newest: pa.Table) -> bytes:
@@ -134,69 +212,3 @@ def places_in(parts: Sequence[pa.Table], key: Sequence[Column], decoding: Decodi
         kinds = [*(values.key_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
         return pa.table([pa.array([], kind) for kind in kinds], names=names)
     return pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries().combine_chunks()
-
-
-class _Ground:
-    """A table and its memory (decide.Ground), as they are looked up."""
-
-    def __init__(self, lookup: TableLookup, key: Sequence[Column], some: Collection[Key] | None) -> None:
-        """`some`: the keys that are more than to go with new truncates; None: all."""
-        self._some = some
-        memory, table = lookup.memory, lookup.table
-        self._spark, self._table, self._memory, self._log = lookup.spark, table, memory, lookup.log
-        self._columns, self._key, self._sources = lookup.columns, key, lookup.sources
-        self.newest_truncate = memory.said.truncated
-        self.creates = memory.said.creates
-        self.holds = table is not None and bool(table.state.properties.get(HELD_IDS))
-        self.times: dict[Key, int | None] = {}
-        self.places: dict[Key, tuple[str, int]] = {}
-        self.late_times: Mapping[bytes, int | None] = {}
-
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        """As decide.Ground says, and where each is. Raises Unfit."""
-        if self._table is None:
-            return {}
-        wanted = row_lookup.Wanted(self._key, self._some if keys is None else keys)
-        files = row_lookup.plan(self._spark, self._table, wanted)
-        columns = self._columns if wide else ()
-        found = row_lookup.read(self._table, files, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
-        names = found.keys(self._key)
-        rows = dict(zip(names, _as_rows(self._table, found, columns or self._key, self._sources), strict=True))
-        if len(rows) < len(names):
-            raise Unfit("a key has several rows")
-        self.times |= zip(names, found.columns[TIME], strict=True)
-        self.places |= zip(names, zip(found.paths, found.places, strict=True), strict=True)
-        return rows
-
-    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
-        """As decide.Ground says."""
-        return self._memory.changes(self._key, keys, low)
-
-    def truncates(self) -> Sequence[RowChange]:
-        """As decide.Ground says."""
-        return self._memory.truncates()
-
-    def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
-        """As decide.Ground says."""
-        for gone in self._memory.removed(self._table, self._columns, self._key, keys):
-            yield from zip(gone.keys(self._key), _as_rows(self._table, gone, self._columns, self._sources), strict=True)
-
-    def log(self, keys: Collection[Key]) -> Sequence[RowChange]:
-        """As decide.Ground says."""
-        late, self.late_times = self._log(keys)
-        return late
-
-
-def _as_rows(
-    table: Table | None, found: row_lookup.Rows, columns: Sequence[Column], sources: Sequence[str | None]
-) -> list[Row]:
-    names = {int(one["id"]): str(one["name"]) for one in table.state.fields} if table else {}
-    unnamed = of_unnamed(sources)
-    rows = []
-    data = [found.columns.get(column.name, []) for column in columns]
-    own = [found.columns.get(name, []) for name in (POSITION, HELD, SOURCE)]
-    for i, (position, held, source) in enumerate(zip(*own, strict=True)):
-        values: dict[str, Any] = {column.name: one[i] for column, one in zip(columns, data, strict=True)}
-        orders = {names[number]: total(order) for number, order in held or () if number in names}
-        rows.append(Row(values, total(position), orders, source or unnamed))
-    return rows

@@ -1,6 +1,7 @@
 """One mirror table in the job's process: what is told of its changes one by one, and its commit."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from firn.changes.metadata_columns import (
 )
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver.key_lookup import Found
+from firn_spark.driver.write import NewFile, data_files
 from firn_spark.merge import delta
 from firn_spark.merge.deciding import Shape
 from firn_spark.merge.mirror import Survey
@@ -83,9 +85,10 @@ def facts(good: Sequence[Sequence[Any]], decoding: Decoding) -> list[dict[str, A
 
 
 def cells(
-    table: Table, decided: Decided, shape: Shape, found: Found, times: Mapping[bytes, int | None]
+    sources: Sequence[str | None], decided: Decided, shape: Shape, found: Found, times: Mapping[bytes, int | None]
 ) -> dict[str, list[Any]]:
-    """The rows to write by name, in the order of their keys. `times`: of the range's orders, in ms."""
+    """The rows to write by name, in the order of their keys. `sources`: the table's (table_state); `times`: of the
+    range's orders, in ms."""
     # Lists are not compared with None, nor is it with anything.
     written = sorted(decided.writes.items(), key=lambda row: [(value is None, value) for value in row[0]])
     data: dict[str, list[Any]] = {
@@ -94,7 +97,7 @@ def cells(
     data[POSITION] = [plain(row.order) for _, row in written]
     data[TIME] = [_time(key, row, found, times) for key, row in written]
     data[HELD] = [_held(shape, row) for _, row in written]
-    unnamed = of_unnamed(table.state.sources)
+    unnamed = of_unnamed(sources)
     data[SOURCE] = [None if row.source == unnamed else row.source for _, row in written]
     return data
 
@@ -123,10 +126,13 @@ class Written:
         return {"deletes": "rewrite", "rewritten": len(self.old)} if self.old else {}
 
 
-def joined(spark: SparkSession, table: Table, files: Sequence[Any], gone: deletes.Places) -> Written:
-    """New files with the files of deletes for these rows, which are written here. Raises fence.LostRace,
-    StorageUnavailable, UnknownOutcome."""
-    return Written(files, deletes.write_from_driver(spark, table, gone) if gone else [], gone)
+def joined(spark: SparkSession, table: Table, files: Callable[[], Sequence[NewFile]], gone: deletes.Places) -> Written:
+    """New files, which `files` writes, with files of deletes for these rows, which are written meanwhile. Raises
+    fence.LostRace, StorageUnavailable, UnknownOutcome."""
+    with ThreadPoolExecutor(1) as pool:
+        removed = pool.submit(deletes.write_from_driver, spark, table, gone) if gone else None
+        added = data_files(spark, table, files())
+        return Written(added, removed.result() if removed else [], gone)
 
 
 def land(

@@ -138,11 +138,11 @@ def plan(
     return Files(wanted, sorted(set(found)), sorted(weights))
 
 
-def read(table: Table, files: Files, columns: Sequence[Column]) -> Rows:
-    """The wanted rows with these columns (and those of the key); columns that the table lacks are null."""
+def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Rows:
+    """The wanted rows with these columns (and those of the key); columns that the table lacks are null. `ids`:
+    ids_of."""
     if not files.files:
         return no_rows([*files.wanted.key, *columns])
-    ids = ids_of(table)
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> Rows:
         return _matching(file, path, files.wanted, columns, ids, gone)

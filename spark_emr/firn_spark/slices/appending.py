@@ -134,7 +134,7 @@ def append(
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
         append_commit.land(spark, table, files, one.summary(), context.stream)
-    outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+    outcome.snapshot_id = int(table.head().snapshotId())
 
 
 def _slicing(one: TableCommit, mine: DataFrame, sizes: Sizes) -> Slicing[_Seen]:

@@ -30,6 +30,7 @@ _KEYS = pa.schema({"keys": pa.binary(), "bytes": pa.int64()})
 _AT_ONCE = 100_000  # changes that are cut together
 _BYTES_AT_ONCE = 32 * 1024 * 1024
 _SAMPLED = 30_000  # keys
+_BYTES_OF_A_ROW = 4_000  # that is decided one by one, and of the one that the table has
 _LOOKED_AT = 2_000_000  # changes, about, that are sampled from
 S = TypeVar("S")
 
@@ -70,13 +71,19 @@ def sampled(
         for each in unpacked(batches):
             few = pa.Table.from_batches([each.take(pa.arange(0, each.num_rows, step))])
             for found, _ in columns.split([few], decoding):
-                told = {"keys": [body_of(found.select(names))], "bytes": [found.nbytes]}
+                told = {"keys": [body_of(found.select(names))], "bytes": [_held(found)]}
                 yield pa.RecordBatch.from_pydict(told, _KEYS)
 
     told = map_in_arrow(some, keys, _KEYS).collect()
     none = columns.schema(decoding).empty_table().select(names)
     every = pa.concat_tables([none, *(table_of(row["keys"]) for row in told)])
     return every, sum(row["bytes"] for row in told) / max(1, len(every))
+
+
+def _held(found: pa.Table) -> int:
+    """Bytes that decoded changes take in a task, about."""
+    rows = len(found) - found["_unavail"].null_count if "_unavail" in found.column_names else 0
+    return int(found.nbytes) + _BYTES_OF_A_ROW * rows
 
 
 @dataclass(frozen=True)

@@ -118,13 +118,16 @@ class SliceEngine:
             # Made before the rows are: facts that nobody needs do no harm.
             newest = max(seen.newest_fact, newest_of(placed))
             facts = memory.layout(plan) if newest else None
-            apart = Apart(keys_in(changes.good, decoding), moves)
+            lookup = TableLookup(context.spark, table, memory, plan.columns, one.sources, log_of(one, self._back))
+            emptied = lookup.emptied(decoding, changes.truncates)
+            apart = Apart(keys_in(changes.good, emptied, decoding), moves)
             layout = layout_of(table)
             worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
             with outcome.stage("merge"):
+                remembered = memory.truncates() if memory.said.truncated > seen.low else ()
                 work = Work(
-                    decoding, plan.columns, table.state.sources, target.fed[0], memory.said.floor,
-                    changes.emptied(memory.said.truncated), apart,
+                    decoding, shape, table.state.sources, target.fed[0], memory.said.floor,
+                    changes.emptied(memory.said.truncated), remembered, apart, not changes.truncates,
                     row_lookup.ids_of(table), memory.ids, layout, facts, snapshot, planned,
                     MOST_BYTES // len(parts.by.labels), worth,
                 )  # fmt: skip
@@ -132,9 +135,7 @@ class SliceEngine:
         rows = [*changes.good, *by_columns.rows_of(done.left, decoding, target.fed[0])]
         if len(rows) > MOST_ROWS:
             raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
-        lookup = TableLookup(context.spark, table, memory, plan.columns, one.sources, log_of(one, self._back))
         with outcome.stage("rows"):
-            emptied = lookup.emptied(decoding, changes.truncates)
             decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
         by = way_of(columns=bool(told.seen.changes), rows=bool(rows))
         outcome.way |= {"lookup": "slices", "by": by, "slices": len(parts.by.labels)}
@@ -150,7 +151,7 @@ class SliceEngine:
                 memory.write_facts(plan, {}, more, snapshot, placed, newest, creates, context.last, done.facts)
         with outcome.stage("commit"):
             by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
-        outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
+        outcome.snapshot_id = int(table.head().snapshotId())
 
     def _bury_late(self, one: TableCommit, mine: DataFrame, rows: DecidedRows, floor: bytes) -> None:
         """Dead letters for what is older than what is remembered. Decoded again, with their batches: this is rare."""
@@ -220,10 +221,10 @@ def _written(
 ) -> by_rows.Written:
     """What was decided here is written, and joined with what the slices wrote."""
     spark, layout = one.context.spark, layout_of(table)
-    here = rows_of(layout, [*shape.columns, *by_rows.METADATA], {}, rows.cells(table, shape))
+    here = rows_of(layout, [*shape.columns, *by_rows.METADATA], {}, rows.cells(table.state.sources, shape))
     places = deletes.together((done.gone, rows.gone(), emptied))
     if one.target.rule.write == "copy-on-write" and places:
         old = copy_on_write.old_files(table, places)
         files = [*done.files, *write_rows(layout, here), *rewritten_in(spark, layout, old.files)]
         return by_rows.Written(data_files(spark, table, files), [], places, old.java)
-    return by_rows.joined(spark, table, data_files(spark, table, [*done.files, *write_rows(layout, here)]), places)
+    return by_rows.joined(spark, table, lambda: [*done.files, *write_rows(layout, here)], places)

@@ -1,9 +1,10 @@
 """What a task does with a slice of a mirror table's keys: look up, decide, write. The job commits what comes back."""
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,14 +12,18 @@ from pyspark.sql import DataFrame
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
+from firn.changes.merge import decide
+from firn.changes.merge.fold import Key, RowChange
 from firn.changes.metadata_columns import FACTS_METADATA, POSITION
 from firn_spark.driver import column_decoder, key_lookup, row_lookup
 from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver.decision import Apart, decide_plain
-from firn_spark.driver.delete_memory import newer_in, whole_facts
+from firn_spark.driver.decision import Apart, decide_slice
+from firn_spark.driver.delete_memory import changes_in, newer_in, whole_facts
+from firn_spark.driver.key_lookup import Emptied, Found, Ground
 from firn_spark.driver.mirror_commit import METADATA
 from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
+from firn_spark.merge.deciding import Shape
 from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import body_of, table_of
@@ -42,9 +47,9 @@ class Slice:
 class Work:
     """What all slices of a table have in common. Goes to the executors.
 
-    columns  as the table has them; `sources`: its source tables (table_state); `source`: of changes that tell none
-    emptied  the order up to which truncates remove everything
-    apart    the keys that are left to the job
+    shape    of the table's rows; `sources`: its source tables (table_state); `source`: of changes that tell none
+    emptied  the order up to which truncates remove everything; `truncates`: those that are remembered and may matter
+    apart    the keys that are left to the job; `alone`: the others are decided here, one by one too
     ids      row_lookup.ids_of: of the table, and of its facts
     layout   of the table's new files; `facts`: of new facts, None if there are none; `looked`: the snapshot that was
              looked at
@@ -53,12 +58,14 @@ class Work:
     """
 
     decoding: Decoding
-    columns: Sequence[Column]
+    shape: Shape
     sources: Sequence[str | None]
     source: str
     floor: bytes
     emptied: bytes
+    truncates: Sequence[RowChange]
     apart: Apart
+    alone: bool
     ids: Mapping[str, int]
     fact_ids: Mapping[str, int]
     layout: Layout
@@ -83,7 +90,7 @@ class Done:
 
 @dataclass(frozen=True)
 class _SliceLookup:
-    """A PlainLookup of one slice."""
+    """A Lookup of one slice, for keys that no move connects to others."""
 
     work: Work
     mine: Slice
@@ -104,6 +111,34 @@ class _SliceLookup:
         key = [decoding.columns[i] for i in decoding.key]
         files = replace(self.mine.facts, wanted=_values(orders, key, decoding))
         return newer_in(files, self.work.fact_ids, orders)
+
+    def emptied(self, _decoding: Decoding, _truncates: Sequence[RowChange]) -> Emptied:
+        """As Lookup says: new truncates are the job's."""
+        return Emptied({}, ())
+
+    def before(
+        self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], _emptied: Emptied
+    ) -> Found:
+        """As Lookup says."""
+        work, mine = self.work, self.mine
+        key = [decoding.columns[i] for i in decoding.key]
+
+        def files(keys: Collection[Key] | None) -> Files:
+            return replace(mine.rows, wanted=Wanted(key, keys))
+
+        def facts(keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+            if mine.facts is None:
+                return ()
+            return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, low)
+
+        def jobs(_: Collection[Key]) -> Sequence[Any]:
+            raise Unfit("a slice whose keys are connected to others")
+
+        ground = Ground(
+            key, work.shape.columns, work.sources, work.ids, bool(work.shape.gaps), False, work.emptied, files, facts,
+            lambda: work.truncates, jobs, jobs,
+        )  # fmt: skip
+        return Found(decide.look(ground, changes, truncates, work.sources), ground.places, ground.times, {})
 
 
 def _values(rows: pa.Table, key: Sequence[Column], decoding: Decoding) -> Wanted:
@@ -134,20 +169,21 @@ def _worked(work: Work, label: int, plain: pa.Table) -> tuple[bytes, Rest]:
 def _decided(work: Work, mine: Slice, plain: pa.Table) -> tuple[Done, Rest]:
     """What became of a slice, and the rows that are yet to be written (by_partition.placed). Raises what the look-ups
     raise, StorageUnavailable, UnknownOutcome."""
-    last = by_columns.newest(plain, work.decoding, work.emptied)
-    lookup = _SliceLookup(work, mine)
-    columns, left = decide_plain(last, plain, work.decoding, work.floor, work.apart, lookup)
-    if left.nbytes > work.most_left:
+    decoding, shape, lookup = work.decoding, work.shape, _SliceLookup(work, mine)
+    made = decide_slice(plain, decoding, work.floor, work.emptied, work.apart, lookup, work.source, alone=work.alone)
+    if made.left.nbytes > work.most_left:
         raise Unfit(f"more than {work.most_left} bytes of changes of a slice that are decided one by one")
-    cells = by_columns.cells(work.sources, plain, columns, work.columns)
-    rows = rows_of(work.layout, [*work.columns, *METADATA], cells, {})
+    cells = by_columns.cells(work.sources, made.whole, made.columns, shape.columns)
+    told = made.rows.cells(work.sources, shape) if made.rows.decided.writes else {}
+    rows = rows_of(work.layout, [*shape.columns, *METADATA], cells, told)
     here, rest = by_partition.placed(work.layout, rows, mine.number, work.worth) if work.worth else ([rows], [])
     files = [file for part in here for file in write_rows(work.layout, part)]
     facts: Sequence[NewFile] = ()
     if work.facts is not None:
-        told = whole_facts(by_columns.facts(plain, work.decoding, work.source), work.looked)
-        facts = write_rows(work.facts, rows_of(work.facts, [*work.columns, *FACTS_METADATA], told, {}))
-    return Done(files, facts, by_columns.gone(columns), left, columns.told), rest
+        gone = whole_facts(by_columns.facts(made.whole, decoding, work.source), work.looked)
+        facts = write_rows(work.facts, rows_of(work.facts, [*shape.columns, *FACTS_METADATA], gone, {}))
+    places = deletes.together((by_columns.gone(made.columns), made.rows.gone()))
+    return Done(files, facts, places, made.left, made.columns.told + made.rows.decided.told), rest
 
 
 def _written(done: Done) -> bytes:

@@ -24,7 +24,7 @@ from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_rebuild import rebuilt
-from tests.soak import seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 Make = Callable[[str], Lake]
@@ -32,7 +32,7 @@ Streams = dict[str, Lake]
 WHOLE = f"warehouse: file:///x\ncatalog: {{type: sql}}\n{CONFIG}"
 
 
-@pytest.fixture(params=["", "0"], ids=["driver", "spark"])
+@pytest.fixture(params=["", pytest.param("0", marks=long_only)], ids=["driver", "spark"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """By which way the job commits."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", request.param)

@@ -88,7 +88,7 @@ def history(lake: Lake, seed: int, epochs: int, first: int = 1) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [", write: copy-on-write", ", partition_by: ['bucket(3, id)']", *([""] if LONG else [])]
+    "how", [", partition_by: ['bucket(3, id)']", *(["", ", write: copy-on-write"] if LONG else [])]
 )
 def test_changes_lead_from_any_snapshot_to_any_other(lake: Make, how: str) -> None:
     one = lake(config(f"key: [id]{how}"))

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from firn.config.names import TableName
 from firn.maintenance import compaction_trigger
 from firn.tables.outcome import COUNTS
-from firn_spark import lake as lakes
+from firn_spark import ranges
 from firn_spark.driver import row_lookup, small_files
 from firn_spark.driver.range import ALONE
 from firn_spark.slices import slice_engine
@@ -90,8 +90,8 @@ class Ways:
             way = {"spark": NEVER, "driver": ALWAYS}.get(name) or next(self._mixed)
             self._set("FIRN_DRIVER_EVENTS", way)
             # The mixed lake's changes are read by processes of their own, as those of large ranges are.
-            self._monkeypatch.setattr(lakes, "ALONE", 0 if name == "mixed" else ALONE)
-            self._monkeypatch.setattr(lakes, "cores", lambda: 2)
+            self._monkeypatch.setattr(ranges, "ALONE", 0 if name == "mixed" else ALONE)
+            self._monkeypatch.setattr(ranges, "cores", lambda: 2)
             # Its slices are small.
             self._monkeypatch.setattr(slice_engine, "EVENTS", 20 if name == "mixed" else 200_000)
             # And its small files are made into fewer all the time.

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from firn.log import published_configs
 from firn_lake.lake import Lake as Reader
-from firn_spark import lake as spark_lake
+from firn_spark import ranges
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_rebuild import rebuilt
@@ -39,7 +39,7 @@ def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any
     if way == "spark":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     if way == "driver, with a long log":
-        monkeypatch.setattr(spark_lake, "MOST_BYTES", 1)
+        monkeypatch.setattr(ranges, "MOST_BYTES", 1)
     lake = Lake(spark, tmp_path, config())
     lake.land(OLD)
     lake.land(OLD[1:3])

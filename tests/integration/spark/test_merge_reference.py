@@ -97,7 +97,7 @@ TABLES = [
 ]
 
 
-@pytest.mark.parametrize(("partitions", "then", "found", "removed"), TABLES if LONG else TABLES[1:3])
+@pytest.mark.parametrize(("partitions", "then", "found", "removed"), TABLES if LONG else TABLES[1:2])
 def test_the_engine_does_what_merge_does(
     spark: SparkSession,
     tmp_path: Path,

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import fold
 from firn.config.names import TableName
-from firn_spark import lake as lakes
+from firn_spark import ranges
 from firn_spark.driver import decision
 from firn_spark.driver.range import ALONE
 from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
@@ -23,7 +23,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
-from tests.soak import seeds
+from tests.soak import long_only, seeds
 
 pytestmark = pytest.mark.spark
 
@@ -78,7 +78,7 @@ def crossing(dice: random.Random, told: list[dict[str, Any]], late: int) -> list
     ("key", "tables", "write"),
     [
         ("one", "t", "copy-on-write"),
-        ("two", "t", "merge-on-read"),
+        pytest.param("two", "t", "merge-on-read", marks=long_only),
         ("two", "ab", "merge-on-read"),
         ("moving", "t", "merge-on-read"),
     ],
@@ -99,8 +99,8 @@ def test_they_equal_the_specification_after_each_epoch(
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
         monkeypatch.setattr(slices, "EVENTS", 50)
         monkeypatch.setattr(by_partition, "WORTH", 20)
-    monkeypatch.setattr(lakes, "ALONE", dice.choice((0, ALONE)))
-    monkeypatch.setattr(lakes, "cores", lambda: 2)
+    monkeypatch.setattr(ranges, "ALONE", dice.choice((0, ALONE)))
+    monkeypatch.setattr(ranges, "cores", lambda: 2)
     delivered = crossing(dice, mostly_plain(dice, 500, 150, tables), dice.choice((60, 200)))
     rule = f"key: [{', '.join(names)}], {COLUMNS}{MOVING if key == 'moving' else ''}, write: {write}"
     lake = Lake(spark, tmp_path, several(rule) if len(tables) > 1 else config(rule))
@@ -146,7 +146,7 @@ def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision, "MOST_ROWS", 2)
-    monkeypatch.setattr("firn_spark.driver.engine.MOST_ROWS", 2)
+    monkeypatch.setattr("firn_spark.driver.engine.MOST_ODD", 2)
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(5)])
     late = [event("u", 20 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(2)]
@@ -171,17 +171,35 @@ def test_what_comes_to_the_job_at_once_is_bounded(
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     one = lake(config())
     first = [event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(4)]
-    one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(4)])
-    monkeypatch.setattr(slices, "MOST_BYTES", 100)
-    if late:
-        one.land([event("u", 20 + n, {"id": 4 + n, "v": "late", "w": "late"}) for n in range(4)])
+    one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(30)])
+    if late:  # with a truncate the job decides what is late
+        monkeypatch.setattr(slices, "MOST_BYTES", 1_000)
+        told = [event("u", 20 + n, {"id": 4 + n, "v": "late", "w": "late"}) for n in range(30)]
+        one.land([event("t", 9, None), *told])
     else:
-        one.land([event("u", 70 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(4)])
-    of = "of a slice that are decided one by one" if late else "that are not plain"
-    assert one.line("lake.t")["way"]["slices"] == f"more than 100 bytes of changes {of}"
-    assert {(row["id"], row["v"], row["w"]) for row in one.rows("lake.t")} == {
-        (n, "a", "b" if late else "c") for n in range(4)
-    }
+        monkeypatch.setattr(slices, "MOST_BYTES", 100)
+        one.land([event("c", 70 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(4)])
+    of = "1000 bytes of changes of a slice that are decided one by one" if late else "100 bytes of changes that are not"
+    assert one.line("lake.t")["way"]["slices"].startswith(f"more than {of}")
+    assert {(row["id"], row["w"]) for row in one.rows("lake.t")} == {(n, "b" if late else "c") for n in range(4)}
+
+
+def test_what_is_late_or_lacks_values_is_decided_by_the_slices(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many they are: only what is connected to other keys comes to the job."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    monkeypatch.setattr(slices, "MOST_ROWS", 2)
+    one = lake(config())
+    first = [event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(8)]
+    one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(4)])
+    late = [event("u", 30 + n, {"id": n, "v": "late", "w": "late"}) for n in range(4, 8)]
+    one.land([*late, *(event("u", 70 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(4))])
+    said = one.line("lake.t")
+    assert (said["way"]["lookup"], said["way"]["by"], said["merged"]) == ("slices", "columns", 4)
+    one.land([event("u", 65, {"id": 0, "v": "d", "w": "d"}), event("u", 90, {"id": 0, "v": GONE, "w": "e"})])
+    rows = {row["id"]: row["v"] + row["w"] for row in one.rows("lake.t")}
+    assert rows == {0: "de", 1: "ac", 2: "ac", 3: "ac"}
 
 
 def test_wide_rows_make_more_slices_and_a_hot_key_none(
@@ -210,7 +228,9 @@ def test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end(
     one = lake(config("key: [id], columns: {id: long, n: long}"))
     one.land([event("d", 50 + n, None, {"id": n, "n": 0}) for n in range(3)])
     late = [event("u", 20 + n, {"id": n, "n": n}) for n in range(3)]
-    one.land([*late, event("u", 60, {"id": 4, "n": 4}), event("c", 30, {"id": 5, "n": "no number"})])
+    one.land(
+        [event("t", 9, None), *late, event("u", 60, {"id": 4, "n": 4}), event("c", 30, {"id": 5, "n": "no number"})]
+    )
     said = one.line("lake.t")
     assert said["way"]["slices"] == "more than 2 changes that are not plain"
     assert (said["dead"], said["dead_new"]) == (1, {"app.t": {"type_mismatch": 1}})

@@ -20,7 +20,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import LONG
+from tests.soak import LONG, long_only
 
 pytestmark = pytest.mark.spark
 
@@ -73,7 +73,7 @@ def history(seed: int, events: int, keys: int, tables: str = "t", truncates: flo
     return told
 
 
-@pytest.mark.parametrize("home", ["driver", "sql"])
+@pytest.mark.parametrize("home", ["driver", pytest.param("sql", marks=long_only)])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)] if LONG else [(1, 3_000, 400)])
 def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, home: str, seed: int, events: int, keys: int

@@ -24,14 +24,16 @@ from firn.config.model import StreamConfig
 from firn.errors import TransientError
 from firn.log.batches import FORMAT, BatchMeta, write_batch
 from firn.log.epochs import Epoch, EpochBatch
+from firn.log.generations import Generations
 from firn.log.store import open_store, put_if_absent
-from firn_spark import lake
+from firn_spark import ranges
 from firn_spark.driver import reader_pool as processes
 from firn_spark.driver.column_decoder import MirrorColumns
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.reader_pool import Readers
 from firn_spark.driver.staged_changes import Held
 from firn_spark.not_eligible import Unfit
+from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.read import SealedBatch, rows_of
 from tests.soak import SEED
 
@@ -181,7 +183,7 @@ from tests.unit.spark.test_readers import pids, stage
 from firn.changes.merge.ordering import Order
 from firn.changes.positions import position
 from firn.config.model import StreamConfig
-from firn_spark import lake
+from firn_spark import ranges
 from firn_spark.driver import reader_pool as processes
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.reader_pool import Readers
@@ -262,19 +264,21 @@ def test_a_large_range_is_read_as_soon_as_it_is_known(
         begun.append(f"{len(batches)} of {order.generation}")
         return SimpleNamespace(held=lambda: "held", drop=lambda: begun.append("dropped"))
 
-    monkeypatch.setattr(lake, "readers", lambda: SimpleNamespace(begin=begin))
-    monkeypatch.setattr(lake, "cores", lambda: 2)
+    monkeypatch.setattr(ranges, "readers", lambda: SimpleNamespace(begin=begin))
+    monkeypatch.setattr(ranges, "cores", lambda: 2)
     url = f"file://{tmp_path}"
-    one = lake.SparkLake(open_store(url), url, "file:///nowhere", "sqlite:////nowhere", driver_events=most)
+    store = open_store(url)
+    one = Ranges(store, url, most)
     batch = EpochBatch("bank.0", "staged/0", 1_000, events)
     epoch = Epoch(FORMAT, "bank", 1, "n", "2026-03-01T12:30:00.000Z", "sha", [batch], {"s.plain": events})
     settings = StreamConfig("bank", ())
     one.expect(settings, {1: epoch})
     assert begun == ["1 of 0"] * begins
     if begins:
-        assert one._read(settings, {1: epoch}, 1) == "held"
+        log = Generations(store, settings, 2)
+        assert one._read(Sealed(settings, {1: epoch}, log, lambda _: [])) == "held"
         assert begun == ["1 of 0"]
         # Another range than the one that was expected.
         one.expect(settings, {1: epoch})
-        assert one._read(settings, {2: epoch}, 2) == "held"
+        assert one._read(Sealed(settings, {2: epoch}, log, lambda _: [])) == "held"
         assert begun == ["1 of 0", "1 of 0", "dropped", "1 of 0"]

@@ -103,7 +103,8 @@ def look(
     facts = ground.facts(None if creates else touched, low)
     placed = [change for change in (*changes, *truncates) if plain(change.order)]
     earlier: Sequence[RowChange] = ()
-    if ground.newest_truncate > min((change.order for change in placed), default=b""):
+    # What has no position is older than any of them.
+    if ground.newest_truncate > min((change.order for change in (*changes, *truncates)), default=b""):
         earlier = ground.truncates()
     known = Truncates(earlier, truncates, len({*sources, *(t.source for t in (*earlier, *truncates))} - {None}) > 1)
     linked = linked_keys(placed, facts) if creates else set[Key]()

@@ -1,0 +1,63 @@
+"""Truncates that come late, or that others come late to, in a table of one source table, whichever home commits."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from firn.changes.merge.fold import fold
+from firn_spark.slices import slice_engine as slices
+from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_commit import GONE, config, event
+from tests.integration.spark.test_specification import change
+
+pytestmark = pytest.mark.spark
+HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
+
+
+@pytest.fixture(autouse=True)
+def at_home(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "EVENTS", 5)
+    monkeypatch.setattr(slices, "_ONE_TASK", 5)
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+
+
+def row(number: int, **more: Any) -> dict[str, Any]:
+    return {"id": number, "v": f"v{number}", "w": f"w{number}"} | more
+
+
+def check(one: Lake, told: list[list[dict[str, Any]]]) -> None:
+    for part in told:
+        one.land(part)
+    names = ("id", "v", "w")
+    placed = (each for part in told for each in part if "sequence" in each["source"])
+    specified = fold({}, map(change, placed)).rows.values()
+    expected = sorted(tuple(made.values.get(name) for name in names) for made in specified)
+    assert sorted(tuple(made[name] for name in names) for made in one.rows("lake.t")) == expected
+
+
+@HOMES
+@pytest.mark.parametrize(("last", "write"), [("u", "merge-on-read"), ("d", "copy-on-write")])
+def test_a_row_that_loses_values_to_a_late_truncate_and_gets_another_change_is_one(
+    lake: Callable[[str], Lake], last: str, write: str
+) -> None:
+    told = [
+        [event("c", 10 + n, row(n)) for n in range(9)],
+        [event("u", 100, row(1, v="new", w=GONE))],
+        [event("t", 50), event("d", 200, None, row(1)) if last == "d" else event("u", 200, row(1, v="last"))]
+        + [event("c", 210 + n, row(20 + n)) for n in range(5)],
+    ]
+    check(lake(config(f"key: [id], write: {write}")), told)
+
+
+@HOMES
+@pytest.mark.parametrize("other", [None, 40, 70])
+def test_a_truncate_is_newer_than_what_has_no_position(lake: Callable[[str], Lake], other: int | None) -> None:
+    """`other`: where another change of the range is."""
+    unplaced = event("u", 90, row(1, w="unplaced"))
+    unplaced["source"] = {name: told for name, told in unplaced["source"].items() if name not in ("lsn", "sequence")}
+    told = [
+        [event("c", 10 + n, row(n)) for n in range(4)] + [event("t", 50)],
+        [unplaced, event("u", 60, row(1, w=GONE))] + ([event("c", other, row(3))] if other is not None else []),
+    ]
+    check(lake(config()), told)
