@@ -24,5 +24,7 @@ def seeds(quick: int, long: int) -> Sequence[int]:
     return range(SEED, SEED + times(quick, long))
 
 
-# What CI has no time for: it shows more of what a quicker test beside it shows already.
-long_only: Final = pytest.mark.skipif(not LONG, reason="takes long: make soak runs it")
+# What CI has no time for: it shows more of what a quicker test beside it shows already. A mutant may name it.
+long_only: Final = pytest.mark.skipif(
+    not (LONG or os.environ.get("FIRN_MUTANTS")), reason="takes long: make soak runs it"
+)

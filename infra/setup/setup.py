@@ -28,6 +28,8 @@ import tarfile
 import time
 import venv
 import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,6 +228,13 @@ def classes() -> bool:
     return True
 
 
+def spark() -> bool:
+    """The environment of the project, and what Spark needs beside it. True if there was something to do."""
+    did = environment(VENV, ROOT / "requirements.lock", project=True)
+    did = jars() or did
+    return classes() or did
+
+
 def trino() -> bool:
     """Fetch what infra/setup/trino.lock names into .cache/trino by Maven; check its hashes. False if it is there."""
     lock = ROOT / "infra/setup/trino.lock"
@@ -264,26 +273,26 @@ def main() -> None:
         lacks.append("Maven, to fetch Trino\n    Debian, Ubuntu: apt-get install maven    macOS: brew install maven")
     if lacks:
         sys.exit("setup: this machine lacks\n" + "\n".join(f"  - {lack}" for lack in lacks))
-    did = environment(VENV, ROOT / "requirements.lock", project=True)
-    did = jars() or did
-    did = classes() or did
+    steps: list[Callable[[], bool]] = [spark]
     if "--sam" in wanted or ("--tests" in wanted and not without):
-        did = sam() or did
+        steps.append(sam)
     if wanted & {"--engines", "--tests"}:
-        did = environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock") or did
+        steps.append(lambda: environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock"))
     if "--engines" in wanted:
-        did = environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock") or did
+        steps.append(lambda: environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock"))
     if "--localstack" in wanted or ("--tests" in wanted and not without):
         server = python_of("3.13", "FIRN_PYTHON_LOCALSTACK")
-        did = environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server) or did
+        steps.append(lambda: environment(LOCALSTACK_VENV, ROOT / "infra/setup/localstack.lock", python=server))
     if "--checkov" in wanted:
-        did = environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock") or did
+        steps.append(lambda: environment(CHECKOV_VENV, ROOT / "infra/setup/checkov.lock"))
     if "--trino" in wanted:
-        did = trino() or did
+        steps.append(trino)
     if "--bench" in wanted:
-        did = environment(BENCH_VENV, ROOT / "infra/setup/bench.lock") or did
+        steps.append(lambda: environment(BENCH_VENV, ROOT / "infra/setup/bench.lock"))
     if "--kafka" in wanted:
-        did = environment(KAFKA_VENV, ROOT / "examples/kafka/requirements.lock") or did
+        steps.append(lambda: environment(KAFKA_VENV, ROOT / "examples/kafka/requirements.lock"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each environment is one process's work
+        did = any(list(pool.map(lambda step: step(), steps)))
     if did:
         print("setup: done. `make help` lists what there is.")
 

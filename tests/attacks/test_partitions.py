@@ -86,7 +86,7 @@ def updated(number: int) -> Any:
 @pytest.mark.spark
 @pytest.mark.parametrize(
     "rule",
-    ["", *(pytest.param(f"{how}", marks=long_only) for how in ("write: copy-on-write", "mode: append"))],
+    [pytest.param(how, marks=long_only) for how in ("", "write: copy-on-write", "mode: append")],
 )
 def test_a_small_driver_commits_to_any_number_of_partitions(tmp_path: Path, rule: str) -> None:
     """New rows in each, and then in each an update, or a delete; in the long run a column becomes text by it."""

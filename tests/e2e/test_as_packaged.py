@@ -11,6 +11,7 @@ import pytest
 from firn_local.environment import RUNTIME_PYTHON
 from tests.e2e.conftest import ROOT, Stack, built, packaged_job
 from tests.e2e.killing import idle
+from tests.soak import long_only
 
 pytestmark = [
     pytest.mark.spark,
@@ -53,6 +54,7 @@ def functions(stack: Stack) -> dict[str, dict[str, str]]:
     return found
 
 
+@long_only  # tests/e2e/test_deploy_local.py runs the packaged ones in a deployment
 def test_every_function_and_every_job_runs_as_it_is_packaged(stack: Stack) -> None:
     def invoke(function: str, event: dict[str, Any]) -> Any:
         status, answer = stack.request("POST", f"/_firn/invoke/{function}", json.dumps(event).encode())

@@ -27,6 +27,7 @@ from firn_cli.self_check import SELF_CHECK
 from firn_deploy.sam import deploy, describe, make_bucket
 from tests.e2e.conftest import ROOT, built, packaged_job
 from tests.e2e.test_self_check import PARTS
+from tests.soak import long_only
 
 STREAMS = ("pgbench", "shop")
 ROWS = {"accounts": 4800, "tellers": 10, "branches": 1, "history": 12500, "sentinel": 1, "customers": 8, "orders": 6}
@@ -269,6 +270,7 @@ def test_the_query_function_starts_from_its_wheels_and_lets_nobody_read(
     assert (refused.value.code, json.loads(refused.value.read())["error"]) == (401, "unauthorized")
 
 
+@long_only  # a second deployment, beside the first
 def test_two_environments_stand_side_by_side_and_firn_talks_to_either(
     deployment: Deployment, first: dict[str, Any], tmp_path: Path
 ) -> None:
@@ -334,6 +336,7 @@ def test_functions_fail_as_they_do_in_lambda(deployment: Deployment, first: dict
     assert "did sleep" in (deployment.folder / "functions" / "odd.log").read_text()
 
 
+@long_only  # the first one is changed by an update while events are posted
 def test_a_second_deploy_changes_nothing(deployment: Deployment, first: dict[str, Any]) -> None:
     cloudformation = deployment.client("cloudformation")
     events = len(cloudformation.describe_stack_events(StackName="firn-local")["StackEvents"])

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Stack
+from tests.soak import long_only
 
 CONFIG = """
 streams:
@@ -58,6 +59,7 @@ def wait_for(what: str, seconds: float, found: object) -> None:
         time.sleep(0.05)
 
 
+@long_only  # tests/e2e/test_real_kills.py kills jobs at many moments
 def test_a_job_killed_with_sigkill_is_finished_by_the_next_dispatch_once(stack: Stack) -> None:
     tables = [f"t{n}" for n in range(12)]
     for table in tables:

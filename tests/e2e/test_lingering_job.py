@@ -9,6 +9,7 @@ import pytest
 
 from tests.e2e.conftest import Stack
 from tests.e2e.killing import audited, until
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -37,6 +38,7 @@ def keys(stack: Stack, stream: str) -> list[int]:
     return sorted(stack.read(stream, "t")["id"].to_pylist())
 
 
+@long_only  # tests/e2e/test_pause.py has a job that lingers
 def test_what_comes_while_a_job_is_up_needs_no_other_one(stack: Stack) -> None:
     insert(stack, "shop", 1)
     stack.flush("shop")
