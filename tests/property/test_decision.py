@@ -16,7 +16,7 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column, parse
 from firn.changes.merge import decide
 from firn.changes.merge.decide import Decided, is_fact
-from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
+from firn.changes.merge.fold import LOADED, Key, Row, RowChange, empties, fold
 from firn.changes.merge.ordering import plain, stored_held
 from firn_spark.driver import column_decoder
 from firn_spark.driver import columnar_merge as by_columns
@@ -24,6 +24,7 @@ from firn_spark.driver.columnar_merge import DecidedColumns
 from firn_spark.driver.decision import (
     Apart,
     Changes,
+    SliceRules,
     decide_keys,
     decide_rows,
     decide_slice,
@@ -65,16 +66,15 @@ class DriverTable(MemoryTable):
         truncates = list({one.identity: one for one in batch if one.op == "t"}.values())
         mine = [one for one in batch if one.op != "t"]
         whole = [one for one in mine if is_plain(one)]
-        if several and (truncates or self.newest_truncate > min((one.order for one in mine), default=b"")):
-            whole = []  # one by one, as DriverEngine has them then
+        apart = several and bool(truncates or self.newest_truncate > min((one.order for one in mine), default=b""))
         odd = [decoded(one) for one in mine if one not in whole]
         rows, memory = list(self.live.items()), Memory(self)
         lookup, found = Lookup(self, rows), Decided()
         if self.slices and whole:
-            gone = self.in_slices(found, whole, odd, truncates, decoding, memory, lookup)
+            gone = self.in_slices(found, whole, odd, truncates, decoding, memory, lookup, apart)
         else:
             changes = changes_of(whole, odd, truncates, decoding, batch[0].source)
-            made = decide_keys(changes, memory, lookup)
+            made = decide_keys(changes, memory, lookup, one_by_one=apart)
             self.ways[made.way] += 1
             note_rows(found, made.rows.decided)
             note_columns(found, made.columns, whole, rows)
@@ -93,6 +93,7 @@ class DriverTable(MemoryTable):
         decoding: Decoding,
         memory: "Memory",
         lookup: "Lookup",
+        one_by_one: bool,
     ) -> Mapping[str, Any]:
         """As SliceEngine does: each slice by itself, and what is left by the job. -> the rows that truncates remove."""
         source = plain[0].source
@@ -100,18 +101,10 @@ class DriverTable(MemoryTable):
         gone = lookup.emptied(decoding, truncates)
         apart = Apart(keys_in(changes.good, gone, decoding), moves_of(changes, memory))
         emptied = changes.emptied(memory.said.truncated)
+        rules = SliceRules(decoding, source, memory.said.floor, emptied, truncates, one_by_one, apart)
         left, bound = list(odd), self.dice.randrange(6)
         for mine in ([one for one in plain if one.key[0] < bound], [one for one in plain if one.key[0] >= bound]):
-            made = decide_slice(
-                plain_of(mine, decoding),
-                decoding,
-                memory.said.floor,
-                emptied,
-                apart,
-                lookup,
-                source,
-                alone=not truncates,
-            )
+            made = decide_slice(plain_of(mine, decoding), rules, SliceLookup(self, lookup.rows))
             note_rows(found, made.rows.decided)
             note_columns(found, made.columns, mine, lookup.rows)
             left += by_columns.rows_of(made.left, decoding, source)
@@ -163,18 +156,29 @@ class Lookup:
         return orders.select(["c0"]).filter(pa.array(late, pa.bool_()))
 
     def emptied(self, decoding: Decoding, truncates: Sequence[RowChange]) -> Emptied:
-        if decoding.several or not truncates:
-            return Emptied({}, None if truncates else ())
-        last = max(one.order for one in truncates)
-        numbers = [number for number, (_, row) in enumerate(self.rows) if row.order <= last]
-        others = {key for key, row in self.rows if row.order > last and row.held}
-        return Emptied({"file": pa.array(numbers, pa.int64())}, others)
+        gone = [
+            any(one.order >= row.order and (not decoding.several or empties(one, row)) for one in truncates)
+            for _, row in self.rows
+        ]
+        numbers = [number for number, goes in enumerate(gone) if goes]
+        others = {key for (key, row), goes in zip(self.rows, gone, strict=True) if row.held and not goes}
+        return Emptied({"file": pa.array(numbers, pa.int64())} if truncates else {}, others if truncates else ())
 
     def before(
         self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: Emptied
     ) -> Found:
-        some = None if emptied.others is None else {*emptied.others, *(change.key for change in changes)}
-        return Found(decide.look(Some(self.table, some), changes, truncates, self.table.sources), {}, {}, {})
+        some = {*emptied.others, *(change.key for change in changes)}
+        return Found(decide.look(self.ground(some), changes, truncates, self.table.sources), {}, {}, {})
+
+    def ground(self, some: Collection[Key]) -> "Some":
+        return Some(self.table, some)
+
+
+class SliceLookup(Lookup):
+    """What a slice looks up: all but the log."""
+
+    def ground(self, some: Collection[Key]) -> "Some":
+        return WithoutLog(self.table, some)
 
 
 def changes_of(
@@ -214,9 +218,9 @@ def note_columns(
 
 
 class Some:
-    """The table as decide.Ground, of which no more than `some` rows are looked at for a truncate; None: all."""
+    """The table as decide.Ground, of which no more than `some` rows are looked at for a truncate."""
 
-    def __init__(self, table: DriverTable, some: Collection[Key] | None) -> None:
+    def __init__(self, table: DriverTable, some: Collection[Key]) -> None:
         self._table = table
         self._some = some
 
@@ -227,9 +231,21 @@ class Some:
         return self._table.rows(self._some if keys is None else keys, wide=wide)
 
 
+class WithoutLog(Some):
+    """The same of a slice, which has no keys that a move connects with others."""
+
+    creates = False
+
+    def log(self, _keys: Collection[Key]) -> Sequence[RowChange]:
+        return ()
+
+    def removed(self, _keys: Collection[Key]) -> Sequence[tuple[Key, Row]]:
+        return ()
+
+
 def is_plain(one: RowChange) -> bool:
     """As column_decoder.split says."""
-    return one.position is not None and one.key[0] is not None and (one.op == "u" or not one.unavailable)
+    return one.key[0] is not None and (one.op == "u" or not one.unavailable)
 
 
 def plain_of(changes: Sequence[RowChange], decoding: Decoding) -> pa.Table:

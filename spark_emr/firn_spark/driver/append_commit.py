@@ -33,7 +33,7 @@ def new_rows(spark: SparkSession, table: Table | None, good: pa.Table) -> pa.Tab
     if table is None or not len(mine):
         return mine
     low, high = ends_of(mine["_pos"])
-    files = row_lookup.plan(spark, table, wanted(mine, low, high))
+    files = row_lookup.plan(spark, table, wanted(mine, low, high), row_lookup.ALONE)
     return not_in(mine, files, row_lookup.ids_of(table))
 
 

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.row_decoder import META, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
+from firn.changes.merge.ordering import plain
 from firn.changes.metadata_columns import OP, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
 from firn.tables.table_state import of_unnamed
@@ -55,10 +56,11 @@ def can_be_looked_up(decoding: Decoding) -> bool:
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
     """What firn_spark.merge.mirror.survey tells of a DataFrame."""
     gone = pc.equal(good["_op"], "d")
+    facts = pc.and_(gone, column_decoder.are_placed(good["_ord"]))
     gaps = pc.unique(pc.list_flatten(good["_unavail"])).to_pylist() if "_unavail" in good.column_names else ()
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     low, _ = _ends(good["_ord"])
-    _, newest = _ends(good["_ord"].filter(gone))
+    _, newest = _ends(good["_ord"].filter(facts))
     return Survey(
         changes=len(good),
         rejected=0,
@@ -105,8 +107,8 @@ def that_count(gaps: pa.Table, last: pa.Table, moving: pa.Table, emptied: bytes)
 
 
 def newest(good: pa.Table, decoding: Decoding, emptied: bytes = b"") -> pa.Table:
-    """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, and `_order`: its order without
-    the byte that says that it has one. The other columns are by far the most, and stay where they are. Without the keys
+    """The newest change of each key, by key: `_number` in `good`, c… of the key, `_op`, `_ord`, and `_order`
+    (column_decoder.order). The other columns are by far the most, and stay where they are. Without the keys
     whose newest is not above the order `emptied`: a truncate makes nothing of them."""
     names = key_names(decoding)
     orders, numbers = good["_ord"], pa.arange(0, len(good))
@@ -198,7 +200,8 @@ def decide(lookup: PlainLookup, last: pa.Table, decoding: Decoding, floor: bytes
     odd = pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))
     if floor:
         late = pc.and_(write, pc.invert(exists))
-        odd = pc.or_(odd, pc.and_(late, pc.less_equal(last["_order"], floor)))
+        placed = pc.greater(last["_order"], b"")
+        odd = pc.or_(odd, pc.and_(late, pc.and_(placed, pc.less_equal(last["_order"], floor))))
     if decoding.several:
         odd = pc.or_(odd, pc.and_(same, pc.invert(gone)))
     if pc.any(odd).as_py():
@@ -238,7 +241,7 @@ def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:
     orders = good["_ord"].to_pylist()
     own: dict[str, Sequence[Any]] = {
         "_op": good["_op"].to_pylist(), "_ts": good["_ts"].to_pylist(), "_ord": orders,
-        "_pos": [order[1 : 1 + WIDTH] for order in orders],
+        "_pos": [order[1 : 1 + WIDTH] if plain(order) else None for order in orders],
         "_table": good["_table"].to_pylist() if decoding.several else [source] * len(good),
     }  # fmt: skip
     if "_unavail" in good.column_names:
@@ -249,9 +252,9 @@ def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:
 
 
 def facts(good: pa.Table, decoding: Decoding, source: str) -> dict[str, Any]:
-    """The deletes among plain changes as the table remembers them: Arrow arrays by name, none for no deletes.
+    """The deletes with a position among plain changes as the table remembers them: Arrow arrays by name, none for none.
     `source`: as for rows_of."""
-    gone = good.filter(pc.equal(good["_op"], "d"))
+    gone = good.filter(pc.and_(pc.equal(good["_op"], "d"), column_decoder.are_placed(good["_ord"])))
     if not len(gone):
         return {}
     found = {decoding.columns[i].name: gone[f"c{i}"] for i in decoding.key}
@@ -269,7 +272,9 @@ def cells(
         taken = pool.map(lambda name: good[name].take(chosen), good.column_names)
         rows = dict(zip(good.column_names, taken, strict=True))
     found = {column.name: rows[f"c{i}"] for i, column in enumerate(columns)}
-    found |= {POSITION: column_decoder.order(rows["_ord"]), TIME: _micros(rows["_ts"])}
+    orders = column_decoder.order(rows["_ord"])
+    placed = pc.if_else(pc.equal(orders, b""), pa.scalar(None, pa.binary()), orders)
+    found |= {POSITION: placed, TIME: _micros(rows["_ts"])}
     if "_table" in rows:
         unnamed = pa.scalar(of_unnamed(sources), pa.string())
         told = rows["_table"]

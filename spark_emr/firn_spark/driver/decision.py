@@ -125,21 +125,25 @@ class Decision:
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 
-def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup) -> Decision:
-    """What becomes of the keys that the changes may concern. Raises what the look-ups raise, and Unfit."""
+def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup, *, one_by_one: bool) -> Decision:
+    """What becomes of the keys that the changes may concern, all of them decided `one_by_one` or as few as may be.
+    Raises what the look-ups raise, and Unfit."""
     decoding, floor = changes.decoding, memory.said.floor
     emptied = changes.emptied(memory.said.truncated)
     gone = lookup.emptied(decoding, changes.truncates)
     rows, columns = changes.good, None
-    if len(changes.whole) or len(changes.gaps):
+    if one_by_one:
+        plain = by_columns.together(changes.whole, changes.gaps)
+        rows = [*rows, *by_columns.rows_of(plain, decoding, changes.source)]
+    elif len(changes.whole) or len(changes.gaps):
         last = by_columns.newest(changes.whole, decoding, emptied)
         moves = moves_of(changes, memory)
         rows = _open(changes, last, moves.among(decoding, changes.whole, changes.gaps))
         apart = Apart(keys_in(rows, gone, decoding), moves)
         columns, left = decide_plain(last, changes.whole, changes.gaps, decoding, floor, emptied, apart, lookup)
         rows = [*rows, *by_columns.rows_of(left, decoding, changes.source)]
-        if len(rows) > MOST_ROWS:
-            raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
+    if len(rows) > MOST_ROWS:
+        raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
     decided = decide_rows(rows, changes.truncates, decoding, floor, lookup, gone)
     return Decision(changes.whole, columns, decided, gone.places)
 
@@ -239,37 +243,49 @@ class SliceDecision:
     left: pa.Table
 
 
-def decide_slice(
-    plain: pa.Table,
-    decoding: Decoding,
-    floor: bytes,
-    emptied: bytes,
-    apart: Apart,
-    lookup: Lookup,
-    source: str,
-    *,
-    alone: bool,
-) -> SliceDecision:
-    """Decides the plain changes (column_decoder.split) of a slice of the keys, `alone` all but those of the keys in
-    `apart` and of those that would be too old; else those that go by columns. `source`: of changes that tell none.
-    Raises as decide_plain."""
+@dataclass(frozen=True)
+class SliceRules:
+    """What the slices of a table are decided by. Goes to the executors.
+
+    source      of changes that tell none
+    floor       as decide.decide takes it
+    emptied     the order up to which truncates remove everything; `truncates`: the new ones
+    one_by_one  whether all keys are decided one by one
+    apart       the keys that are left to somebody else
+    """
+
+    decoding: Decoding
+    source: str
+    floor: bytes
+    emptied: bytes
+    truncates: Sequence[RowChange]
+    one_by_one: bool
+    apart: Apart
+
+
+def decide_slice(plain: pa.Table, rules: SliceRules, lookup: Lookup) -> SliceDecision:
+    """Decides the plain changes (column_decoder.split) of a slice of the keys: all but those of the keys in
+    `rules.apart`, of those that would be too old, and of those that are to be folded again. Raises as decide_plain."""
+    decoding, apart = rules.decoding, rules.apart
     whole, gaps = by_columns.halves(plain)
-    last = by_columns.newest(whole, decoding, emptied)
-    columns, left = decide_plain(last, whole, gaps, decoding, floor, emptied, apart, lookup)
-    mine = left.slice(0, 0)
-    if alone and len(left):
-        chosen = by_columns.among(left, pa.concat_tables([apart.keys, apart.moves.among(decoding, whole, gaps)]))
-        mine, left = left.filter(pc.invert(chosen)), left.filter(chosen)
-    decided = _by_rows(mine, decoding, floor, lookup, source)
-    if decided.decided.too_old:
-        late = by_columns.among(mine, by_columns.keys_of(decided.decided.too_old, decoding))
-        left = pa.concat_tables([left, mine.filter(late)])
-        decided = _by_rows(mine.filter(pc.invert(late)), decoding, floor, lookup, source)
+    some = (whole.slice(0, 0), gaps.slice(0, 0)) if rules.one_by_one else (whole, gaps)
+    last = by_columns.newest(some[0], decoding, rules.emptied)
+    columns, left = decide_plain(last, *some, decoding, rules.floor, rules.emptied, apart, lookup)
+    if rules.one_by_one:
+        left = by_columns.together(whole, gaps)
+    others = by_columns.among(left, pa.concat_tables([apart.keys, apart.moves.among(decoding, whole, gaps)]))
+    mine, left = left.filter(pc.invert(others)), left.filter(others)
+    decided = _by_rows(mine, rules, lookup)
+    if not_mine := {*decided.decided.too_old, *decided.found.before.linked}:
+        others = by_columns.among(mine, by_columns.keys_of(not_mine, decoding))
+        left = pa.concat_tables([left, mine.filter(others)])
+        decided = _by_rows(mine.filter(pc.invert(others)), rules, lookup)
     return SliceDecision(whole, columns, decided, left)
 
 
-def _by_rows(mine: pa.Table, decoding: Decoding, floor: bytes, lookup: Lookup, source: str) -> DecidedRows:
-    return decide_rows(by_columns.rows_of(mine, decoding, source), (), decoding, floor, lookup, Emptied({}, ()))
+def _by_rows(mine: pa.Table, rules: SliceRules, lookup: Lookup) -> DecidedRows:
+    rows = by_columns.rows_of(mine, rules.decoding, rules.source)
+    return decide_rows(rows, rules.truncates, rules.decoding, rules.floor, lookup, Emptied({}, ()))
 
 
 def _open(changes: Changes, last: pa.Table, moving: pa.Table) -> list[Row]:

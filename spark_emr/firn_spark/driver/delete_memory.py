@@ -26,7 +26,9 @@ _LOOKED = Column(LOOKED, STRING)
 
 
 class DriverMemory(Memory):
-    """The facts of one mirror table, without a Spark job."""
+    """The facts of one mirror table, without a Spark job. `bounded`: as for key_lookup.TableLookup."""
+
+    bounded = True
 
     def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
         """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all. Their
@@ -35,13 +37,13 @@ class DriverMemory(Memory):
             return []
         self._fits(key)
         wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
-        return changes_in(row_lookup.plan(self._spark, self._table, wanted), self.ids, low)
+        return changes_in(self._plan(self._table, wanted), self.ids, low)
 
     def truncates(self) -> list[RowChange]:
         """All truncates. Raises Unfit."""
         if self._table is None:
             return []
-        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted([_OP], {("t",)}))
+        files = self._plan(self._table, row_lookup.Wanted([_OP], {("t",)}))
         found = row_lookup.read(files, self.ids, [_POSITION, SOURCE_METADATA])
         named = zip(found.columns[POSITION], found.columns[SOURCE], strict=True)
         return [truncate_at(total(position), source) for position, source in named]
@@ -54,7 +56,7 @@ class DriverMemory(Memory):
         if self._table is None:
             return []
         self._fits(key)
-        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, keys))
+        files = self._plan(self._table, row_lookup.Wanted(key, keys))
         found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
@@ -62,11 +64,14 @@ class DriverMemory(Memory):
             if table is not None and table.java.snapshot(snapshot) is not None:
                 if is_retyped(self._spark, table, snapshot, columns):
                     raise Unfit("rows from before a column got another type")
-                files = row_lookup.plan(self._spark, table, row_lookup.Wanted(key, keys, snapshot=snapshot))
+                files = self._plan(table, row_lookup.Wanted(key, keys, snapshot=snapshot))
                 rows.append(
                     row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
                 )
         return rows
+
+    def _plan(self, table: Table, wanted: row_lookup.Wanted) -> row_lookup.Files:
+        return row_lookup.plan(self._spark, table, wanted, row_lookup.ALONE if self.bounded else None)
 
     def _fits(self, key: Sequence[Column]) -> None:
         own = self._types()
@@ -82,7 +87,7 @@ class DriverMemory(Memory):
             return rows.select(names).slice(0, 0)
         self._fits(key)
         some = [pc.unique(rows[name]) for name in names]
-        files = row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, low=low, some=some))
+        files = self._plan(self._table, row_lookup.Wanted(key, low=low, some=some))
         return newer_in(files, row_lookup.ids_of(self._table), rows)
 
     @property
@@ -90,13 +95,13 @@ class DriverMemory(Memory):
         """Those of the facts' columns."""
         return row_lookup.ids_of(self._table) if self._table is not None else {}
 
-    def between(self, key: Sequence[Column], low: bytes, ends: tuple[Any, Any], most: int) -> row_lookup.Files | None:
+    def between(self, key: Sequence[Column], low: bytes, ends: tuple[Any, Any]) -> row_lookup.Files | None:
         """The files of facts above the order `low` of keys between these ends (row_lookup.Wanted); None if there is
-        none above. Raises Unfit if they are more than `most`."""
+        none above. Raises Unfit."""
         if self._table is None or (plain(self.said.newest) or b"") <= low:
             return None
         self._fits(key)
-        return row_lookup.plan(self._spark, self._table, row_lookup.Wanted(key, low=low, between=ends), most)
+        return self._plan(self._table, row_lookup.Wanted(key, low=low, between=ends))
 
     def layout(self, plan: ColumnPlan) -> Layout:
         """How files of facts are written, with all columns that these need. Raises fence.LostRace."""

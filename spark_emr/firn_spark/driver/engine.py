@@ -56,11 +56,14 @@ class DriverEngine:
         if (one.table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
             raise Unfit("a key that rows can't be looked up by")
         mine = self._staged.of(target.sources, one.above)
-        memory = memory_of(one)
-        changes = _changes(one, mine, memory)
+        memory = memory_of(one, bounded=True)
+        changes = _changes(one, mine)
         seen = changes.seen
-        lookup = TableLookup(context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back))
-        decided = decide_keys(changes, memory, lookup)
+        lookup = TableLookup(
+            context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=True
+        )
+        one_by_one = truncated_apart(one, memory, changes.truncates, seen.low)
+        decided = decide_keys(changes, memory, lookup, one_by_one=one_by_one)
         outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = ignored(one, seen)
         self._bury(one, changes.odd, why_of(changes.bad))
@@ -117,14 +120,15 @@ class DriverEngine:
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
 
 
-def memory_of(one: TableCommit) -> DriverMemory:
-    """What the table remembers, looked at. Raises KeyChanged as Memory.look does."""
+def memory_of(one: TableCommit, *, bounded: bool) -> DriverMemory:
+    """What the table remembers, looked at. `bounded`: as for TableLookup. Raises KeyChanged as Memory.look does."""
     context = one.context
     memory = DriverMemory(
         context.spark, context.tables, one.target.name, context.stream, context.warehouse,
         name_in(one.table.state.properties) if one.table else None,
         numbers=by_number(context.config.order_by, one.plan.columns),
     )  # fmt: skip
+    memory.bounded = bounded
     memory.look(one.planned.renames)
     return memory
 
@@ -144,14 +148,12 @@ def log_of(one: TableCommit, back: Callable[[Target], Staged]) -> Log:
     return log
 
 
-def _changes(one: TableCommit, mine: Part, memory: DriverMemory) -> Changes:
+def _changes(one: TableCommit, mine: Part) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
     if by_columns.can_be_looked_up(decoding):
         split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
-        found = Changes(split.plain, split.odd.to_pylist(), decoding, source)
-        if not len(split.plain) or not truncated_apart(one, memory, found.truncates, found.seen.low):
-            return found
+        return Changes(split.plain, split.odd.to_pylist(), decoding, source)
     if mine.count > MOST_ODD:
         raise Unfit(f"more than {MOST_ODD} changes that are not plain")
     return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)

@@ -56,7 +56,7 @@ class Lookup(PlainLookup, Protocol):
     """How the rows of any changes are found. Raises as PlainLookup."""
 
     def emptied(self, decoding: Decoding, truncates: Sequence[RowChange]) -> "Emptied":
-        """The rows that go with these new truncates, if it does not take a look at each of them."""
+        """The rows that go with these new truncates."""
 
     def before(
         self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: "Emptied"
@@ -68,10 +68,10 @@ class Lookup(PlainLookup, Protocol):
 @dataclass(frozen=True)
 class Emptied:
     """`places` of rows that go with truncates, whatever is decided of their keys; `others`: the keys of those that stay
-    and may lose values. None: every row of the table has to be looked at."""
+    and may lose values."""
 
     places: deletes.Places
-    others: Collection[Key] | None
+    others: Collection[Key]
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Ground:
 @dataclass(frozen=True)
 class TableLookup:
     """A Lookup in a table of the catalog (None: it is not made). `columns`: as it will have them; `sources`:
-    table_state.fed_by."""
+    table_state.fed_by; `bounded`: whether it gives up where there is much to look through (row_lookup.ALONE)."""
 
     spark: SparkSession
     table: Table | None
@@ -137,6 +137,7 @@ class TableLookup:
     columns: Sequence[Column]
     sources: Sequence[str | None]
     log: Log
+    bounded: bool
 
     def places(self, newest: pa.Table, decoding: Decoding) -> pa.Table:
         """As PlainLookup says."""
@@ -144,7 +145,7 @@ class TableLookup:
         parts = []
         if self.table is not None and len(newest):
             some = [pc.unique(newest[f"c{i}"]) for i in decoding.key]
-            files = row_lookup.plan(self.spark, self.table, row_lookup.Wanted(key, some=some))
+            files = self._plan(self.table, row_lookup.Wanted(key, some=some))
             parts = row_lookup.read_columns(files, row_lookup.ids_of(self.table), POSITION, lowest(newest))
         return places_in(parts, key, decoding)
 
@@ -156,31 +157,32 @@ class TableLookup:
         """As Lookup says."""
         if self.table is None or not truncates:
             return Emptied({}, ())
-        if are_several((*self.sources, *(one.source for one in truncates))):
-            return Emptied({}, None)
         key = [decoding.columns[i] for i in decoding.key]
-        wanted = row_lookup.Wanted(key)
-        files = row_lookup.plan(self.spark, self.table, wanted, row_lookup.MOST_EMPTIED_FILES, row_lookup.MOST_EMPTIED)
-        high = plain(max(one.order for one in truncates)) or b""
-        return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high))
+        limits = row_lookup.EMPTIED if self.bounded else None
+        files = row_lookup.plan(self.spark, self.table, row_lookup.Wanted(key), limits)
+        highs = highs_of(truncates, self.sources)
+        return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, highs))
 
     def before(
         self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: Emptied
     ) -> Found:
         """As Lookup says."""
-        some = None if emptied.others is None else {*emptied.others, *(change.key for change in changes)}
+        some = {*emptied.others, *(change.key for change in changes)}
         ground, late_times = self._ground([decoding.columns[i] for i in decoding.key], some)
         before = decide.look(ground, changes, truncates, self.sources)
         return Found(before, ground.places, ground.times, late_times)
 
-    def _ground(self, key: Sequence[Column], some: Collection[Key] | None) -> tuple[Ground, Mapping[bytes, int | None]]:
+    def _plan(self, table: Table, wanted: row_lookup.Wanted) -> row_lookup.Files:
+        return row_lookup.plan(self.spark, table, wanted, row_lookup.ALONE if self.bounded else None)
+
+    def _ground(self, key: Sequence[Column], some: Collection[Key]) -> tuple[Ground, Mapping[bytes, int | None]]:
         """What is looked up, and the times of what the log tells, which come in later. `some`: the keys that are more
-        than to go with new truncates; None: all."""
+        than to go with new truncates."""
         table, memory, late_times = self.table, self.memory, dict[bytes, int | None]()
 
         def files(keys: Collection[Key] | None) -> row_lookup.Files:
             wanted = row_lookup.Wanted(key, some if keys is None else keys)
-            return row_lookup.Files(wanted) if table is None else row_lookup.plan(self.spark, table, wanted)
+            return row_lookup.Files(wanted) if table is None else self._plan(table, wanted)
 
         def removed(keys: Collection[Key]) -> Iterator[tuple[Key, Row]]:
             for gone in memory.removed(table, self.columns, key, keys):
@@ -198,6 +200,17 @@ class TableLookup:
             lambda keys, low: memory.changes(key, keys, low), memory.truncates, removed, log,
         )  # fmt: skip
         return ground, late_times
+
+
+def highs_of(truncates: Sequence[RowChange], sources: Sequence[str | None]) -> row_lookup.Highs:
+    """Up to which positions new truncates remove rows. `sources`: those that feed the table (table_state.fed_by)."""
+    newest: dict[str | None, bytes] = {}
+    for one in sorted(truncates, key=lambda one: one.order):
+        newest[one.source] = plain(one.order) or b""
+    if not are_several((*sources, *newest)):
+        return row_lookup.Highs(plain(max(one.order for one in truncates)) or b"")
+    named = {source: high for source, high in newest.items() if source is not None}
+    return row_lookup.Highs(newest.get(None), named, of_unnamed(sources))
 
 
 def lowest(newest: pa.Table) -> bytes:

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key
-from firn.changes.metadata_columns import HELD, POSITION
+from firn.changes.metadata_columns import HELD, POSITION, SOURCE
 from firn_spark.driver import values
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.row_group import RowGroup
@@ -22,13 +22,22 @@ from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 
-MOST_SCANNED = 100_000_000  # rows whose keys are looked at
-MOST_FILES = 400
-MOST_BYTES = 64 * 1024 * 1024  # of the delete files, which are held as a whole
-MOST_ROWS = 500_000  # of a look-up without keys
-MOST_EMPTIED = 30_000_000  # rows of a table that is truncated: their places are held
-MOST_EMPTIED_FILES = 4_000
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much one process looks through: data files, or files of deletes; rows whose keys are looked at; rows of a
+    look-up without keys; bytes of delete files, which are held as a whole."""
+
+    files: int = 400
+    rows: int = 100_000_000
+    all_rows: int = 500_000
+    delete_bytes: int = 64 * 1024 * 1024
+
+
+ALONE = Limits()  # where Spark's tasks do the rest better
+EMPTIED = Limits(4_000, 30_000_000, 30_000_000)  # the same of a table that is truncated: places of rows are held
 
 
 @dataclass(frozen=True)
@@ -99,11 +108,9 @@ def no_rows(columns: Sequence[Column]) -> Rows:
     return Rows({column.name: [] for column in columns})
 
 
-def plan(
-    spark: SparkSession, table: Table, wanted: Wanted, most: int = MOST_FILES, most_rows: int | None = None
-) -> Files:
-    """The files of the wanted snapshot that may hold the rows. Raises Unfit if they are more than `most`, or not such
-    as are read here. `most_rows`: of these files, None for what is usual."""
+def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | None) -> Files:
+    """The files of the wanted snapshot that may hold the rows. Raises Unfit if there is more to look through than the
+    limits say (None: there are none), or files are not such as are read here."""
     snapshot = wanted.snapshot or table.state.snapshot_id
     if snapshot is None or (wanted.keys is not None and not wanted.keys):
         return Files(wanted)
@@ -114,8 +121,6 @@ def plan(
     found: list[str] = []
     gone = java_class(spark, "java.util.HashSet")()  # every task names all its delete files: too many to ask for each
     rows = 0
-    if most_rows is None:
-        most_rows = MOST_ROWS if wanted.every else MOST_SCANNED
     try:
         iterator = tasks.iterator()
         while iterator.hasNext():
@@ -124,18 +129,24 @@ def plan(
             gone.addAll(task.deletes())
             found.append(_parquet(file)[0])
             rows += file.recordCount()
-            if len(found) > most:
-                raise Unfit(f"more than {most} files to look through")
-            if rows > most_rows:
-                raise Unfit(f"more than {most_rows} rows to look at")
+            if limits is not None:
+                _check(limits, wanted, len(found), rows)
     finally:
         tasks.close()
-    if gone.size() > most:
-        raise Unfit(f"more than {most} files of deletes to look through")
+    if limits is not None and gone.size() > limits.files:
+        raise Unfit(f"more than {limits.files} files of deletes to look through")
     weights = dict(map(_delete_file, gone))
-    if sum(weights.values()) > MOST_BYTES:
-        raise Unfit(f"more than {MOST_BYTES} bytes of deletes to look through")
+    if limits is not None and sum(weights.values()) > limits.delete_bytes:
+        raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
     return Files(wanted, sorted(set(found)), sorted(weights))
+
+
+def _check(limits: Limits, wanted: Wanted, files: int, rows: int) -> None:
+    if files > limits.files:
+        raise Unfit(f"more than {limits.files} files to look through")
+    most = limits.all_rows if wanted.every else limits.rows
+    if rows > most:
+        raise Unfit(f"more than {most} rows to look at")
 
 
 def read(files: Files, ids: Mapping[str, int], columns: Sequence[Column]) -> Rows:
@@ -168,13 +179,42 @@ def read_columns(files: Files, ids: Mapping[str, int], column: str, low: bytes) 
     return [part for parts in _each(files, one) for part in parts]
 
 
-def up_to(files: Files, ids: Mapping[str, int], column: str, high: bytes) -> tuple[deletes.Places, set[Key]]:
-    """The places of the rows of which `column` (binary) is at most `high`, or null, and the keys (of `wanted`) of the
-    others that hold values. `ids`: ids_of."""
+@dataclass(frozen=True)
+class Highs:
+    """Up to which `_firn_pos` truncates remove rows: of all source tables (`all_sources`), or, where `unnamed` rows are
+    told from others, of the source tables in `of`. None: of no rows; b"": of those without a position alone.
+    `unnamed`: the source table of rows that name none, None: it isn't known, so that any truncate means them."""
+
+    all_sources: bytes | None
+    of: Mapping[str, bytes] | None = None
+    unnamed: str | None = None
+
+    def per_row(self, sources: Any, rows: int) -> Any:
+        """That of each row. `sources`: which source table it names; None: there is no such column."""
+        if self.of is None:
+            return pa.repeat(pa.scalar(self.all_sources, pa.binary()), rows)
+        known = {name: max((self.all_sources, high), key=_order_of) for name, high in self.of.items()}
+        newest = max((self.all_sources, *self.of.values()), key=_order_of)
+        unnamed = newest if self.unnamed is None else known.get(self.unnamed, self.all_sources)
+        if sources is None:
+            return pa.repeat(pa.scalar(unnamed, pa.binary()), rows)
+        places = pc.index_in(sources, value_set=pa.array(known, pa.string()))
+        named = pa.array(known.values(), pa.binary()).take(_whole(places))
+        named = pc.if_else(pc.is_valid(places), named, pa.scalar(self.all_sources, pa.binary()))
+        return pc.if_else(pc.is_null(sources), pa.scalar(unnamed, pa.binary()), named)
+
+
+def _order_of(high: bytes | None) -> tuple[bool, bytes]:
+    return high is not None, high or b""
+
+
+def up_to(files: Files, ids: Mapping[str, int], column: str, highs: Highs) -> tuple[deletes.Places, set[Key]]:
+    """The places of the rows of which `column` (binary) is at most as `highs` says, or null, and the keys (of `wanted`)
+    of the others that hold values. `ids`: ids_of."""
 
     def one(file: pq.ParquetFile, path: str, gone: pa.Array) -> tuple[str, pa.Array, set[Key]]:
         with file:
-            found = list(_up_to(file, files.wanted.key, column, high, ids, gone))
+            found = list(_up_to(file, files.wanted.key, column, highs, ids, gone))
         places = pa.concat_arrays([pa.array([], pa.int64()), *(rows for rows, _ in found)])
         return path, places, {key for _, keys in found for key in keys}
 
@@ -184,26 +224,38 @@ def up_to(files: Files, ids: Mapping[str, int], column: str, high: bytes) -> tup
 
 
 def _up_to(
-    file: pq.ParquetFile, key: Sequence[Column], column: str, high: bytes, ids: Mapping[str, int], gone: pa.Array
+    file: pq.ParquetFile, key: Sequence[Column], column: str, highs: Highs, ids: Mapping[str, int], gone: pa.Array
 ) -> Iterator[tuple[pa.Array, list[Key]]]:
     there = by_id(file)
-    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in key), column, HELD)}
+    names = {name: there.get(ids.get(name, -1)) for name in (*(one.name for one in key), column, HELD, SOURCE)}
     first = 0
     for number in range(file.num_row_groups):
         group = RowGroup(file, number, names)
-        places = pa.arange(0, group.rows)
-        position = None if group.is_below(column, high + b"\0") else group.column(column)
-        old = pa.repeat(True, group.rows)
-        if position is not None:
-            old = pc.fill_null(pc.less_equal(position.cast(pa.binary()), pa.scalar(high, pa.binary())), True)
+        old = _whole(_old(group, column, highs))
         held, keys = group.column(HELD), []
         if held is not None and pc.any(stay := pc.and_(pc.is_valid(held), pc.invert(old))).as_py():
             chosen = _left(pc.indices_nonzero(stay).cast(pa.int64()), first, gone)
             columns = [values.read(_column(group, one).take(chosen), one.type) for one in key]
             keys = list(zip(*columns, strict=True))
-        old = old.combine_chunks() if isinstance(old, pa.ChunkedArray) else old
-        yield pc.add(_left(places.filter(old), first, gone), first), keys
+        yield pc.add(_left(pa.arange(0, group.rows).filter(old), first, gone), first), keys
         first += group.rows
+
+
+def _old(group: RowGroup, column: str, highs: Highs) -> Any:
+    """Which rows of the group are at most as `highs` says."""
+    sources = group.column(SOURCE) if highs.of is not None else None
+    limits = highs.per_row(sources, group.rows)
+    if highs.of is None and highs.all_sources is not None and group.is_below(column, highs.all_sources + b"\0"):
+        return pa.repeat(True, group.rows)
+    position = group.column(column)
+    if position is None:
+        return pc.is_valid(limits)
+    below = pc.fill_null(pc.less_equal(position.cast(pa.binary()), limits), False)
+    return pc.and_(pc.is_valid(limits), pc.or_(pc.is_null(position), below))
+
+
+def _whole(column: Any) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _each(files: Files, one: Callable[[pq.ParquetFile, str, pa.Array], T]) -> list[T]:

@@ -35,18 +35,6 @@ _AT_ONCE = 4  # slices that are planned
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """How large slices may be: changes and bytes of one, about; how many changes and bytes of dead letters come to the
-    job, and how many files a slice looks through."""
-
-    events: int
-    bytes: int
-    most_rows: int
-    most_bytes: int
-    most_files: int
-
-
-@dataclass(frozen=True)
 class _Columns:
     """AppendColumns with _AT."""
 
@@ -104,17 +92,22 @@ class _Work:
 
 
 def append(
-    one: TableCommit, mine: DataFrame, bury: Callable[[TableCommit, Sequence[Change], Why], None], sizes: Sizes
+    one: TableCommit,
+    mine: DataFrame,
+    bury: Callable[[TableCommit, Sequence[Change], Why], None],
+    most_events: int,
+    most_bytes: int,
 ) -> None:
-    """Commits the changes `mine` (packed.PACKED) to an append table. Raises as Engine.commit."""
+    """Commits the changes `mine` (packed.PACKED) to an append table. A slice has about so many of them, and bytes.
+    Raises as Engine.commit."""
     context, outcome, decoding, spark = one.context, one.outcome, one.decoding, one.context.spark
-    by = _slicing(one, mine, sizes)
+    by = _slicing(one, mine, most_events, most_bytes)
     with kept(by.sliced(mine)) as rows:
         with outcome.stage("read"):
-            told = seen_in(rows, by, sizes.most_rows, sizes.most_bytes)
+            told = seen_in(rows, by)
         odd = told.odd.to_pylist()
         _, bad = decoded(odd, decoding, mirror=False)
-        planned = _planned(one, by, told.seen, sizes)
+        planned = _planned(one, by, told.seen)
         bury(one, odd, why_of(bad))
         if one.is_empty(told.seen.changes):
             return
@@ -137,17 +130,17 @@ def append(
     outcome.snapshot_id = int(table.head().snapshotId())
 
 
-def _slicing(one: TableCommit, mine: DataFrame, sizes: Sizes) -> Slicing[_Seen]:
+def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
     columns, events = _Columns(append_commit.columns_of(one)), one.target.events(one.outcome.progress)
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
-    if events > sizes.events:
+    if events > most_events:
         with one.outcome.stage("sample"):
             keys, size = sampled(mine, columns, one.decoding, [_AT], events)
-            bounds = bounds_of(keys, ceil(max(events / sizes.events, events * size / sizes.bytes)))
+            bounds = bounds_of(keys, ceil(max(events / most_events, events * size / most_bytes)))
     return Slicing(columns, one.decoding, _survey, _together, bounds, labels_of(mine, len(bounds) + 1))
 
 
-def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen, sizes: Sizes) -> dict[int, tuple[int, Files]]:
+def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen) -> dict[int, tuple[int, Files]]:
     """The number of each slice and where its changes may be, by label. Raises Unfit, LostRace."""
     bounds = by.bounds[_AT].to_pylist()
     ends: list[tuple[Any, Any]] = [(None, None)] * len(by.labels)
@@ -159,7 +152,7 @@ def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen, sizes: Sizes) ->
         wanted = Wanted(append_commit.KEY, low=low, high=high, between=(None, None))
         if one.table is None:
             return Files(wanted)
-        return row_lookup.plan(one.context.spark, one.table, wanted, sizes.most_files)
+        return row_lookup.plan(one.context.spark, one.table, wanted, None)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(by.labels, enumerate(pool.map(planned, ends)), strict=True))

@@ -4,7 +4,6 @@ They travel packed, some thousand in a row: Spark moves and keeps rows one by on
 """
 
 import pickle
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -17,7 +16,6 @@ from pyspark.sql import functions as f
 from firn.changes.decode.row_decoder import Decoding
 from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.driver.column_decoder import Columns
-from firn_spark.not_eligible import Unfit
 from firn_spark.slices.key_ranges import cut
 from firn_spark.staged.frames import packed_changes
 from firn_spark.staged.packed import CHANGES, bytes_of, rows_in, unpacked
@@ -38,22 +36,19 @@ S = TypeVar("S")
 @dataclass(frozen=True)
 class Seen(Generic[S]):
     """What is seen of decoded changes, of which there are none in `plain`, and the others as they were staged
-    (packed.CHANGES). `largest`: bytes of the largest slice."""
+    (packed.CHANGES)."""
 
     seen: S
     plain: pa.Table
     odd: pa.Table
-    largest: int
 
 
 @dataclass(frozen=True)
 class _Told(Generic[S]):
-    """What is told of decoded changes, and their bytes by slice; how many others there are, and of how many bytes."""
+    """What is told of decoded changes, and how many others there are."""
 
     plain: S
-    slices: dict[int, int]
     others: int
-    bytes: int
 
 
 def sampled(
@@ -107,21 +102,13 @@ class Slicing(Generic[S]):
         return map_in_arrow(packed_changes(mine), _slicing(self), SLICED)
 
 
-def seen_in(rows: DataFrame, by: Slicing[S], most: int, most_bytes: int) -> Seen[S]:
-    """What was seen (SLICED, kept by the caller). Raises Unfit for more than `most` changes that are not plain, or
-    more bytes of them."""
+def seen_in(rows: DataFrame, by: Slicing[S]) -> Seen[S]:
+    """What was seen (SLICED, kept by the caller)."""
     nothing = by.columns.schema(by.decoding).empty_table()
     told: list[_Told[S]] = [pickle.loads(body) for body in _bodies(rows, SEEN)]  # noqa: S301 (our own executors wrote it)
     surveys = [by.survey(nothing, by.decoding), *(one.plain for one in told)]
-    count, size = sum(one.others for one in told), sum(one.bytes for one in told)
-    if count > most:
-        raise Unfit(f"more than {most} changes that are not plain")
-    if size > most_bytes:
-        raise Unfit(f"more than {most_bytes} bytes of changes that are not plain")
-    odd = [table_of(body) for body in _bodies(rows, ODD)] if count else []
-    slices = sum((Counter(one.slices) for one in told), Counter[int]())
-    others = pa.concat_tables([CHANGES.empty_table(), *odd])
-    return Seen(reduce(by.join, surveys), nothing, others, max(slices.values(), default=0))
+    odd = [table_of(body) for body in _bodies(rows, ODD)] if any(one.others for one in told) else []
+    return Seen(reduce(by.join, surveys), nothing, pa.concat_tables([CHANGES.empty_table(), *odd]))
 
 
 def _bodies(rows: DataFrame, kind: str) -> list[bytes]:
@@ -142,27 +129,25 @@ def table_of(body: bytes | pa.Buffer) -> pa.Table:
 def _slicing(by: Slicing[S]) -> Batches:
     schema = by.columns.schema(by.decoding)
 
-    def packed(plain: Sequence[pa.Table], others: tuple[int, int]) -> pa.RecordBatch:
+    def packed(plain: Sequence[pa.Table], others: int) -> pa.RecordBatch:
         rows = pa.concat_tables([schema.empty_table(), *plain])
-        kinds, slices, bodies, sizes = [SEEN], [0], [b""], {}
+        kinds, slices, bodies = [SEEN], [0], [pickle.dumps(_Told(by.survey(rows, by.decoding), others))]
         for number, part in cut(rows, by.bounds):
-            sizes[by.labels[number]] = part.nbytes
             kinds, slices, bodies = [*kinds, PLAIN], [*slices, by.labels[number]], [*bodies, body_of(part)]
-        bodies[0] = pickle.dumps(_Told(by.survey(rows, by.decoding), sizes, *others))
         return pa.RecordBatch.from_pydict({"kind": kinds, "slice": slices, "body": bodies}, SLICED)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         held: list[pa.Table] = []
-        others = (0, 0)
+        others = 0
         parts = (pa.Table.from_batches([each]) for each in unpacked(batches))
         for plain, odd in by.columns.split(parts, by.decoding):
             if len(odd):
                 yield pa.RecordBatch.from_pydict({"kind": [ODD], "slice": [0], "body": [body_of(odd)]}, SLICED)
             held.append(plain)
-            others = (others[0] + len(odd), others[1] + odd.nbytes)
+            others += len(odd)
             if sum(map(len, held)) >= _AT_ONCE or sum(one.nbytes for one in held) >= _BYTES_AT_ONCE:
                 yield packed(held, others)
-                held, others = [], (0, 0)
+                held, others = [], 0
         if held:
             yield packed(held, others)
 

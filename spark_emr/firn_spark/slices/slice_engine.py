@@ -24,6 +24,7 @@ from firn_spark.driver.decision import (
     Apart,
     Changes,
     DecidedRows,
+    SliceRules,
     decide_rows,
     decoded,
     keys_in,
@@ -52,7 +53,7 @@ from firn_spark.merge.memory import newest_of
 from firn_spark.merge.mirror import Survey
 from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
-from firn_spark.slices.appending import Sizes, append
+from firn_spark.slices.appending import append
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of, ends_of
 from firn_spark.slices.old_files import rewritten_in
@@ -63,11 +64,7 @@ from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
 EVENTS = 200_000  # of a slice, about: with 40 columns of 900 bytes in all a worker holds some 600 MB
-MOST_ROWS = 100_000  # changes of a table that are decided one by one
-MOST_FILES = 4_000  # that a slice looks through
-MOST_BYTES = 256 * 1024 * 1024  # of them that come to the job at once; Spark refuses more than 1 GB
 _BYTES = 128 * 1024 * 1024  # of a slice, about, decoded
-_MOST_BYTES_OF_ONE = 1024 * 1024 * 1024  # of a slice: all changes of a key are in one
 _AT_ONCE = 4  # slices that are planned
 _ONE_TASK = 20_000  # changes that one task decodes faster than several exchange them
 
@@ -87,7 +84,7 @@ class SliceEngine:
         fits(one)
         mine = self._raw.where(f.col("table").isin(*one.target.sources) & (f.col("epoch") > one.above))
         if one.planned.mode.name == "append":
-            append(one, mine, self._bury, Sizes(EVENTS, _BYTES, MOST_ROWS, MOST_BYTES, MOST_FILES))
+            append(one, mine, self._bury, EVENTS, _BYTES)
             return
         if not by_columns.can_be_looked_up(one.decoding) or (one.table and one.decoding.no_key):
             raise Unfit("a key that has no ranges")
@@ -95,16 +92,12 @@ class SliceEngine:
 
     def _mirror(self, one: TableCommit, mine: DataFrame) -> None:
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
-        memory = memory_of(one)
+        memory = memory_of(one, bounded=False)
         with _sliced(one, mine) as parts:
             with outcome.stage("read"):
-                told = seen_in(parts.rows, parts.by, MOST_ROWS, MOST_BYTES)
-            if told.largest > _MOST_BYTES_OF_ONE:
-                raise Unfit(f"more than {_MOST_BYTES_OF_ONE} bytes in a slice of the keys")
+                told = seen_in(parts.rows, parts.by)
             changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), decoding, target.fed[0])
             seen = by_rows.together(told.seen, changes.seen)
-            if truncated_apart(one, memory, changes.truncates, seen.low):
-                raise Unfit("a truncate of one of several source tables")
             moves, planned = moves_of(changes, memory), _planned(one, memory, told.seen, parts)
             outcome.ignored = ignored(one, seen)
             self._bury(one, changes.odd, why_of(changes.bad))
@@ -118,23 +111,25 @@ class SliceEngine:
             # Made before the rows are: facts that nobody needs do no harm.
             newest = max(seen.newest_fact, newest_of(placed))
             facts = memory.layout(plan) if newest else None
-            lookup = TableLookup(context.spark, table, memory, plan.columns, one.sources, log_of(one, self._back))
+            lookup = TableLookup(
+                context.spark, table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=False
+            )
             emptied = lookup.emptied(decoding, changes.truncates)
             apart = Apart(keys_in(changes.good, emptied, decoding), moves)
             layout = layout_of(table)
             worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
             with outcome.stage("merge"):
-                remembered = memory.truncates() if memory.said.truncated > seen.low else ()
+                rules = SliceRules(
+                    decoding, target.fed[0], memory.said.floor, changes.emptied(memory.said.truncated),
+                    changes.truncates, truncated_apart(one, memory, changes.truncates, seen.low), apart,
+                )  # fmt: skip
                 work = Work(
-                    decoding, shape, table.state.sources, target.fed[0], memory.said.floor,
-                    changes.emptied(memory.said.truncated), remembered, apart, not changes.truncates,
-                    row_lookup.ids_of(table), memory.ids, layout, facts, snapshot, planned,
-                    MOST_BYTES // len(parts.by.labels), worth,
+                    rules, shape, table.state.sources, memory.said.truncated,
+                    memory.truncates() if memory.said.truncated > seen.low else (), row_lookup.ids_of(table),
+                    memory.ids, layout, facts, snapshot, planned, worth,
                 )  # fmt: skip
                 done = done_in(parts.rows, work)
         rows = [*changes.good, *by_columns.rows_of(done.left, decoding, target.fed[0])]
-        if len(rows) > MOST_ROWS:
-            raise Unfit(f"more than {MOST_ROWS} changes that are not plain")
         with outcome.stage("rows"):
             decided = decide_rows(rows, changes.truncates, decoding, memory.said.floor, lookup, emptied)
         by = way_of(columns=bool(told.seen.changes), rows=bool(rows))
@@ -157,8 +152,6 @@ class SliceEngine:
         """Dead letters for what is older than what is remembered. Decoded again, with their batches: this is rare."""
         place = f.col("pos")
         found = changes_in(mine).where(place.isNull() | (place <= f.lit(floor[:WIDTH])))
-        if found.count() > MOST_ROWS:
-            raise Unfit(f"more than {MOST_ROWS} changes from before what is remembered")
         old = found.toArrow().to_pylist()
         good, _ = decoded(old, one.decoding, mirror=True)
         self._bury(one, old, late(good, rows.decided.too_old, floor, one.decoding))
@@ -207,10 +200,8 @@ def _planned(one: TableCommit, memory: DriverMemory, seen: Survey, parts: _Parts
 
     def planned(number: int, ends: tuple[Any, Any]) -> Slice:
         wanted = row_lookup.Wanted(key, between=ends)
-        rows = (
-            row_lookup.plan(one.context.spark, one.table, wanted, MOST_FILES) if one.table else row_lookup.Files(wanted)
-        )
-        return Slice(number, rows, memory.between(key, low, ends, MOST_FILES))
+        rows = row_lookup.plan(one.context.spark, one.table, wanted, None) if one.table else row_lookup.Files(wanted)
+        return Slice(number, rows, memory.between(key, low, ends))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return dict(zip(parts.by.labels, pool.map(planned, range(len(ends)), ends), strict=True))

@@ -4,7 +4,6 @@ import pickle
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,14 +16,13 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.metadata_columns import FACTS_METADATA, POSITION
 from firn_spark.driver import column_decoder, key_lookup, row_lookup
 from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver.decision import Apart, decide_slice
+from firn_spark.driver.decision import SliceRules, decide_slice
 from firn_spark.driver.delete_memory import changes_in, newer_in, whole_facts
 from firn_spark.driver.key_lookup import Emptied, Found, Ground
 from firn_spark.driver.mirror_commit import METADATA
 from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
 from firn_spark.merge.deciding import Shape
-from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import body_of, table_of
 from firn_spark.slices.tasks import Rest, results
@@ -47,32 +45,27 @@ class Slice:
 class Work:
     """What all slices of a table have in common. Goes to the executors.
 
-    shape    of the table's rows; `sources`: its source tables (table_state); `source`: of changes that tell none
-    emptied  the order up to which truncates remove everything; `truncates`: those that are remembered and may matter
-    apart    the keys that are left to the job; `alone`: the others are decided here, one by one too
+    rules    what is decided, and how; the rest is the job's
+    shape    of the table's rows; `sources`: its source tables (table_state)
+    emptied  the order of the newest truncate that is remembered; `truncates`: those that are and may matter
     ids      row_lookup.ids_of: of the table, and of its facts
     layout   of the table's new files; `facts`: of new facts, None if there are none; `looked`: the snapshot that was
              looked at
-    slices   by label; `most_left`: bytes of changes that each may leave to the job
+    slices   by label
     worth    rows of a partition that are worth a file of their own, where slices share partitions; 0: they don't
     """
 
-    decoding: Decoding
+    rules: SliceRules
     shape: Shape
     sources: Sequence[str | None]
-    source: str
-    floor: bytes
     emptied: bytes
     truncates: Sequence[RowChange]
-    apart: Apart
-    alone: bool
     ids: Mapping[str, int]
     fact_ids: Mapping[str, int]
     layout: Layout
     facts: Layout | None
     looked: int | None
     slices: Mapping[int, Slice]
-    most_left: int
     worth: int
 
 
@@ -113,30 +106,29 @@ class _SliceLookup:
         return newer_in(files, self.work.fact_ids, orders)
 
     def emptied(self, _decoding: Decoding, _truncates: Sequence[RowChange]) -> Emptied:
-        """As Lookup says: new truncates are the job's."""
+        """As Lookup says: rows whose keys do not change are the job's."""
         return Emptied({}, ())
 
     def before(
         self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], _emptied: Emptied
     ) -> Found:
-        """As Lookup says."""
+        """As Lookup says, but for what only the log tells: the job decides keys that are to be folded again."""
         work, mine = self.work, self.mine
         key = [decoding.columns[i] for i in decoding.key]
+        touched = {change.key for change in changes}
 
         def files(keys: Collection[Key] | None) -> Files:
-            return replace(mine.rows, wanted=Wanted(key, keys))
+            wanted = Wanted(key, touched if keys is None else keys)
+            return replace(mine.rows, wanted=wanted) if wanted.keys else Files(wanted)
 
         def facts(keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
             if mine.facts is None:
                 return ()
             return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, low)
 
-        def jobs(_: Collection[Key]) -> Sequence[Any]:
-            raise Unfit("a slice whose keys are connected to others")
-
         ground = Ground(
             key, work.shape.columns, work.sources, work.ids, bool(work.shape.gaps), False, work.emptied, files, facts,
-            lambda: work.truncates, jobs, jobs,
+            lambda: work.truncates, lambda _: (), lambda _: (),
         )  # fmt: skip
         return Found(decide.look(ground, changes, truncates, work.sources), ground.places, ground.times, {})
 
@@ -149,14 +141,14 @@ def done_in(rows: DataFrame, work: Work) -> Done:
     """Has the slices of `rows` (decoding.SLICED) worked on, a task each. Raises Unfit, fence.LostRace, and what Spark
     raises."""
     if not work.slices:
-        return Done([], [], {}, column_decoder.schema(work.decoding).empty_table(), 0)
+        return Done([], [], {}, column_decoder.schema(work.rules.decoding).empty_table(), 0)
     bodies, more = results(rows, len(work.slices), partial(_worked, work), work.layout if work.worth else None)
     each = [_read(body) for body in bodies]
     return Done(
         [*(file for done in each for file in done.files), *more],
         [file for done in each for file in done.facts],
         deletes.together(done.gone for done in each),
-        pa.concat_tables([column_decoder.schema(work.decoding).empty_table(), *(done.left for done in each)]),
+        pa.concat_tables([column_decoder.schema(work.rules.decoding).empty_table(), *(done.left for done in each)]),
         sum(done.told for done in each),
     )
 
@@ -169,10 +161,8 @@ def _worked(work: Work, label: int, plain: pa.Table) -> tuple[bytes, Rest]:
 def _decided(work: Work, mine: Slice, plain: pa.Table) -> tuple[Done, Rest]:
     """What became of a slice, and the rows that are yet to be written (by_partition.placed). Raises what the look-ups
     raise, StorageUnavailable, UnknownOutcome."""
-    decoding, shape, lookup = work.decoding, work.shape, _SliceLookup(work, mine)
-    made = decide_slice(plain, decoding, work.floor, work.emptied, work.apart, lookup, work.source, alone=work.alone)
-    if made.left.nbytes > work.most_left:
-        raise Unfit(f"more than {work.most_left} bytes of changes of a slice that are decided one by one")
+    decoding, shape, lookup = work.rules.decoding, work.shape, _SliceLookup(work, mine)
+    made = decide_slice(plain, work.rules, lookup)
     cells = by_columns.cells(work.sources, made.whole, made.columns, shape.columns)
     told = made.rows.cells(work.sources, shape) if made.rows.decided.writes else {}
     rows = rows_of(work.layout, [*shape.columns, *METADATA], cells, told)
@@ -180,7 +170,7 @@ def _decided(work: Work, mine: Slice, plain: pa.Table) -> tuple[Done, Rest]:
     files = [file for part in here for file in write_rows(work.layout, part)]
     facts: Sequence[NewFile] = ()
     if work.facts is not None:
-        gone = whole_facts(by_columns.facts(made.whole, decoding, work.source), work.looked)
+        gone = whole_facts(by_columns.facts(made.whole, decoding, work.rules.source), work.looked)
         facts = write_rows(work.facts, rows_of(work.facts, [*shape.columns, *FACTS_METADATA], gone, {}))
     places = deletes.together((by_columns.gone(made.columns), made.rows.gone()))
     return Done(files, facts, places, made.left, made.columns.told + made.rows.decided.told), rest

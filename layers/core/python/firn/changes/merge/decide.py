@@ -179,6 +179,7 @@ def decide(before: Before, changes: Sequence[RowChange], floor: bytes) -> Decide
 
 def _refold(result: Decided, before: Before, changes: Sequence[RowChange]) -> None:
     said = [change for change in changes if change.key in before.linked]
+    touched = {change.key for change in said}
     said += [change for change in before.facts if change.op == "d" and change.key in before.linked]
     rows = refolded(before.there, [*said, *before.late, *before.truncates.new])
     for key in before.linked:
@@ -187,7 +188,7 @@ def _refold(result: Decided, before: Before, changes: Sequence[RowChange]) -> No
             result.writes[key] = new
         if row is not None:
             result.removes.append(key)
-        result.told += row is not None or new is not None
+        result.told += key in touched and (row is not None or new is not None)
 
 
 def _note(result: Decided, key: Key, row: Row | None, new: Row | None, *, told: bool) -> None:
