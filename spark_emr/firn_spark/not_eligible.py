@@ -1,5 +1,46 @@
-"""Why a table is left to Spark."""
+"""Why a table is left to Spark, or what Spark has to do first."""
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Unfit(Exception):
     """This table's changes are not for the driver: nothing was written, and Spark commits them instead."""
+
+
+class ForeignFiles(Unfit):
+    """Data files (`paths`) that others wrote, and that only Spark reads as the table's: nothing was committed. Spark
+    writes them again (tables.foreign_files), and then all of it is tried once more."""
+
+    def __init__(self, why: str, paths: Iterable[str]) -> None:
+        # As it goes between processes.
+        super().__init__(why, tuple(sorted({*paths})))
+        self.why: str = self.args[0]
+        self.paths: Sequence[str] = self.args[1]
+
+    def __str__(self) -> str:
+        return self.why
+
+
+def first_of(failures: Sequence[Exception]) -> Exception:
+    """What to raise where several parts of a work failed: all foreign files at once, for each takes another try."""
+    foreign = [one for one in failures if isinstance(one, ForeignFiles)]
+    other = next((one for one in failures if not isinstance(one, ForeignFiles)), None)
+    return other or ForeignFiles(foreign[0].why, (path for one in foreign for path in one.paths))
+
+
+def results_of(parts: Iterable[Future[T]]) -> list[T]:
+    """What the parts of a work gave. Raises `first_of` what they raised."""
+    found: list[T] = []
+    failures: list[Exception] = []
+    for one in parts:
+        try:
+            found.append(one.result())
+        except Exception as error:  # noqa: BLE001 (raised below)
+            failures.append(error)
+    if failures:
+        raise first_of(failures)
+    return found

@@ -3,17 +3,20 @@ tasks."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
 from firn.commit.lake import Range
 from firn.commit.rejects import by_table, write_refused
+from firn.commit.staged_changes import rejected
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.log.epochs import Epoch
@@ -27,16 +30,18 @@ from firn_spark.driver.engine import DriverEngine
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
 from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
 from firn_spark.driver.staged_changes import Held, Staged
+from firn_spark.driver.staged_log import HeldLog, SparkLog, StagedLog
 from firn_spark.not_eligible import Unfit
 from firn_spark.parallel import at_once
 from firn_spark.slices.slice_engine import SliceEngine
-from firn_spark.spark_engine import SparkEngine, is_small, light
 from firn_spark.staged.batch_facts import facts_of
-from firn_spark.staged.frames import span_in
+from firn_spark.staged.frames import changes_in, schemas_in, span_in
 from firn_spark.staged.kept_generations import batches_of, kept_here, raw_in_place
 from firn_spark.staged.read import SealedBatch
-from firn_spark.staged.rejects import refused
-from firn_spark.table_commit import Committer, Engine, RangeContext
+from firn_spark.table_commit import Committer, RangeContext
+
+_FEW = 20_000  # changes
+_FOR_MANY_ROWS = ("spark.sql.codegen.wholeStage", "spark.sql.adaptive.enabled")
 
 
 @dataclass(frozen=True)
@@ -98,17 +103,19 @@ class Ranges:
             for one in opened:
                 one.close()
 
-        engine = DriverEngine(staged, self._staged_before(sealed))
+        engine = DriverEngine(staged, self._staged_before(sealed, known.spark))
         return DriverRange(known, staged, Committer(known, engine, other), close)
 
-    def _staged_before(self, sealed: Sealed) -> Callable[[Target], Staged]:
-        """All changes for a target that the staged log still holds; raises Unfit."""
+    def _staged_before(self, sealed: Sealed, spark: SparkSession) -> Callable[[Target], StagedLog]:
+        """All changes for a target that the staged log still holds."""
 
-        def back(target: Target) -> Staged:
-            batches = sealed.back(target)
-            if sum(batch.bytes for batch in batches) > MOST_BYTES:
-                raise Unfit("much of the staged log to read again")
-            return self._in_place(sealed, batches, lambda by: self._held(batches, by, whole=sealed.back_whole))
+        def back(target: Target) -> StagedLog:
+            batches, whole = sealed.back(target), sealed.back_whole
+            if sum(batch.bytes for batch in batches) <= MOST_BYTES:
+                with suppress(Unfit):
+                    return HeldLog(self._in_place(sealed, batches, lambda by: self._held(batches, by, whole=whole)))
+            order = sealed.settings.order
+            return SparkLog(raw_in_place(spark, self._staging, sealed.log, batches, order, whole=whole))
 
         return back
 
@@ -162,20 +169,16 @@ class Ranges:
         raw = raw_in_place(spark, self._staging, log, batches, by, whole=sealed.whole)
         raw = raw.persist(StorageLevel.MEMORY_AND_DISK)
 
-        def back(target: Target) -> DataFrame:
-            return raw_in_place(spark, self._staging, log, sealed.back(target), by, whole=sealed.back_whole)
-
-        return SparkRange(context, raw, SliceEngine(raw, self._staged_before(sealed)), SparkEngine(raw, back))
+        return SparkRange(context, raw, Committer(context, SliceEngine(raw, self._staged_before(sealed, spark))))
 
 
 class SparkRange:
     """A Range: the changes of some epochs as one persisted DataFrame."""
 
-    def __init__(self, context: RangeContext, raw: DataFrame, engine: Engine, otherwise: Engine) -> None:
-        """`otherwise`: what takes the tables that `engine` is not made for."""
+    def __init__(self, context: RangeContext, raw: DataFrame, committer: Committer) -> None:
         self._context = context
         self._raw = raw
-        self._committer = Committer(context, engine, Committer(context, otherwise).once)
+        self._committer = committer
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -197,19 +200,33 @@ class SparkRange:
     def commit_all(self, targets: Sequence[tuple[Target, int]]) -> Iterator[Outcome]:
         """Several at once, small tables first."""
         spark = self._context.spark
-        small = {str(target.name) for target, _ in targets if is_small(self._context.tables, target)}
-        with light(spark):
-            yield from at_once(self.commit, [one for one in targets if str(one[0].name) in small], spark)
-        yield from at_once(self.commit, [one for one in targets if str(one[0].name) not in small], spark)
+        small = [one for one in targets if one[0].events(0) <= _FEW]
+        with _light(spark):
+            yield from at_once(self.commit, small, spark)
+        yield from at_once(self.commit, [one for one in targets if one not in small], spark)
 
     def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of source tables that no table takes."""
-        rows = refused(self._raw, list(places), code, message)
+        mine = changes_in(self._raw.where(f.col("table").isin(*places))).toArrow().to_pylist()
+        why = {(one["batch"], one["index"]): (code, message) for one in mine}
+        rows = rejected(mine, why, schemas_in(self._raw, {one["schema_id"] for one in mine} - {None}))
         return by_table(write_refused(self._context.store, self._context.stream, places, self._context.epochs, rows))
 
     def close(self) -> None:
         """Let go of the persisted rows."""
         self._raw.unpersist()
+
+
+@contextmanager
+def _light(spark: SparkSession) -> Iterator[None]:
+    """Plans for few rows: to compile code for them takes longer than to interpret it. A setting of the session."""
+    for name in _FOR_MANY_ROWS:
+        spark.conf.set(name, "false")
+    try:
+        yield
+    finally:
+        for name in _FOR_MANY_ROWS:
+            spark.conf.unset(name)
 
 
 def _for_readers(epochs: Mapping[int, Epoch]) -> bool:

@@ -14,7 +14,7 @@ from firn.changes.metadata_columns import SOURCE_METADATA
 from firn.commit.rejects import by_table, reasons, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
-from firn.errors import TransientError
+from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
 from firn.log.store import Store
 from firn.tables import bloom_filters, partition_policy
@@ -32,7 +32,9 @@ from firn.tables.table_state import (
     source_properties,
 )
 from firn_spark.failures import failure_of
-from firn_spark.not_eligible import Unfit
+from firn_spark.merge.memory import facts_beside
+from firn_spark.not_eligible import ForeignFiles, Unfit
+from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
@@ -40,6 +42,7 @@ from firn_spark.tables.retype import finish, retype
 
 Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
+_REWRITES = 5  # of files that others wrote: what the look-up meets, then what is rewritten, and what comes meanwhile
 _REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
 
 
@@ -118,8 +121,10 @@ class TableCommit:
     def ready(self, nulls: Sequence[int]) -> Table:
         """The table with all columns that the changes need, made if there is none. `nulls`: the required ones that hold
         a null. Raises LostRace if it is not what was planned for."""
-        relaxed = [self.plan.columns[i].name for i in nulls]
         state = self.table.state if self.table else None
+        relaxed = [self.plan.columns[i].name for i in nulls]
+        if state is not None:  # new rows have nothing there
+            relaxed += [one["name"] for one in state.fields if one["required"] and one["name"] in self.plan.unwritable]
         mode, metadata = self.planned.mode, self.planned.mode.columns
         fed = source_properties(state, self.target.fed) if mode.keyed else {}
         if mode.keyed and are_several(self.sources):
@@ -213,9 +218,34 @@ class Committer:
         return outcome
 
     def once(self, target: Target, above: int = 0) -> Outcome:
-        """The same in one try, which raises."""
+        """The same in one try, which raises. Files that are not read here are rewritten first."""
+        count = 0
+        for left in reversed(range(_REWRITES + 1)):
+            try:
+                outcome = self._fitting(target, above)
+                break
+            except ForeignFiles as why:
+                if not left:
+                    raise _unreadable(target, why) from why
+                count += self._rewritten(target, why)
+        if count:
+            outcome.way["foreign_files"] = count
+        return outcome
+
+    def _rewritten(self, target: Target, why: ForeignFiles) -> int:
+        spark, tables = self._context.spark, self._context.tables
+        table = tables.load(target.name)
+        if table is None:
+            raise LostRace(f"{target.name} was dropped while its rows were looked up") from why
+        facts = facts_beside(tables, table)
+        some = [table] if facts is None else [table, facts]
+        return foreign_files.rewrite(spark, tables, some, self._context.stream, why.paths)
+
+    def _fitting(self, target: Target, above: int) -> Outcome:
         try:
             return self._once(target.above(above), above)
+        except ForeignFiles:
+            raise
         except Unfit as why:
             if self._otherwise is None:
                 raise
@@ -257,6 +287,14 @@ class Committer:
             self._buried[target.name] = outcome.dead_new
             raise
         return outcome
+
+
+def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:
+    return TerminalError(
+        f"{target.name}: {why.why}, such as {why.paths[0]}, and {_REWRITES} rewrites did not help; find what else "
+        "writes such files into the table and stop it, or rewrite them: CALL firn.system.rewrite_data_files("
+        f"table => '{target.name}', options => map('rewrite-all', 'true'))"
+    )
 
 
 def _together(some: Letters, others: Letters) -> dict[str, dict[str, int]]:

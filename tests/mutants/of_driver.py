@@ -47,15 +47,15 @@ MUTANTS: Final = (
     Mutant(
         "the driver finds rows that are deleted",
         f"{_SPARK}/driver/row_lookup.py",
-        "chosen = _left(pa.array(_places(wanted, held), pa.int64()), first, gone)",
+        "chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)",
         "chosen = pa.array(_places(wanted, held), pa.int64())",
         (f"{_TESTS}/test_driver_path.py::test_random_changes_in_any_order_come_out_the_same[0]",),
     ),
     Mutant(
         "the driver finds rows that are deleted, by columns",
         f"{_SPARK}/driver/row_lookup.py",
-        "places = _left(places, first, gone)",
-        "places = places",
+        "places = left(pa.array([], pa.int64()) if places is None else places, first, gone)",
+        "places = pa.array([], pa.int64()) if places is None else places",
         (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
     ),
     Mutant(
@@ -75,8 +75,8 @@ MUTANTS: Final = (
     Mutant(
         "by columns a change is left out that tells what a newer row holds",
         f"{_DRIVER}/columnar_merge.py",
-        "odd = pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))",
-        "odd = pc.and_(pc.is_null(last[HOLDS]), pc.invert(newer))",
+        "pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))",
+        "pc.and_(pc.is_null(last[HOLDS]), pc.invert(newer))",
         (_MIXED,),
     ),
     Mutant(
@@ -117,7 +117,7 @@ MUTANTS: Final = (
     Mutant(
         "by columns a key is decided that may lose values by a truncate",
         f"{_DRIVER}/decision.py",
-        "keys.union(emptied.others or ())",
+        "keys.union(emptied.others)",
         "keys",
         (_DECISION,),
     ),
@@ -131,9 +131,37 @@ MUTANTS: Final = (
     Mutant(
         "a slice forgets what it finds too old",
         f"{_DRIVER}/decision.py",
-        "left = pa.concat_tables([left, mine.filter(late)])",
+        "left = pa.concat_tables([left, mine.filter(others)])",
         "pass",
         (_DECISION,),
+    ),
+    Mutant(
+        "a slice decides what only the log can tell",
+        f"{_DRIVER}/decision.py",
+        "{*decided.decided.too_old, *decided.found.before.linked}",
+        "{*decided.decided.too_old}",
+        (_DECISION,),
+    ),
+    Mutant(
+        "a slice decides by columns what a truncate of one of several source tables met",
+        f"{_DRIVER}/decision.py",
+        "if rules.one_by_one else (whole, gaps)",
+        "if not rules else (whole, gaps)",
+        (_DECISION,),
+    ),
+    Mutant(
+        "a truncate removes the rows of other source tables",
+        f"{_DRIVER}/key_lookup.py",
+        "if not are_several((*sources, *newest)):",
+        "if sources:",
+        (f"{_RANGES}[two-ab-merge-on-read-1-driver]",),
+    ),
+    Mutant(
+        "a delete without a position is remembered",
+        f"{_DRIVER}/columnar_merge.py",
+        'good.filter(pc.and_(pc.equal(good["_op"], "d"), column_decoder.are_placed(good["_ord"])))',
+        'good.filter(pc.equal(good["_op"], "d"))',
+        (f"{_TESTS}/test_truncates.py::test_a_delete_without_a_position_removes_and_is_not_remembered[driver]",),
     ),
     Mutant(
         "what has no position outlives a truncate",
@@ -152,12 +180,26 @@ MUTANTS: Final = (
     Mutant(
         "a text that Iceberg reads as null is in the partition of nulls",
         f"{_DRIVER}/write.py",
-        "if text == partition_values.NULL:",
-        "if text is None:",
+        "elif text == partition_values.NULL:",
+        "elif text is None:",
         (
             f"{_TESTS}/test_partitioning.py"
             "::test_the_text_that_means_null_in_a_path_is_a_value_of_its_own_and_no_dead_letter_is_left_uncounted",
         ),
+    ),
+    Mutant(
+        "of a key that others wrote several rows of, the others stay",
+        f"{_DRIVER}/mirror_commit.py",
+        "for one in found.spare",
+        "for one in ()",
+        (f"{_TESTS}/test_doubled_keys.py::test_of_a_key_that_a_change_decides_one_row_is_left[merge-on-read-driver]",),
+    ),
+    Mutant(
+        "of several rows of a key the one that is read last counts",
+        f"{_DRIVER}/key_lookup.py",
+        "sorted(range(len(rows)), key=weight)",
+        "range(len(rows))",
+        ("tests/unit/spark/test_key_lookup.py::test_the_newest_row_of_a_key_counts_whatever_the_order_of_the_files",),
     ),
     Mutant(
         "files are written again with rows that were deleted before",
@@ -179,8 +221,8 @@ MUTANTS: Final = (
     Mutant(
         "rows that a truncate leaves keep the values from before it",
         f"{_DRIVER}/key_lookup.py",
-        "return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high))",
-        "return Emptied(row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, high)[0], ())",
+        "return Emptied(*up_to(files, row_lookup.ids_of(self.table), POSITION, highs))",
+        "return Emptied(up_to(files, row_lookup.ids_of(self.table), POSITION, highs)[0], ())",
         (
             f"{_TESTS}/test_mixed_ranges.py::test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it[driver]",
         ),
@@ -223,22 +265,22 @@ MUTANTS: Final = (
     Mutant(
         "the deletes of slices are not remembered",
         f"{_SPARK}/slices/slice_engine.py",
-        "creates, context.last, done.facts)",
-        "creates, context.last, ())",
+        "more, *told_of, done.facts)",
+        "more, *told_of, ())",
         (_SLICES,),
     ),
     Mutant(
         "what slices leave to be decided one by one is lost",
         f"{_SPARK}/slices/slice_engine.py",
-        "rows = [*changes.good, *by_columns.rows_of(done.left, decoding, target.fed[0])]",
+        "rows = [*changes.good, *by_columns.rows_of(done.left, decoding, changes.source)]",
         "rows = list(changes.good)",
         (_SLICES,),
     ),
     Mutant(
         "slices decide the keys of changes that are not plain, too",
         f"{_SPARK}/slices/slice_engine.py",
-        "apart = Apart(keys_in(changes.good, emptied, decoding), moves)",
-        "apart = Apart(keys_in((), emptied, decoding), moves)",
+        "Apart(keys_in(changes.good, emptied, decoding), moves),",
+        "Apart(keys_in((), emptied, decoding), moves),",
         (_SLICES,),
     ),
     Mutant(
@@ -251,7 +293,7 @@ MUTANTS: Final = (
     Mutant(
         "the driver commits what it has not remembered the deletes of",
         f"{_DRIVER}/engine.py",
-        """            remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
+        """            remembered = pool.submit(memory.write_facts, plan, *told) if ready.newest else None
 """,
         """            remembered = None
 """,

@@ -1,4 +1,4 @@
-"""Mistakes that only Spark and Iceberg show, in what Spark does itself: the driver takes no range in these runs."""
+"""Mistakes that only Spark and Iceberg show: ranges go to Spark's tasks in these runs, the driver takes none."""
 
 from typing import Final
 
@@ -11,7 +11,6 @@ _OLDER: Final = (
     "::test_an_append_table_from_before_takes_nothing_twice_and_from_then_on_no_two_changes_for_one"
 )
 _REBUILD: Final = f"{_TESTS}/test_appending.py::test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by"
-_WHO: Final = f"{_TESTS}/test_appending.py::test_spark_and_the_specification_in_python_give_one_identity"
 _ALTERED: Final = (
     f"{_TESTS}/test_paused_committers.py::test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong"
 )
@@ -19,29 +18,36 @@ _ANOTHER: Final = f"{_TESTS}/test_catalogs.py::test_a_commit_on_a_table_that_is_
 
 MUTANTS: Final = (
     Mutant(
-        "the guard is dropped in Spark: what arrives last wins",
-        f"{_SPARK}/merge/deciding.py",
-        'newer = live & (f.col("t_pos").isNull() | after)',
-        "newer = live",
-        (f"{_TESTS}/test_lake_contract.py::test_contract[a_stale_change_loses_and_leaves_its_mark-spark]",),
-    ),
-    Mutant(
-        "null keys are not equal",
-        f"{_SPARK}/merge/deciding.py",
-        'f.col(f"{one}{i}").eqNullSafe(f.col(f"{other}{i}"))',
-        'f.col(f"{one}{i}") == f.col(f"{other}{i}")',
-        (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
-    ),
-    Mutant(
         "the look-up's bounds leave out rows whose key is null",
-        f"{_SPARK}/merge/affected_rows.py",
-        "return part | column.isNull() if span.nulls else part",
-        "return part",
+        f"{_SPARK}/driver/row_lookup.py",
+        "len(some) and not some.null_count:",
+        "len(some):",
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
+    ),
+    Mutant(
+        "dead letters lack the schema of their change",
+        f"{_SPARK}/slices/slice_engine.py",
+        "schemas = schemas_in(self._raw, ids)",
+        "schemas = schemas_in(self._raw, ())",
+        ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[spark]",),
+    ),
+    Mutant(
+        "slices remember deletes after the commit that makes them",
+        f"{_SPARK}/slices/slice_engine.py",
+        "memory.write_facts(one.plan, {}, more,",
+        "land(one, ready, written)\n                memory.write_facts(one.plan, {}, more,",
+        (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
+    ),
+    Mutant(
+        "a truncate counts in its own epoch only",
+        f"{_SPARK}/driver/decision.py",
+        "return max([remembered, *(one.order for one in self.truncates)])",
+        'return max([b"", *(one.order for one in self.truncates)])',
+        (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
     ),
     Mutant(
         "data files are rewritten with rows that another writer deleted meanwhile",
-        f"{_SPARK}/merge/delta.py",
+        f"{_SPARK}/tables/row_delta.py",
         "    update = update.validateNoConflictingData().validateNoConflictingDeletes()\n",
         "",
         (
@@ -98,8 +104,8 @@ MUTANTS: Final = (
     Mutant(
         "a task has a file open for each partition",
         f"{_SPARK}/tables/writing.py",
-        '{"fanout-enabled": "false"}',
-        '{"fanout-enabled": "true"}',
+        '{"fanout-enabled": "false",',
+        '{"fanout-enabled": "true",',
         ("tests/attacks/test_partitions.py::test_a_small_driver_commits_to_any_number_of_partitions[]",),
     ),
     Mutant(
@@ -168,81 +174,11 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_commit.py::test_files_of_a_commit_whose_answer_was_lost_are_left_alone",),
     ),
     Mutant(
-        "dead letters of Spark's way lack the schema of their change",
-        f"{_SPARK}/spark_engine.py",
-        """self._raw.where(f.col("table").isin(*one.target.sources) & (f.col("epoch") > one.above))""",
-        """self._raw.where(
-            f.col("table").isin(*one.target.sources) & f.col("fact").isNull() & (f.col("epoch") > one.above)
-        )""",
-        ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[spark]",),
-    ),
-    Mutant(
-        "deletes are remembered after the commit that makes them",
-        f"{_SPARK}/spark_engine.py",
-        """    with outcome.stage("facts"):
-        head = merge.table.head()
-        looked = head.snapshotId() if head else None
-        mirror.remember(merge.memory, one.plan, merge.good, shape, merge.seen, merge.new, looked, context.last)
-    write = one.target.rule.write
-    delta.apply(context.spark, merge.table, rows, shape, numbers, write, context.stream, one.summary(), outcome)
-""",
-        """    write = one.target.rule.write
-    delta.apply(context.spark, merge.table, rows, shape, numbers, write, context.stream, one.summary(), outcome)
-    with outcome.stage("facts"):
-        head = merge.table.head()
-        looked = head.snapshotId() if head else None
-        mirror.remember(merge.memory, one.plan, merge.good, shape, merge.seen, merge.new, looked, context.last)
-""",
-        (f"{_TESTS}/test_commit.py::test_a_job_that_dies_after_its_commit_has_remembered_its_deletes",),
-    ),
-    Mutant(
-        "a truncate counts in its own epoch only",
-        f"{_SPARK}/merge/mirror.py",
-        "newest = truncates.newest",
-        'newest = max((one.order for one in truncates.new), default=b"")',
-        (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),
-    ),
-    Mutant(
-        "a late truncate leaves in Spark what a move took from before it",
-        f"{_SPARK}/merge/key_changes.py",
-        "return linked_keys([*new, *truncates], known, mixed)",
-        "return linked_keys(new, known, mixed)",
-        (f"{_TESTS}/test_commit.py::test_what_a_move_took_from_a_row_goes_with_a_truncate_that_comes_late",),
-    ),
-    Mutant(
-        "a change that is delivered twice is appended twice",
-        f"{_SPARK}/append.py",
-        'return changes.withColumn("_id", identity).dropDuplicates(["_id"])',
-        'return changes.withColumn("_id", identity)',
-        (f"{_TESTS}/test_commit.py::test_a_request_delivered_twice_in_one_epoch_is_appended_once",),
-    ),
-    Mutant(
-        "an append table's identity in Spark without the stream",
-        f"{_SPARK}/append.py",
-        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table")',
-        'f.concat_ws(":", f.hex("_ord"), which, "_table")',
-        (_WHO,),
-    ),
-    Mutant(
-        "an append table's identity in Spark without the source table",
-        f"{_SPARK}/append.py",
-        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which, "_table")',
-        'f.concat_ws(":", f.lit(stream), f.hex("_ord"), which)',
-        (_WHO,),
-    ),
-    Mutant(
         "a rebuild that was begun tells an older table that it holds no first identities",
         f"{_SPARK}/table_commit.py",
         "wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities",
         "wanted |= {} if self.planned.mode.keyed else table.state.identities",
         (f"{_REBUILD}[spark]",),
-    ),
-    Mutant(
-        "Spark does not look for the first identities of an older table",
-        f"{_SPARK}/append.py",
-        "if stream in table.state.first_identity:",
-        "if not table.state:",
-        (f"{_OLDER}[spark]",),
     ),
     Mutant(
         "decoding by columns misses that a key changed",

@@ -21,7 +21,7 @@ QUICK = (*of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANT
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = of_driver.MUTANTS
 WITH_LAKE = of_lake.MUTANTS
-SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0", "FIRN_TESTS_BY": "sql"})}
+SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0"})}
 EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"
 # A mistake that no program could hold for a moment proves nothing about the tests.
 NO_PROGRAM = re.compile(r"(ImportError|ModuleNotFoundError|NameError|SyntaxError|IndentationError|UnboundLocalError)\b")

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
 from firn.changes.positions import WIDTH
+from firn_spark.driver import values
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
@@ -39,8 +40,21 @@ class MirrorColumns:
 
 def schema(decoding: Decoding) -> pa.Schema:
     """Of the plain ones: `_op`, `_ts`, `_ord`, `_unavail`, `_table` if several source tables feed the table, then c0,
-    c1, …"""
-    return decoded_schema(decoding, _meta(decoding))
+    c1, … and k… of the key's columns of types in values.FORMED: what they are compared by."""
+    found = decoded_schema(decoding, _meta(decoding))
+    for i in _formed(decoding):
+        found = found.append(pa.field(f"k{i}", values.key_type(decoding.columns[i].type)))
+    return found
+
+
+def key_names(decoding: Decoding) -> list[str]:
+    """The columns of the plain ones by which keys are compared."""
+    formed = _formed(decoding)
+    return [f"k{i}" if i in formed else f"c{i}" for i in decoding.key]
+
+
+def _formed(decoding: Decoding) -> list[int]:
+    return [i for i in decoding.key if decoding.columns[i].type.name in values.FORMED]
 
 
 def _meta(decoding: Decoding) -> tuple[str, ...]:
@@ -55,7 +69,7 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
     letter, and no null in the key. Where a changed key makes two rows of one change and one of them is not
     plain, neither is.
     """
-    names = schema(decoding).names
+    plain = decoded_schema(decoding, _meta(decoding)).names
     told = (*_meta(decoding), "_code", "_index")
     place = READ.index("index")
     for changes in parts:
@@ -68,7 +82,9 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
         odd = pc.unique(pa.chunked_array([*found["_index"].filter(_is_odd(found, decoding)).chunks, truncates]))
         if len(odd):
             found = found.filter(pc.invert(pc.is_in(found["_index"], value_set=odd)))
-        found = found.select(names)
+        found = found.select(plain)
+        for i in _formed(decoding):
+            found = found.append_column(f"k{i}", values.formed(found[f"c{i}"], decoding.columns[i].type))
         # Deletes come apart from the others. In order they need no sorting later, where there is one core for it.
         yield found.take(pc.sort_indices(found["_ord"])).combine_chunks(), changes.take(odd)
 

@@ -20,8 +20,7 @@ from firn.changes.positions import WIDTH
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver import column_decoder, values
 from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, PlainLookup
-from firn_spark.merge.mirror import Survey
-from firn_spark.not_eligible import Unfit
+from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes
 
 _COLUMNS_AT_ONCE = 4
@@ -48,13 +47,8 @@ class DecidedColumns:
         return int(pc.sum(pc.or_(self.write, self.remove)).as_py() or 0)
 
 
-def can_be_looked_up(decoding: Decoding) -> bool:
-    """Whether rows are found by columns with this key."""
-    return bool(decoding.key) and all(decoding.columns[i].type.name in values.RANGED for i in decoding.key)
-
-
 def survey(good: pa.Table, decoding: Decoding) -> Survey:
-    """What firn_spark.merge.mirror.survey tells of a DataFrame."""
+    """What columnar_merge.survey tells of columns."""
     gone = pc.equal(good["_op"], "d")
     facts = pc.and_(gone, column_decoder.are_placed(good["_ord"]))
     gaps = pc.unique(pc.list_flatten(good["_unavail"])).to_pylist() if "_unavail" in good.column_names else ()
@@ -127,8 +121,8 @@ def newest(good: pa.Table, decoding: Decoding, emptied: bytes = b"") -> pa.Table
 
 
 def key_names(decoding: Decoding) -> list[str]:
-    """The key's columns as decoding calls them."""
-    return [f"c{i}" for i in decoding.key]
+    """The columns of decoded changes by which keys are compared."""
+    return column_decoder.key_names(decoding)
 
 
 def orders(last: pa.Table, decoding: Decoding) -> pa.Table:
@@ -144,7 +138,8 @@ def orders_by_key(last: pa.Table, keys: pa.Table, decoding: Decoding) -> dict[Ke
 
 def tuples(rows: pa.Table, decoding: Decoding) -> list[Key]:
     """The keys of decoded rows."""
-    columns = [values.decoded(rows[f"c{i}"], decoding.columns[i].type) for i in decoding.key]
+    kinds = [decoding.columns[i].type for i in decoding.key]
+    columns = [values.keys(rows[name], kind) for name, kind in zip(key_names(decoding), kinds, strict=True)]
     return list(zip(*columns, strict=True))
 
 
@@ -152,7 +147,7 @@ def keys_of(keys: Collection[Key], decoding: Decoding) -> pa.Table:
     """Keys as columns."""
     found = list(zip(*keys, strict=True)) or [()] * len(decoding.key)
     kinds = [decoding.columns[i].type for i in decoding.key]
-    arrays = [values.typed(some, kind) for some, kind in zip(found, kinds, strict=True)]
+    arrays = [values.keyed(some, kind) for some, kind in zip(found, kinds, strict=True)]
     return pa.table(arrays, names=key_names(decoding))
 
 
@@ -184,11 +179,12 @@ def numbers_of(good: pa.Table, keys: pa.Table) -> pa.Array:
 def decide(lookup: PlainLookup, last: pa.Table, decoding: Decoding, floor: bytes, apart: pa.Table) -> DecidedColumns:
     """What becomes of the keys of `last` (`newest`) but for those in `apart`. Which of the others have to be decided
     one by one shows only here: those whose row holds values that a change from before it may tell, whose delete may be
-    forgotten, or of which two source tables say the same at one position. Raises Unfit."""
+    forgotten, of which two source tables say the same at one position, or that the table has several rows of. Raises
+    what the look-up raises."""
     chosen = among(last, apart)
     left, last = [last["_number"].filter(chosen)], last.filter(pc.invert(chosen))
     found = lookup.places(last, decoding)
-    beside = _beside(last, found, decoding)
+    beside, several = _beside(last, found, decoding)
     for name in (PATH, PLACE, THERE, HOLDS):
         last = last.append_column(name, found[name].take(beside))
     exists, gone = pc.is_valid(beside), pc.equal(last["_op"], "d")
@@ -197,7 +193,7 @@ def decide(lookup: PlainLookup, last: pa.Table, decoding: Decoding, floor: bytes
     same = pc.fill_null(pc.equal(last["_order"], last[THERE]), False)
     write = pc.and_(newer, pc.invert(gone))
     removes = pc.and_(exists, pc.or_(newer, pc.and_(gone, same)))
-    odd = pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))
+    odd = pc.or_(several, pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer)))
     if floor:
         late = pc.and_(write, pc.invert(exists))
         placed = pc.greater(last["_order"], b"")
@@ -213,10 +209,11 @@ def decide(lookup: PlainLookup, last: pa.Table, decoding: Decoding, floor: bytes
     )
 
 
-def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
-    """For each row of `last` the number of the found row that has its key, or null. Raises Unfit if there are two."""
+def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> tuple[pa.Array, pa.Array]:
+    """For each row of `last` the number of the found row that has its key, or null, and whether there are several: then
+    null."""
     if not len(last):
-        return pa.array([], pa.int64())
+        return pa.array([], pa.int64()), pa.array([], pa.bool_())
     names = key_names(decoding)
     kinds = [decoding.columns[i].type for i in decoding.key]
     keys = [values.sought(last[name], kind) for name, kind in zip(names, kinds, strict=True)]
@@ -229,10 +226,15 @@ def _beside(last: pa.Table, found: pa.Table, decoding: Decoding) -> pa.Array:
             found.select(names).append_column("_number", pa.arange(0, len(found))), names, join_type="inner"
         )
         rows, numbers = both["_row"], both["_number"]
-    if len(pc.unique(rows)) < len(rows):
-        raise Unfit("a key has several rows")
-    places = pc.inverse_permutation(_whole(rows.cast(pa.int64())), max_index=len(last) - 1)
-    return _whole(numbers).take(places)
+    rows, numbers = _whole(rows.cast(pa.int64())), _whole(numbers)
+    twice = pa.array([], pa.int64())
+    if len(pc.unique(rows)) < len(rows):  # others wrote it: which of them counts, the row engine knows
+        counts = pc.value_counts(rows)
+        twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        once = pc.invert(pc.is_in(rows, value_set=twice))
+        rows, numbers = rows.filter(once), numbers.filter(once)
+    places = pc.inverse_permutation(rows, max_index=len(last) - 1)
+    return numbers.take(places), pc.is_in(pa.arange(0, len(last)), value_set=twice)
 
 
 def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:

@@ -8,10 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from firn.config.model import Write
+from firn_spark.driver import readable_files, values
 from firn_spark.driver.objects import Objects
-from firn_spark.driver.row_lookup import by_id
+from firn_spark.driver.row_lookup import by_id, needed_in
 from firn_spark.driver.write import Layout, NewFile, ordered, write_rows
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
@@ -27,12 +29,14 @@ class OldFile:
     path     of it; `bytes`: its size
     deletes  the paths of the delete files that may name rows of it
     gone     the rows that it loses now (int64)
+    needed   row_lookup.needed_in
     """
 
     path: str
     bytes: int
     deletes: tuple[str, ...]
     gone: pa.Array
+    needed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -43,19 +47,26 @@ class OldFiles:
     java: Sequence[Any]
 
 
+def is_asked(table: Table, write: Write) -> bool:
+    """Whether files that lose rows are written again: as firn.yaml says, and in Iceberg's format 3, which takes no
+    position deletes in Parquet."""
+    return write == "copy-on-write" or int(table.java.operations().current().formatVersion()) > 2
+
+
 def old_files(table: Table, gone: deletes.Places, most: int | None = None) -> OldFiles:
-    """The data files that lose these rows. Raises LostRace, and Unfit, also if they have more than `most` bytes."""
-    found, java = [], []
+    """The data files that lose these rows. Raises LostRace, ForeignFiles, and Unfit if they have more than `most`
+    bytes."""
+    found, java, foreign, needed = [], [], {}, needed_in(table)
     for task in deletes.tasks_of(table, gone):
-        file = task.file()
-        if str(file.format().name()) != "PARQUET":
-            raise Unfit("files that are not Parquet")
-        told = list(task.deletes())
-        if any(str(one.content().name()) != "POSITION_DELETES" for one in told):
-            raise Unfit("deletes that are not by position")
+        file, told = task.file(), list(task.deletes())
         path = str(file.location())
-        found.append(OldFile(path, int(file.fileSizeInBytes()), tuple(str(one.location()) for one in told), gone[path]))
+        if why := readable_files.why_not(file, told):
+            foreign[path] = why
+        deleted = tuple(str(one.location()) for one in told)
+        found.append(OldFile(path, int(file.fileSizeInBytes()), deleted, gone[path], needed))
         java.append(file)
+    if foreign:
+        raise ForeignFiles(next(iter(foreign.values())), foreign)
     if most is not None and sum(one.bytes for one in found) > most:
         raise Unfit(f"more than {most} bytes of files that one process would write again")
     return OldFiles(found, java)
@@ -63,7 +74,7 @@ def old_files(table: Table, gone: deletes.Places, most: int | None = None) -> Ol
 
 def rewritten(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> list[NewFile]:
     """Files of what stays of the old ones, with the rows `new` (write.rows_of) among them; some thousand rows at a
-    time, each time by key. Raises Unfit, LostRace, StorageUnavailable, UnknownOutcome."""
+    time, each time by key. Raises ForeignFiles, LostRace, StorageUnavailable, UnknownOutcome."""
     files: list[NewFile] = []
     for rows in _held(layout, old, new):
         files += write_rows(layout, ordered(layout, rows))
@@ -82,7 +93,8 @@ def _held(layout: Layout, old: Sequence[OldFile], new: pa.Table) -> Iterator[pa.
         if sum(map(len, held)):
             yield pa.concat_tables(held)
     except pa.ArrowException as error:
-        raise Unfit(f"files that can't be read as their table: {str(error).splitlines()[0]}") from error
+        # Of the others nobody knows yet, and all are to be written again.
+        raise readable_files.other(error, [file.path for file in old]) from error
 
 
 def _together(old: Iterable[OldFile]) -> Iterator[list[OldFile]]:
@@ -103,7 +115,7 @@ def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
     def parts(file: OldFile) -> Iterator[pa.Table]:
         told = (deletes.read(objects.open(path)).get(file.path) for path in file.deletes)
         removed = pa.concat_arrays([file.gone, *(one for one in told if one is not None)])
-        return kept_rows(objects, file.path, removed, layout.fields)
+        return kept_rows(objects, file.path, removed, layout.fields, file.needed)
 
     if len(some) == 1:
         yield from parts(some[0])
@@ -113,12 +125,18 @@ def _stay(layout: Layout, some: Sequence[OldFile]) -> Iterator[pa.Table]:
             yield from found
 
 
-def kept_rows(objects: Objects, path: str, removed: pa.Array | None, fields: Sequence[pa.Field]) -> Iterator[pa.Table]:
+def kept_rows(
+    objects: Objects,
+    path: str,
+    removed: pa.Array | None,
+    fields: Sequence[pa.Field],
+    needed: frozenset[int] = frozenset(),
+) -> Iterator[pa.Table]:
     """The rows of one file that are not `removed`, as the table's fields (values.file_field) are now, a row group at a
-    time. Raises pa.ArrowException where they can't be."""
-    ids = [int(field.metadata[b"PARQUET:field_id"]) for field in fields]
+    time. `needed`: row_lookup.needed_in. Raises pa.ArrowException where they can't be."""
+    ids = list(map(values.field_id, fields))
     with objects.open(path) as file:
-        there = by_id(file)
+        there = by_id(file, needed)
         names = [there[one] for one in ids if one in there]
         first = 0
         for group in range(file.num_row_groups):
@@ -130,15 +148,7 @@ def kept_rows(objects: Objects, path: str, removed: pa.Array | None, fields: Seq
                 data = data.take(numbers)
             first += count
             columns = [
-                _as(data.column(there[one]), field.type) if one in there else pa.nulls(len(numbers), field.type)
+                values.now(data, there[one], field) if one in there else values.nothing(len(numbers), field)
                 for one, field in zip(ids, fields, strict=True)
             ]
             yield pa.table(columns, names=[field.name for field in fields])
-
-
-def _as(column: pa.ChunkedArray, kind: pa.DataType) -> Any:
-    """The column in the type that the table has now: Iceberg's promotions only."""
-    if column.type == kind:
-        return column
-    # Arrow casts no maps; few tables have one, and few rows a value in it.
-    return pa.array(column.to_pylist(), kind) if pa.types.is_map(kind) else column.cast(kind)

@@ -18,15 +18,15 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decide, decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
+from firn_spark.driver import adopted_columns, copy_on_write
 from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver import copy_on_write
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.key_lookup import Emptied, Found, Lookup, PlainLookup
 from firn_spark.driver.staged_changes import Change
-from firn_spark.driver.write import data_files, layout_of, rows_of, write_rows
-from firn_spark.merge.deciding import Shape
-from firn_spark.merge.mirror import Survey
+from firn_spark.driver.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.merge.shape import Shape
+from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.columnar import typed
 from firn_spark.staged.decode import decoded_schema
@@ -73,15 +73,25 @@ def decoded(changes: Sequence[Mapping[str, Any]], decoding: Decoding, *, mirror:
 
 @dataclass(frozen=True)
 class DecidedRows:
-    """What was decided one by one, `found`: what was looked up for that; `times`: of the changes' orders, in ms."""
+    """What was decided one by one, of `changes`; `found`: what was looked up for that; `times`: of the changes' orders,
+    in ms."""
 
     decided: decide.Decided
     found: Found
     times: Mapping[bytes, int | None]
+    changes: Sequence[RowChange]
 
-    def cells(self, sources: Sequence[str | None], shape: Shape) -> dict[str, list[Any]]:
-        """The rows to write by name. `sources`: the table's (table_state)."""
-        return by_rows.cells(sources, self.decided, shape, self.found, self.times)
+    def cells(self, sources: Sequence[str | None], shape: Shape, layout: Layout) -> dict[str, Any]:
+        """The rows to write by name, for rows_of. `sources`: the table's (table_state). Raises LostRace,
+        StorageUnavailable."""
+        found: dict[str, Any] = by_rows.cells(sources, self.decided, shape, self.found, self.times)
+        if shape.extras:
+            lasting = adopted_columns.lasting(self.found.before, self.changes)
+            keys = (key for key, _ in by_rows.in_order(self.decided))
+            places = [self.found.places.get(key) if key in lasting else None for key in keys]
+            fields = [field for field in layout.fields if field.name in shape.extras]
+            found |= adopted_columns.values_at(places, fields)
+        return found
 
     def gone(self) -> deletes.Places:
         """The places of the rows that go."""
@@ -117,7 +127,8 @@ class Decision:
             arrays = by_columns.cells(table.state.sources, self.whole, self.columns, shape.columns)
             places = deletes.together((places, by_columns.gone(self.columns)))
         layout = layout_of(table)
-        rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, self.rows.cells(table.state.sources, shape))
+        told = self.rows.cells(table.state.sources, shape, layout)
+        rows = rows_of(layout, [*shape.columns, *by_rows.METADATA], arrays, told)
         if old and places:
             again = copy_on_write.old_files(table, places, _MOST_REWRITTEN)
             files = copy_on_write.rewritten(layout, again.files, rows)
@@ -168,7 +179,7 @@ def decide_rows(
     changes = [decoded_rows.row_change(row, decoding) for row in rows]
     found = lookup.before(decoding, changes, truncates, emptied)
     times = {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in rows}
-    return DecidedRows(decide.decide(found.before, changes, floor), found, times)
+    return DecidedRows(decide.decide(found.before, changes, floor), found, times, changes)
 
 
 @dataclass(frozen=True)
@@ -206,7 +217,7 @@ def moves_of(changes: Changes, memory: DriverMemory) -> Moves:
 def keys_in(rows: Sequence[Row], emptied: Emptied, decoding: Decoding) -> pa.Table:
     """The keys of decoded rows, and of those that may lose values by a truncate, each once."""
     keys = {decoded_rows.key_of(row, decoding) for row in rows}
-    return by_columns.keys_of(keys.union(emptied.others or ()), decoding)
+    return by_columns.keys_of(keys.union(emptied.others), decoding)
 
 
 def decide_plain(

@@ -2,10 +2,14 @@
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, STRING, Column
@@ -13,12 +17,14 @@ from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain, total
 from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, SOURCE_METADATA
 from firn.changes.positions import WIDTH
+from firn.config.names import quoted
 from firn.tables.planning import ColumnPlan
+from firn_spark.arrow import spark_schema
 from firn_spark.driver import row_lookup, values
 from firn_spark.driver.write import Layout, NewFile, data_files, layout_of, write_cells
-from firn_spark.merge.earlier import is_retyped
+from firn_spark.merge.earlier import is_retyped, rows_at
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import ForeignFiles
 from firn_spark.tables.evolve import Table
 
 _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HELD, HELD_TYPE)
@@ -35,7 +41,6 @@ class DriverMemory(Memory):
         creates name no values, and "?" as what they left out. Raises Unfit."""
         if self._table is None or (keys is not None and self.said.newest <= low):
             return []
-        self._fits(key)
         wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
         return changes_in(self._plan(self._table, wanted), self.ids, low)
 
@@ -55,28 +60,32 @@ class DriverMemory(Memory):
         `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
         if self._table is None:
             return []
-        self._fits(key)
         files = self._plan(self._table, row_lookup.Wanted(key, keys))
         found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
-        for snapshot in sorted(looked):
-            if table is not None and table.java.snapshot(snapshot) is not None:
-                if is_retyped(self._spark, table, snapshot, columns):
-                    raise Unfit("rows from before a column got another type")
-                files = self._plan(table, row_lookup.Wanted(key, keys, snapshot=snapshot))
-                rows.append(
-                    row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
-                )
+        if table is not None:
+            there = [one for one in sorted(looked) if table.java.snapshot(one) is not None]
+            rows += [self._at(table, one, columns, row_lookup.Wanted(key, keys, snapshot=one)) for one in there]
         return rows
+
+    def _at(self, table: Table, snapshot: int, columns: Sequence[Column], wanted: row_lookup.Wanted) -> row_lookup.Rows:
+        """The wanted rows as a snapshot of the table has them: by a Spark job, where they are of other types or in
+        files that are not read without."""
+        try:
+            if not is_retyped(self._spark, table, snapshot, columns):
+                files = self._plan(table, wanted)
+                return row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
+        except ForeignFiles:
+            pass  # what is past is not rewritten
+        found = earlier_rows(self._spark, table, snapshot, columns, wanted)
+        cells = {name: [None] * len(found) for name in (HELD, SOURCE)}
+        cells |= {one.name: values.decoded(found[one.name], one.type) for one in (*columns, _POSITION)}
+        cells |= {name: found[name].to_pylist() for name in (HELD, SOURCE) if name in found.column_names}
+        return row_lookup.Rows(cells)
 
     def _plan(self, table: Table, wanted: row_lookup.Wanted) -> row_lookup.Files:
         return row_lookup.plan(self._spark, table, wanted, row_lookup.ALONE if self.bounded else None)
-
-    def _fits(self, key: Sequence[Column]) -> None:
-        own = self._types()
-        if any(own.get(column.name, column.type) != column.type for column in key):
-            raise Unfit("the key got another type since the facts were written")
 
     def newer(self, key: Sequence[Column], rows: pa.Table) -> pa.Table:
         """The keys of those of `rows` (c… of the key, and `_order`) of which a newer fact is remembered. Raises
@@ -85,7 +94,6 @@ class DriverMemory(Memory):
         low = pc.min(rows["_order"]).as_py()
         if self._table is None or low is None or (plain(self.said.newest) or b"") <= low:
             return rows.select(names).slice(0, 0)
-        self._fits(key)
         some = [pc.unique(rows[name]) for name in names]
         files = self._plan(self._table, row_lookup.Wanted(key, low=low, some=some))
         return newer_in(files, row_lookup.ids_of(self._table), rows)
@@ -100,8 +108,14 @@ class DriverMemory(Memory):
         none above. Raises Unfit."""
         if self._table is None or (plain(self.said.newest) or b"") <= low:
             return None
-        self._fits(key)
         return self._plan(self._table, row_lookup.Wanted(key, low=low, between=ends))
+
+    def fit(self, plan: ColumnPlan) -> None:
+        """Gives the facts' columns the types that the plan has: keys are looked up as they are by now. Where a commit
+        had no facts, they stayed as they were. Raises fence.LostRace, fence.CommitUnknown."""
+        own = self._types()
+        if any(own.get(column.name, column.type) != column.type for column in plan.columns):
+            self._ready(plan)
 
     def layout(self, plan: ColumnPlan) -> Layout:
         """How files of facts are written, with all columns that these need. Raises fence.LostRace."""
@@ -132,6 +146,19 @@ class DriverMemory(Memory):
         files = write_cells(self._spark, table, columns, whole_facts(deletes, looked), told if rows else {})
         files += data_files(self._spark, table, more)
         self._append(table, files, newest_of(truncates), newest, creates, last)
+
+
+def earlier_rows(
+    spark: SparkSession, table: Table, snapshot: int, columns: Sequence[Column], wanted: row_lookup.Wanted
+) -> pa.Table:
+    """The rows of the wanted keys in a snapshot, as earlier.rows_at gives them. A Spark job."""
+    rows = rows_at(spark, table, snapshot, columns)
+    parts = zip(*(wanted.keys or ()), strict=True)
+    arrays = [values.typed(part, column.type) for part, column in zip(parts, wanted.key, strict=True)]
+    named = pa.table(arrays, names=[f"k{i}" for i in range(len(arrays))])
+    keys = spark.createDataFrame(named, spark_schema(named.schema))
+    same = [rows[quoted(column.name)].eqNullSafe(keys[f"k{i}"]) for i, column in enumerate(wanted.key)]
+    return rows.join(f.broadcast(keys), reduce(and_, same), "left_semi").toArrow()
 
 
 def changes_in(files: row_lookup.Files, ids: Mapping[str, int], low: bytes) -> list[RowChange]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from firn.changes.decode.row_decoder import Decoding
@@ -14,24 +15,26 @@ from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
-from firn_spark.driver import append_columns, append_commit, column_decoder, partition_values
+from firn_spark.driver import append_columns, append_commit, column_decoder, copy_on_write
 from firn_spark.driver import columnar_merge as by_columns
 from firn_spark.driver import mirror_commit as by_rows
 from firn_spark.driver.decision import MOST_ODD, Changes, decide_keys, decoded
 from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.key_lookup import Log, TableLookup
 from firn_spark.driver.staged_changes import Change, Part, Staged
-from firn_spark.driver.write import partition_fields
-from firn_spark.merge import mirror
+from firn_spark.driver.staged_log import StagedLog
 from firn_spark.merge.memory import name_in, newest_of
-from firn_spark.merge.mirror import Survey
-from firn_spark.not_eligible import Unfit
+from firn_spark.merge.shape import Shape, shape_of
+from firn_spark.merge.survey import Survey
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-_UNKEYED = frozenset({"float", "double", "list"})  # NaN is not a key of a dict, a list none at all
 Why = Mapping[tuple[str, int], tuple[str, str]]
+_TOO_OLD = (
+    "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
+    "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
+)
 
 
 class DriverEngine:
@@ -39,22 +42,18 @@ class DriverEngine:
 
     name = "driver"
 
-    def __init__(self, staged: Staged, back: Callable[[Target], Staged]) -> None:
-        """`back`: all changes for a target that the staged log still holds; raises Unfit."""
+    def __init__(self, staged: Staged, back: Callable[[Target], StagedLog]) -> None:
+        """`back`: all changes for a target that the staged log still holds."""
         self._staged = staged
         self._back = back
 
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
-        fits(one)
         MODES[one.planned.mode.name](self, one)
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
-        key = [decoding.columns[i] for i in decoding.key]
-        if (one.table and decoding.no_key) or any(column.type.name in _UNKEYED for column in key):
-            raise Unfit("a key that rows can't be looked up by")
         mine = self._staged.of(target.sources, one.above)
         memory = memory_of(one, bounded=True)
         changes = _changes(one, mine)
@@ -62,35 +61,29 @@ class DriverEngine:
         lookup = TableLookup(
             context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=True
         )
-        one_by_one = truncated_apart(one, memory, changes.truncates, seen.low)
+        one_by_one = is_one_by_one(one, memory, changes.truncates, seen.low)
         decided = decide_keys(changes, memory, lookup, one_by_one=one_by_one)
         outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = ignored(one, seen)
         self._bury(one, changes.odd, why_of(changes.bad))
-        placed = [each for each in changes.truncates if plain(each.order)]
-        if one.is_empty(seen.changes - seen.rejected):
-            remember_truncates(memory, placed, context.last)
+        ready = made_ready(one, memory, seen, changes.truncates)
+        if ready is None:
             return
-        snapshot = one.table.state.snapshot_id if one.table else None
-        table, shape = mirror.shape_of(context.tables, one.ready(seen.nulls), plan, decoding.key, seen)
-        unmoved(one, table, snapshot)
         if too_old := decided.rows.decided.too_old:
             # Decoded again, with their batches: this is rare.
             upto = mine.rows_upto(memory.said.floor[:WIDTH])
             good, _ = decoded(upto, decoding, mirror=True)
             self._bury(one, upto, late(good, too_old, memory.said.floor, decoding))
         outcome.decided(decided.told)
-        newest = max(seen.newest_fact, newest_of(placed))
         with ThreadPoolExecutor(1) as pool:
             facts = by_columns.facts(changes.whole, decoding, target.fed[0]), by_rows.facts(changes.good, decoding)
-            told = (*facts, snapshot, placed, newest, seen.creates_unavailable, context.last)
-            remembered = pool.submit(memory.write_facts, plan, *told) if newest else None
-            written = decided.write(context.spark, table, shape, old=target.rule.write == "copy-on-write")
+            told = (*facts, ready.snapshot, ready.placed, ready.newest, seen.creates_unavailable, context.last)
+            remembered = pool.submit(memory.write_facts, plan, *told) if ready.newest else None
+            old = copy_on_write.is_asked(ready.table, target.rule.write)
+            written = decided.write(context.spark, ready.table, ready.shape, old=old)
             if remembered is not None:
                 remembered.result()  # before the rows: a job that dies in between remembers too much, never too little
-        outcome.way |= written.way
-        by_rows.land(context.spark, table, written, snapshot, one.summary(), context.stream)
-        outcome.snapshot_id = int(table.head().snapshotId())
+        land(one, ready, written)
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
@@ -130,18 +123,18 @@ def memory_of(one: TableCommit, *, bounded: bool) -> DriverMemory:
     )  # fmt: skip
     memory.bounded = bounded
     memory.look(one.planned.renames)
+    memory.fit(one.plan)
     return memory
 
 
-def log_of(one: TableCommit, back: Callable[[Target], Staged]) -> Log:
+def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
     """What the table alone can't tell any more. `back`: as for DriverEngine."""
     target = all_of(one.target, one.table.state if one.table else None, one.context.config)
 
     def log(keys: Collection[Key]) -> tuple[list[RowChange], Mapping[bytes, int | None]]:
         staged = back(target)
         every = with_schemas(one.decoding, target, staged.facts)
-        good, _ = decoded_rows.decoded(staged.of(target.sources).rows, every, mirror=True)
-        mine = [row for row in good if decoded_rows.key_of(row, every) in keys]
+        mine = staged.rows(target.sources, every, keys)
         changes = [decoded_rows.row_change(row, every) for row in mine]
         return changes, {row[decoded_rows.ORD]: row[decoded_rows.TS] for row in mine}
 
@@ -151,12 +144,47 @@ def log_of(one: TableCommit, back: Callable[[Target], Staged]) -> Log:
 def _changes(one: TableCommit, mine: Part) -> Changes:
     """The changes decoded: the plain ones by columns and the others by rows, or all by rows. Raises Unfit."""
     source, decoding = one.target.fed[0], one.decoding
-    if by_columns.can_be_looked_up(decoding):
-        split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
-        return Changes(split.plain, split.odd.to_pylist(), decoding, source)
-    if mine.count > MOST_ODD:
-        raise Unfit(f"more than {MOST_ODD} changes that are not plain")
-    return Changes(column_decoder.schema(decoding).empty_table(), mine.rows, decoding, source)
+    split = mine.split(column_decoder.MirrorColumns(), decoding, MOST_ODD)
+    return Changes(split.plain, split.odd.to_pylist(), decoding, source)
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A mirror table that its changes can be written to.
+
+    table     with all columns that they need; `shape`: of its rows
+    snapshot  the one that was looked at, None for no table
+    placed    the new truncates with a position; `newest`: the order of the newest new fact, b"" if there is none
+    """
+
+    table: Table
+    shape: Shape
+    snapshot: int | None
+    placed: Sequence[RowChange]
+    newest: bytes
+
+
+def made_ready(one: TableCommit, memory: DriverMemory, seen: Survey, truncates: Sequence[RowChange]) -> Ready | None:
+    """The table, made if there is none; None if nothing is told that one could be made from: its truncates are
+    remembered then. Raises fence.LostRace if it is not what was looked at."""
+    context = one.context
+    placed = [each for each in truncates if plain(each.order)]
+    if one.is_empty(seen.changes - seen.rejected):
+        if placed:
+            memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, context.last)
+        return None
+    snapshot = one.table.state.snapshot_id if one.table else None
+    table, shape = shape_of(context.tables, one.ready(seen.nulls), one.plan, one.decoding.key, seen)
+    unmoved(one, table, snapshot)
+    return Ready(table, shape, snapshot, placed, max(seen.newest_fact, newest_of(placed)))
+
+
+def land(one: TableCommit, ready: Ready, written: by_rows.Written) -> None:
+    """Commits what was written. Raises fence.LostRace, fence.CommitUnknown."""
+    context, outcome = one.context, one.outcome
+    outcome.way |= written.way
+    by_rows.land(context.spark, ready.table, written, ready.snapshot, one.summary(), context.stream)
+    outcome.snapshot_id = int(ready.table.head().snapshotId())
 
 
 def ignored(one: TableCommit, seen: Survey) -> int:
@@ -165,42 +193,18 @@ def ignored(one: TableCommit, seen: Survey) -> int:
     return one.target.events(one.outcome.progress, "t") - seen.truncates + reads
 
 
-def remember_truncates(memory: DriverMemory, placed: Sequence[RowChange], last: int) -> None:
-    """Truncates of a table that is not there yet, for what comes late."""
-    if placed:
-        memory.write_facts(ColumnPlan(()), {}, [], None, placed, newest_of(placed), False, last)
-
-
-def truncated_apart(one: TableCommit, memory: DriverMemory, new: Sequence[RowChange], low: bytes) -> bool:
-    """Whether truncates that matter empty one of several source tables: what goes with them only each row can tell.
-    `new`: truncates; `low`: the order of the oldest change."""
+def is_one_by_one(one: TableCommit, memory: DriverMemory, new: Sequence[RowChange], low: bytes) -> bool:
+    """Whether all keys have to be decided one by one: where truncates that matter empty one of several source tables,
+    what goes with them only each row can tell; and columns without a type go with their rows (adopted_columns). `new`:
+    truncates; `low`: the order of the oldest change."""
     matter = bool(new) or memory.said.truncated > low
-    return matter and are_several((*one.sources, *(each.source for each in new)))
+    return bool(one.plan.unwritable) or (matter and are_several((*one.sources, *(each.source for each in new))))
 
 
 def unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
     """What was looked up must be what the table still is: else another committer's rows would be doubled."""
     if table.state.snapshot_id != snapshot or table.state.progress(one.context.stream) != one.outcome.progress:
         raise fence.LostRace(f"{table.name} moved while its rows were looked up")
-
-
-def fits(one: TableCommit) -> None:
-    """Raises Unfit for a table that only Spark can write."""
-    table, rule, plan = one.table, one.target.rule, one.plan
-    if one.planned.mode.name not in MODES:
-        raise Unfit(f"mode {one.planned.mode.name}")
-    if table is None or table.is_partitioned_anew(rule.partition_by):
-        kinds = {column.name: column.type.name for column in plan.columns}
-        wanted = [(one.iceberg, kinds.get(one.column, "?")) for one in rule.partition_by]
-    else:
-        wanted = [(field.transform, field.kind) for field in partition_fields(table)]
-    partition_values.check(wanted)
-    if table is None:
-        return
-    if plan.unwritable:
-        raise Unfit("columns that Firn has no type for")
-    if table.state.properties.get("write.format.default", "parquet") != "parquet":
-        raise Unfit("files that are not Parquet")
 
 
 def why_of(bad: Sequence[Sequence[Any]]) -> Why:
@@ -216,4 +220,4 @@ def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, dec
     late = (
         row for row in good if decoded_rows.key_of(row, decoding) in keys and row[decoded_rows.ORD] <= b"\1" + floor
     )
-    return {(row[decoded_rows.BATCH], row[decoded_rows.INDEX]): ("too_old", mirror.TOO_OLD) for row in late}
+    return {(row[decoded_rows.BATCH], row[decoded_rows.INDEX]): ("too_old", _TOO_OLD) for row in late}

@@ -14,12 +14,14 @@ from firn.changes.decode.types import BINARY, TIMESTAMPTZ, Column
 from firn.changes.merge import decide
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, Row, RowChange
+from firn.changes.merge.key_rows import rank
 from firn.changes.merge.ordering import plain, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
 from firn_spark.driver import row_lookup, values
+from firn_spark.driver.column_decoder import key_names
 from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.not_eligible import Unfit
+from firn_spark.driver.emptied_rows import Highs, up_to
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 
@@ -32,12 +34,23 @@ _POSITION, _TIME, _HELD = Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ), C
 @dataclass(frozen=True)
 class Found:
     """`places`: file and row of each key that the table has; `times`: of its row's change (microseconds);
-    `late_times`: of orders that only the log knows (ms)."""
+    `late_times`: of orders that only the log knows (ms); `spare`: the other rows of keys that others wrote several
+    of."""
 
     before: Before
     places: Mapping[Key, tuple[str, int]]
     times: Mapping[Key, int | None]
     late_times: Mapping[bytes, int | None]
+    spare: Sequence["Spare"] = ()
+
+
+@dataclass(frozen=True)
+class Spare:
+    """A row that does not count, for the table has a newer one of its key; `place`: file and row."""
+
+    key: Key
+    row: Row
+    place: tuple[str, int]
 
 
 class PlainLookup(Protocol):
@@ -81,7 +94,7 @@ class Ground:
     key      its columns; `columns`: as the table will have them; `sources`: table_state.fed_by
     ids      row_lookup.ids_of
     files    where rows of some keys may be, None: of all that are more than to go with new truncates
-    times    of the rows that were found (microseconds); `places`: file and row of each
+    times    of the rows that were found (microseconds); `places`: file and row of each; `spare`: as Found has them
     The others are as decide.Ground has them.
     """
 
@@ -99,18 +112,22 @@ class Ground:
     log: Callable[[Collection[Key]], Sequence[RowChange]]
     times: dict[Key, int | None] = field(default_factory=dict)
     places: dict[Key, tuple[str, int]] = field(default_factory=dict)
+    spare: list[Spare] = field(default_factory=list)
 
     def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        """As decide.Ground says, and where each is. Raises Unfit."""
+        """As decide.Ground says, and where each is: of a key the newest. Raises Unfit."""
         columns = self.columns if wide else ()
         found = row_lookup.read(self.files(keys), self.ids, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
-        names = found.keys(self.key)
-        rows = dict(zip(names, self.as_rows(found, columns or self.key), strict=True))
-        if len(rows) < len(names):
-            raise Unfit("a key has several rows")
-        self.times |= zip(names, found.columns[TIME], strict=True)
-        self.places |= zip(names, zip(found.paths, found.places, strict=True), strict=True)
-        return rows
+        names, places = found.keys(self.key), list(zip(found.paths, found.places, strict=True))
+        rows = list(zip(names, self.as_rows(found, columns or self.key), strict=True))
+        chosen = {key: number for number, key in enumerate(names)}
+        if len(chosen) < len(rows):
+            chosen = _newest(rows)
+            others = set(range(len(rows))).difference(chosen.values())
+            self.spare += [Spare(*rows[number], places[number]) for number in sorted(others)]
+        self.times |= {key: found.columns[TIME][number] for key, number in chosen.items()}
+        self.places |= {key: places[number] for key, number in chosen.items()}
+        return {key: rows[number][1] for key, number in chosen.items()}
 
     def as_rows(self, found: row_lookup.Rows, columns: Sequence[Column]) -> list[Row]:
         """Rows that were found, with these columns."""
@@ -124,6 +141,18 @@ class Ground:
             orders = {names[number]: total(order) for number, order in held or () if number in names}
             rows.append(Row(values, total(position), orders, source or unnamed))
         return rows
+
+
+def _newest(rows: Sequence[tuple[Key, Row]]) -> dict[Key, int]:
+    """The number of each key's row that counts, in whatever order the files come: the newest, of equal ones that of
+    the highest values."""
+
+    def weight(number: int) -> tuple[Any, ...]:
+        row = rows[number][1]
+        return *rank(row), repr(sorted(row.held.items())), repr(sorted(row.values.items()))
+
+    # Of a key the last in this order stays.
+    return {rows[number][0]: number for number in sorted(range(len(rows)), key=weight)}
 
 
 @dataclass(frozen=True)
@@ -144,7 +173,7 @@ class TableLookup:
         key = [decoding.columns[i] for i in decoding.key]
         parts = []
         if self.table is not None and len(newest):
-            some = [pc.unique(newest[f"c{i}"]) for i in decoding.key]
+            some = [pc.unique(newest[name]) for name in key_names(decoding)]
             files = self._plan(self.table, row_lookup.Wanted(key, some=some))
             parts = row_lookup.read_columns(files, row_lookup.ids_of(self.table), POSITION, lowest(newest))
         return places_in(parts, key, decoding)
@@ -161,7 +190,7 @@ class TableLookup:
         limits = row_lookup.EMPTIED if self.bounded else None
         files = row_lookup.plan(self.spark, self.table, row_lookup.Wanted(key), limits)
         highs = highs_of(truncates, self.sources)
-        return Emptied(*row_lookup.up_to(files, row_lookup.ids_of(self.table), POSITION, highs))
+        return Emptied(*up_to(files, row_lookup.ids_of(self.table), POSITION, highs))
 
     def before(
         self, decoding: Decoding, changes: Sequence[RowChange], truncates: Sequence[RowChange], emptied: Emptied
@@ -170,7 +199,7 @@ class TableLookup:
         some = {*emptied.others, *(change.key for change in changes)}
         ground, late_times = self._ground([decoding.columns[i] for i in decoding.key], some)
         before = decide.look(ground, changes, truncates, self.sources)
-        return Found(before, ground.places, ground.times, late_times)
+        return Found(before, ground.places, ground.times, late_times, ground.spare)
 
     def _plan(self, table: Table, wanted: row_lookup.Wanted) -> row_lookup.Files:
         return row_lookup.plan(self.spark, table, wanted, row_lookup.ALONE if self.bounded else None)
@@ -202,15 +231,15 @@ class TableLookup:
         return ground, late_times
 
 
-def highs_of(truncates: Sequence[RowChange], sources: Sequence[str | None]) -> row_lookup.Highs:
+def highs_of(truncates: Sequence[RowChange], sources: Sequence[str | None]) -> Highs:
     """Up to which positions new truncates remove rows. `sources`: those that feed the table (table_state.fed_by)."""
     newest: dict[str | None, bytes] = {}
     for one in sorted(truncates, key=lambda one: one.order):
         newest[one.source] = plain(one.order) or b""
     if not are_several((*sources, *newest)):
-        return row_lookup.Highs(plain(max(one.order for one in truncates)) or b"")
+        return Highs(plain(max(one.order for one in truncates)) or b"")
     named = {source: high for source, high in newest.items() if source is not None}
-    return row_lookup.Highs(newest.get(None), named, of_unnamed(sources))
+    return Highs(newest.get(None), named, of_unnamed(sources))
 
 
 def lowest(newest: pa.Table) -> bytes:
@@ -220,7 +249,7 @@ def lowest(newest: pa.Table) -> bytes:
 
 def places_in(parts: Sequence[pa.Table], key: Sequence[Column], decoding: Decoding) -> pa.Table:
     """What Lookup.places says, out of row_lookup.read_columns."""
-    names = [*(f"c{i}" for i in decoding.key), THERE, PATH, PLACE, HOLDS]
+    names = [*key_names(decoding), THERE, PATH, PLACE, HOLDS]
     if not parts:
         kinds = [*(values.key_type(one.type) for one in key), pa.binary(), pa.string(), pa.int64(), pa.bool_()]
         return pa.table([pa.array([], kind) for kind in kinds], names=names)

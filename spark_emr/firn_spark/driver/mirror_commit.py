@@ -12,6 +12,7 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import Decided, is_fact
 from firn.changes.merge.fold import Key, Row
+from firn.changes.merge.key_rows import since
 from firn.changes.merge.ordering import plain, stored_held
 from firn.changes.metadata_columns import (
     HELD,
@@ -26,10 +27,9 @@ from firn.changes.metadata_columns import (
 from firn.tables.table_state import of_unnamed
 from firn_spark.driver.key_lookup import Found
 from firn_spark.driver.write import NewFile, data_files
-from firn_spark.merge import delta
-from firn_spark.merge.deciding import Shape
-from firn_spark.merge.mirror import Survey
-from firn_spark.tables import deletes, fence
+from firn_spark.merge.shape import Shape
+from firn_spark.merge.survey import Survey
+from firn_spark.tables import deletes, fence, row_delta
 from firn_spark.tables.evolve import Table
 
 METADATA = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
@@ -38,7 +38,7 @@ METADATA = (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA)
 def survey(
     good: Sequence[Sequence[Any]], bad: Sequence[Sequence[Any]], decoding: Decoding, *, mirror: bool = True
 ) -> Survey:
-    """What firn_spark.merge.mirror.survey tells of a DataFrame, of decoded rows."""
+    """What columnar_merge.survey tells of columns, of decoded rows."""
     gaps = [row for row in good if row[decoded_rows.UNAVAILABLE]] if mirror else []
     required = [i for i, column in enumerate(decoding.columns) if column.required]
     written = [row for row in good if row[decoded_rows.OP] != "d"] if required else []
@@ -89,8 +89,7 @@ def cells(
 ) -> dict[str, list[Any]]:
     """The rows to write by name, in the order of their keys. `sources`: the table's (table_state); `times`: of the
     range's orders, in ms."""
-    # Lists are not compared with None, nor is it with anything.
-    written = sorted(decided.writes.items(), key=lambda row: [(value is None, value) for value in row[0]])
+    written = in_order(decided)
     data: dict[str, list[Any]] = {
         column.name: [row.values.get(column.name) for _, row in written] for column in shape.columns
     }
@@ -102,9 +101,21 @@ def cells(
     return data
 
 
+def in_order(decided: Decided) -> list[tuple[Key, Row]]:
+    """The rows to write, by key."""
+    return sorted(decided.writes.items(), key=lambda row: _rank(row[0]))
+
+
 def gone(decided: Decided, found: Found) -> deletes.Places:
-    """The places of the rows that go, by data file."""
-    paths, rows = zip(*(found.places[key] for key in decided.removes), strict=True) if decided.removes else ((), ())
+    """The places of the rows that go, by data file: of a key that is decided all."""
+    keys, truncates = set(decided.removes), found.before.truncates
+    places = [found.places[key] for key in decided.removes]
+    places += [
+        one.place
+        for one in found.spare
+        if one.key in keys or (truncates.new and since(one.row, truncates.gone(one.row, ())) is None)
+    ]
+    paths, rows = zip(*places, strict=True) if places else ((), ())
     return deletes.by_file(
         pa.chunked_array([pa.array(paths, pa.string())]), pa.chunked_array([pa.array(rows, pa.int64())])
     )
@@ -146,16 +157,21 @@ def land(
     """Commits what was written in one snapshot, even if no row changes. `snapshot`: the one that was looked at. Raises
     fence.LostRace, fence.CommitUnknown."""
     if written.old and snapshot is not None:
-        delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
+        row_delta.replace(spark, table, snapshot, written.old, written.files, properties, stream)
     elif not written.files and not written.removed:
         # Only stale changes: an append of nothing carries the progress.
         fence.commit(spark, table, table.java.newAppend(), (), properties, stream)
     else:
-        delta.land(spark, table, snapshot, written.files, written.removed, written.gone, properties, stream)
+        row_delta.land(spark, table, snapshot, written.files, written.removed, written.gone, properties, stream)
 
 
 def _is_fact(row: Sequence[Any], decoding: Decoding) -> bool:
     return is_fact(decoded_rows.row_change(row, decoding))
+
+
+def _rank(value: Any) -> Any:
+    """By which keys, and lists in them, are sorted: nothing is compared with None."""
+    return (value is None, tuple(map(_rank, value)) if isinstance(value, tuple) else value)
 
 
 def _time(key: Key, row: Row, found: Found, times: Mapping[bytes, int | None]) -> int | None:

@@ -1,11 +1,12 @@
 """Which partition each row of a file belongs to, by Arrow: https://iceberg.apache.org/spec/#partition-transforms.
 
-Values are texts, as org.apache.iceberg.DataFiles takes them (Conversions.fromPartitionString). What it has no text for,
-floats, times, timestamps and bytes as they are, is Spark's.
+Values are texts, of which write.partitions makes what Iceberg has: days and moments are whole numbers, since texts of
+dates end with the year 9999, and bytes hexadecimal digits.
 """
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
@@ -13,38 +14,41 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn_spark.not_eligible import Unfit
+from firn.errors import TerminalError
 
 _DAY: Final = 86_400_000_000  # microseconds
 _HOUR: Final = 3_600_000_000
-_DAYS: Final = (-719_162, 2_932_896)  # of the years 1 to 9999: others have no text that is read again
+_FIRST: Final = date(1970, 1, 1).toordinal()
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"  # a text that Iceberg reads as null
-_WHOLE: Final = frozenset({"int", "long", "date", "time", "timestamp", "timestamptz"})
-_MOMENTS: Final = frozenset({"date", "timestamp", "timestamptz"})
-_TAKES: Final[Mapping[str, frozenset[str]]] = {
-    "identity": frozenset({"boolean", "int", "long", "date", "string", "decimal", "uuid"}),
-    "bucket": _WHOLE | {"string", "binary", "decimal", "uuid"},
-    "truncate": frozenset({"int", "long", "string", "decimal"}),
-    "year": _MOMENTS,
-    "month": _MOMENTS,
-    "day": _MOMENTS,
-    "hour": _MOMENTS - {"date"},
-}
+_NANOSECONDS: Final = frozenset({"timestamp_ns", "timestamptz_ns"})
+_STAMPS: Final = _NANOSECONDS | {"timestamp", "timestamptz"}
+_WHOLE: Final = _STAMPS | {"int", "long", "date", "time"}
+_NUMBERS: Final[Mapping[str, str]] = {"date": "int", "time": "long", **dict.fromkeys(_STAMPS, "long")}
+_KNOWN: Final = frozenset({"identity", "bucket", "truncate", "year", "month", "day", "hour", "void"})
+_JAVAS: Final[Mapping[str, str]] = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}  # texts of floats
 
 
-def check(fields: Sequence[tuple[str, str]]) -> None:
-    """Raises Unfit if a partition field is Spark's. `fields`: (transform as Iceberg writes it, type of its column)."""
+def check(fields: Iterable[tuple[str, str]]) -> None:
+    """Raises TerminalError for a field that nobody should write by. `fields`: (transform as Iceberg writes it, type of
+    its column)."""
     for transform, kind in fields:
         name, _ = _parsed(transform)
-        if name != "void" and kind.partition("(")[0] not in _TAKES.get(name, ()):
-            raise Unfit(f"partitioned by {transform} of {kind}")
+        if name not in _KNOWN:
+            raise TerminalError(f"partitioned by {transform}, which Firn does not know; partition the table otherwise")
+        if name == "identity" and kind.startswith("fixed"):
+            # https://github.com/apache/iceberg/issues/17501
+            raise TerminalError(
+                f"partitioned by a column of type {kind} as it is, of which Iceberg 1.11 writes manifests that can't "
+                "be read again; partition the table by bucket of it"
+            )
 
 
-def parts(rows: pa.Table, fields: Sequence[tuple[str, str, str]]) -> Iterator[tuple[list[str | None], pa.Table]]:
+def parts(
+    rows: pa.Table, fields: Sequence[tuple[str, str, Sequence[str]]]
+) -> Iterator[tuple[list[str | None], pa.Table]]:
     """The rows of each partition, in their order, with its values. `fields`: (transform, type of its column, the
-    column's name). Raises Unfit for a value that has no text."""
-    nothing = pa.chunked_array([pa.nulls(len(rows))])  # of a column that was dropped
-    columns = ((transform, kind, rows[name] if name else nothing) for transform, kind, name in fields)
+    names on the way to it; none of a column that was dropped)."""
+    columns = ((transform, kind, _column(rows, path)) for transform, kind, path in fields)
     texts = [_texts(column.combine_chunks(), transform, kind) for transform, kind, column in columns]
     names = [f"p{i}" for i in range(len(fields))]
     known = pa.table([*texts, pa.arange(0, len(rows))], names=[*names, "_row"])
@@ -54,6 +58,32 @@ def parts(rows: pa.Table, fields: Sequence[tuple[str, str, str]]) -> Iterator[tu
         yield list(values), rows.take(numbers[place].values)
 
 
+def _column(rows: pa.Table, path: Sequence[str]) -> pa.ChunkedArray:
+    if not path:
+        return pa.chunked_array([pa.nulls(len(rows))])
+    column = rows[path[0]]
+    return pc.struct_field(column, list(path[1:])) if len(path) > 1 else column
+
+
+def text_type(kind: str) -> str:
+    """The Iceberg type of which org.apache.iceberg.DataFiles reads a text, and that has the Java class of `kind`, the
+    type of a partition value. That of bytes reads none."""
+    return _NUMBERS.get(kind, "string" if kind == "unknown" else kind)
+
+
+def is_bytes(kind: str) -> bool:
+    """Whether the values of a type are bytes: hexadecimal digits here."""
+    return kind == "binary"
+
+
+def in_folder(text: str | None, transform: str, kind: str) -> str:
+    """A value in the name of a folder, for people: days as dates, if Python has them."""
+    if text is None or not (transform == "day" or (transform == "identity" and kind == "date")):
+        return "null" if text is None else text
+    day = int(text) + _FIRST
+    return date.fromordinal(day).isoformat() if 1 <= day <= date.max.toordinal() else text
+
+
 def _parsed(transform: str) -> tuple[str, int]:
     name, _, size = transform.rstrip("]").partition("[")
     return name, int(size or 0)
@@ -61,10 +91,10 @@ def _parsed(transform: str) -> tuple[str, int]:
 
 def _texts(column: Any, transform: str, kind: str) -> Any:
     name, size = _parsed(transform)
-    if name == "void":
+    if name == "void" or kind == "void":
         return pa.nulls(len(column), pa.string())
     if name == "identity":
-        return _of_days(column.cast(pa.int32())) if kind == "date" else _identity(column, kind)
+        return _identity(column, kind)
     if name == "bucket":
         return _bucket(column, size, kind).cast(pa.string())
     if name == "truncate":
@@ -73,32 +103,44 @@ def _texts(column: Any, transform: str, kind: str) -> Any:
         years = pc.subtract(pc.year(column), 1970)
         months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(column), 1))
         return (years if name == "year" else months).cast(pa.string())
-    if name == "hour":
-        return _floor(column.cast(pa.int64()), _HOUR).cast(pa.string())
-    return _of_days(column.cast(pa.int32()) if kind == "date" else _floor(column.cast(pa.int64()), _DAY))
+    if kind == "date":
+        return _identity(column, kind)
+    return _floor(_micros(column, kind), _HOUR if name == "hour" else _DAY).cast(pa.string())
 
 
 def _identity(column: Any, kind: str) -> Any:
     if kind == "uuid":
         return pa.array([None if one is None else str(_uuid(one)) for one in column.to_pylist()], pa.string())
-    return column.cast(pa.string())
+    if is_bytes(kind):
+        return _hex(column)
+    if kind in _NUMBERS:
+        return column.cast(pa.int32() if kind == "date" else pa.int64()).cast(pa.string())
+    texts = column.cast(pa.string())
+    for arrows, javas in _JAVAS.items() if kind in ("float", "double") else ():
+        texts = pc.if_else(pc.equal(texts, arrows), javas, texts)
+    return texts
+
+
+def _hex(column: Any) -> Any:
+    return pa.array([None if one is None else one.hex() for one in column.to_pylist()], pa.string())
+
+
+def _micros(column: Any, kind: str) -> Any:
+    """Moments as microseconds, as the transforms take them."""
+    numbers = column.cast(pa.int64())
+    return _floor(numbers, 1_000) if kind in _NANOSECONDS else numbers
 
 
 def _truncated(column: Any, width: int, kind: str) -> Any:
     if kind == "string":
         return _identity(pc.utf8_slice_codeunits(column, 0, width), kind)
+    if kind == "binary":
+        return _hex(pc.binary_slice(column, 0, width))
     if kind in ("int", "long"):
         return pc.multiply(_floor(column.cast(pa.int64()), width), width).cast(pa.string())
     # Decimals: the unscaled value is truncated.
     found = (None if one is None else _unscaled(one) // width * width for one in column.to_pylist())
     return pa.array([None if one is None else f"{one}E-{column.type.scale}" for one in found], pa.string())
-
-
-def _of_days(days: Any) -> Any:
-    ends = pc.min_max(days)
-    if ends["min"].is_valid and not _DAYS[0] <= ends["min"].as_py() <= ends["max"].as_py() <= _DAYS[1]:
-        raise Unfit("partitioned by a day of a year before 1 or after 9999")
-    return days.cast(pa.int32()).cast(pa.date32()).cast(pa.string())
 
 
 def _floor(numbers: Any, by: int) -> Any:
@@ -110,8 +152,8 @@ def _floor(numbers: Any, by: int) -> Any:
 def _bucket(column: Any, size: int, kind: str) -> Any:
     """The 32-bit Murmur3 hash (x86, seed 0) without its sign, modulo `size`."""
     if kind in _WHOLE:
-        days = column.cast(pa.int32()) if kind == "date" else column
-        hashes = _hashes(days.cast(pa.int64()))
+        numbers = column.cast(pa.int32()).cast(pa.int64()) if kind == "date" else _micros(column, kind)
+        hashes = _hashes(numbers)
     else:
         coded = (column.storage if isinstance(column, pa.ExtensionArray) else column).dictionary_encode()
         values = coded.dictionary.to_pylist()

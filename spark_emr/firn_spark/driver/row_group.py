@@ -60,13 +60,13 @@ class RowGroup:
         `wanted`: of each of those columns (values.key_type)."""
         mask = None
         for some, kind in zip(wanted, key, strict=True):
-            if kind.type.name not in values.RANGED:
-                continue
             if (ends := self.ends(kind)) is not None:
                 some = _within(some, *ends)
                 if not len(some):  # the column need not be read
                     return pa.array([], pa.int64())
-            if (data := self.column(kind.name)) is None:
+            if (data := self.column(kind.name)) is None:  # a file from before the table had the column
+                if not some.null_count:
+                    return pa.array([], pa.int64())
                 continue
             plain = values.found(data, kind.type).combine_chunks()
             # Arrow searches no decimals.

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from firn_spark.driver import readable_files
 from firn_spark.driver.copy_on_write import kept_rows
 from firn_spark.driver.objects import Objects
 from firn_spark.driver.write import layout_of, ordered, write_arrays
@@ -96,7 +97,7 @@ def _data_files(spark: SparkSession, table: Table, snapshot: Any, io: Any, specs
     current = table.java.spec().specId()
     read = java_class(spark, "org.apache.iceberg.ManifestFiles").read
     mine = (one for one in manifests[:_MOST_MANIFESTS] if one.partitionSpecId() == current)
-    return [file for one in mine for file in _listed(read(one, io, specs))]
+    return [file for one in mine for file in _listed(read(one, io, specs)) if readable_files.is_parquet(file.java)]
 
 
 def _delete_files(spark: SparkSession, snapshot: Any, io: Any, specs: Any) -> list[_File]:
@@ -106,7 +107,7 @@ def _delete_files(spark: SparkSession, snapshot: Any, io: Any, specs: Any) -> li
         raise Unfit(f"more than {_MOST_DELETES} files of deletes")
     read = java_class(spark, "org.apache.iceberg.ManifestFiles").readDeleteManifest
     found = [file for one in manifests for file in _listed(read(one, io, specs))]
-    if any(str(file.java.content().name()) != "POSITION_DELETES" for file in found):
+    if not all(readable_files.is_by_position(file.java) for file in found):
         raise Unfit("deletes that are not by position")
     return found
 
@@ -120,8 +121,6 @@ def _listed(reader: Any) -> Iterator[_File]:
         iterator = reader.iterator()
         while iterator.hasNext():
             file = iterator.next().copyWithoutStats()
-            if str(file.format().name()) != "PARQUET":
-                raise Unfit("files that are not Parquet")
             partition = file.partition() if file.partition().size() else None
             yield _File(
                 file, file.location(), int(file.fileSizeInBytes()), int(file.recordCount()), file.specId(), partition

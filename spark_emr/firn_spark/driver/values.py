@@ -2,20 +2,38 @@
 
 As the decoders give them: times are whole numbers (microseconds, days), since Python's own end with the year 9999; a
 uuid is its text.
+
+Keys are compared by Arrow in a type of their own (`key_type`), where equal values are equal bits and all values have an
+order: of uuids their bytes, of floats whole numbers, of lists texts.
 """
 
+import json
 import uuid
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from firn.changes.decode.types import Type
+from firn.changes.merge import fold
+from firn.errors import TerminalError
 from firn_spark.tables.columns import arrow_type
 
-# Types that have an order, by whose ranges rows are looked up.
-RANGED = frozenset({"int", "long", "date", "string", "uuid", "decimal", "timestamp", "timestamptz"})
+# Types of keys that decoded changes have a column more for, as `key_type`: the values alone are not to be compared.
+FORMED = frozenset({"float", "double", "list"})
+# Iceberg is not asked for files by these. Java compares uuids otherwise than files are sorted, bounds of floats say
+# nothing of NaN and tell -0.0 from 0.0, lists have none, and those of booleans are not worth a question.
+_UNASKED = FORMED | {"uuid", "boolean"}
+_KEYS = {"uuid": pa.binary(), "boolean": pa.int8(), "float": pa.int64(), "double": pa.int64(), "list": pa.string()}
+_VALUE_BITS = (1 << 63) - 1  # of a float, all but its sign
 _INT = 1 << 31  # what Java gets as an int, which Iceberg takes for no moment
+_ID = b"PARQUET:field_id"
+_OTHERS = {  # types of files that those of columns say otherwise, or that only adopted tables have
+    "uuid": pa.uuid(), "time": pa.time64("us"), "timestamp_ns": pa.timestamp("ns"),
+    "timestamptz_ns": pa.timestamp("ns", "UTC"),
+}  # fmt: skip
 _PLAIN = {
     "timestamp": pa.int64(),
     "timestamptz": pa.int64(),
@@ -31,12 +49,13 @@ def plain_type(kind: Type) -> pa.DataType:
 
 
 def key_type(kind: Type) -> pa.DataType:
-    """The Arrow type in which keys are compared: that of uuids is their bytes, in the order of their texts."""
-    return pa.binary() if kind.name == "uuid" else plain_type(kind)
+    """The Arrow type in which keys are compared."""
+    return _KEYS.get(kind.name) or plain_type(kind)
 
 
 def sought(column: Any, kind: Type) -> Any:
-    """A decoded column of keys (columns.arrow_type, or plain_type) as `key_type`."""
+    """A column of decoded changes that keys are compared by (columns.arrow_type; of FORMED types, `formed`) as
+    `key_type`."""
     if kind.name != "uuid":
         return column.cast(key_type(kind))
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -46,17 +65,83 @@ def sought(column: Any, kind: Type) -> Any:
 
 def found(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
     """A column of a file, or rows of it, as `key_type`."""
+    if kind.element is not None:
+        return pa.chunked_array([_texts_of(read(column, kind))])
+    if kind.name in FORMED:
+        return _numbers(column)
     if isinstance(column.type, pa.ExtensionType):
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], column.type.storage_type)
     return column if column.type == key_type(kind) else column.cast(key_type(kind))
 
 
 def literal(value: Any, kind: Type) -> Any:
-    """An end of some keys (key_type) as Iceberg is asked for it; None where it can't be. Java compares uuids otherwise
-    than files are sorted."""
-    if kind.name == "uuid" or (kind.name.startswith("timestamp") and -_INT <= value < _INT):
+    """An end of some keys (key_type) as Iceberg is asked for it; None where it can't be."""
+    if kind.name in _UNASKED or (kind.name.startswith("timestamp") and -_INT <= value < _INT):
         return None
     return value
+
+
+def formed(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """A decoded column (columns.arrow_type) of a key of a FORMED type as `key_type`."""
+    return _numbers(column) if kind.element is None else pa.chunked_array([_texts_of(decoded(column, kind))])
+
+
+def keyed(some: Iterable[Any], kind: Type) -> Any:
+    """Values of keys (fold.Key) as a column of decoded changes that keys are compared by."""
+    if kind.name not in FORMED:
+        return typed(some, kind)
+    column = typed(some, kind)
+    return formed(pa.chunked_array([column]), kind).combine_chunks()
+
+
+def keys(column: pa.ChunkedArray, kind: Type) -> list[Any]:
+    """The values of such a column, as keys have them."""
+    if kind.name not in FORMED:
+        return decoded(column, kind)
+    if kind.element is not None:
+        return [None if text is None else _value(json.loads(text), kind) for text in column.to_pylist()]
+    return list(fold.key_of(_viewed(_turned(column), pa.float64()).to_pylist()))
+
+
+def _numbers(column: pa.ChunkedArray) -> Any:
+    """Floats as whole numbers: in their order, both zeros the same, NaN one and above all."""
+    wide = pc.add(column.cast(pa.float64()), 0.0)  # -0.0 + 0.0 = 0.0
+    return _turned(_viewed(pc.if_else(pc.is_nan(wide), pa.scalar(float("nan")), wide), pa.int64()))
+
+
+def _viewed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """The same bits as another type."""
+    return pa.chunked_array([chunk.view(kind) for chunk in column.chunks], kind)
+
+
+def _turned(bits: Any) -> Any:
+    """The bits of floats so that those below zero rise too, and back."""
+    return pc.if_else(pc.less(bits, 0), pc.bit_wise_xor(bits, _VALUE_BITS), bits)
+
+
+def _texts_of(lists: Iterable[Any]) -> pa.Array:
+    """Lists as texts that are equal if they are."""
+    return pa.array([None if one is None else json.dumps(_told(one)) for one in lists], pa.string())
+
+
+def _told(value: Any) -> Any:
+    """A value of a list as JSON has it."""
+    if isinstance(value, list):
+        return [_told(one) for one in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, float):
+        return value + 0.0
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _value(told: Any, kind: Type) -> Any:
+    """The same back, as keys have it."""
+    if kind.element is not None and told is not None:
+        return fold.key_of(_value(one, kind.element) for one in told)
+    if told is None or kind.name not in ("binary", "decimal"):
+        return told
+    return bytes.fromhex(told) if kind.name == "binary" else Decimal(told)
 
 
 def _uuid_bytes(texts: pa.Array) -> pa.Array:
@@ -137,13 +222,92 @@ def _field(name: str, kind: Any, number: int, *, required: bool) -> pa.Field:
     return pa.field(name, _file_type(kind), nullable=not required, metadata={"PARQUET:field_id": str(number)})
 
 
+def field_id(field: pa.Field) -> int:
+    """By which readers find a column (file_field)."""
+    return int(field.metadata[_ID])
+
+
+def now(rows: pa.Table, name: str | None, field: pa.Field) -> pa.ChunkedArray:
+    """The column `name` of a file's rows (None: it has none) as the table has it now (file_field): promoted as Iceberg
+    allows, parts of a struct by their ids. Raises pa.ArrowException where it can't be."""
+    if name is None:
+        return nothing(len(rows), field)
+    column = rows[name]
+    if not pa.types.is_nested(field.type):
+        return column if column.type == field.type else column.cast(field.type)
+    return pa.chunked_array([_now(chunk, rows.schema.field(name), field) for chunk in column.chunks], field.type)
+
+
+def nothing(rows: int, field: pa.Field) -> pa.ChunkedArray:
+    """Nulls of a column of the table (file_field)."""
+    return sealed(pa.chunked_array([pa.nulls(rows, field.type)]), field)
+
+
+def sealed(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    """A column as Parquet takes it: what a struct must have is not null in it even where the struct is."""
+    if not pa.types.is_nested(field.type):
+        return column
+    return pa.chunked_array([_now(chunk, field, field) for chunk in column.chunks], field.type)
+
+
+def _filled(array: Any) -> Any:
+    """An array without a null, with whatever lies there."""
+    kind = array.type
+    if isinstance(kind, pa.ExtensionType):
+        return pa.ExtensionArray.from_storage(kind, _filled(array.storage))
+    if pa.types.is_struct(kind):
+        return pa.StructArray.from_arrays([array.field(i) for i in range(kind.num_fields)], fields=list(kind))
+    if pa.types.is_map(kind):
+        return pa.MapArray.from_arrays(array.offsets, array.keys, array.items, type=kind)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, array.values, type=kind)
+    whole = array.take(pa.arange(0, len(array))) if array.offset else array
+    return pa.Array.from_buffers(kind, len(whole), [None, *whole.buffers()[1:]], null_count=0)
+
+
+def _now(array: Any, there: pa.Field, field: pa.Field) -> Any:
+    kind, lost = field.type, array.is_null()
+    if array.offset and pa.types.is_nested(kind):
+        array = array.take(pa.arange(0, len(array)))  # from its beginning: its parts don't know of an offset
+    if pa.types.is_struct(kind):
+        known = {_told_by(one): array.field(i) for i, one in enumerate(there.type)}
+        inside = {_told_by(one): one for one in there.type}
+        parts = []
+        for one in kind:
+            name = _told_by(one)
+            there_now = name in known
+            part = _now(known[name], inside[name], one) if there_now else _now(pa.nulls(len(array), one.type), one, one)
+            parts.append(part if one.nullable or not part.null_count else _filled(part))
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=lost)
+    if pa.types.is_map(kind):
+        keys_now = _now(array.keys, there.type.key_field, kind.key_field)
+        items = _now(array.items, there.type.item_field, kind.item_field)
+        return pa.MapArray.from_arrays(array.offsets, keys_now, items, type=kind, mask=lost)
+    if pa.types.is_list(kind):
+        inside_now = _now(array.values, there.type.value_field, kind.value_field)
+        return pa.ListArray.from_arrays(array.offsets, inside_now, type=kind, mask=lost)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _told_by(field: pa.Field) -> Any:
+    """By what a part of a struct is known: its id, or its name where a file tells no id."""
+    return (field.metadata or {}).get(_ID, field.name)
+
+
 def _file_type(kind: Any) -> pa.DataType:
+    if isinstance(kind, Mapping) and kind["type"] == "struct":
+        return pa.struct([file_field(one) for one in kind["fields"]])
     if isinstance(kind, Mapping) and kind["type"] == "list":
         return pa.list_(_field("element", kind["element"], kind["element-id"], required=bool(kind["element-required"])))
     if isinstance(kind, Mapping):
         key = _field("key", kind["key"], kind["key-id"], required=True)
         return pa.map_(key, _field("value", kind["value"], kind["value-id"], required=bool(kind["value-required"])))
-    if kind == "uuid":
-        return pa.uuid()
+    if kind.startswith("fixed["):
+        return pa.binary(int(kind.removeprefix("fixed[").removesuffix("]")))
+    if kind in _OTHERS:
+        return _OTHERS[kind]
     precision, _, scale = kind.removeprefix("decimal(").removesuffix(")").partition(",")
-    return arrow_type(Type("decimal", int(precision), int(scale)) if scale else Type(kind))
+    try:
+        return arrow_type(Type("decimal", int(precision), int(scale)) if scale else Type(kind))
+    except KeyError:
+        raise TerminalError(f"a column of type {kind}, of which Firn can't write files; drop it") from None

@@ -1,8 +1,9 @@
 """New data files, written without the JVM, by whatever process has the rows: Parquet with the table's field ids. What
 Iceberg says of them, its own metrics among it, is made by the job (`data_files`)."""
 
+import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -30,12 +31,12 @@ _SPREAD = 64  # folders, where a table spreads its files
 @dataclass(frozen=True)
 class PartitionField:
     """A field of a partition spec: its name, the transform as Iceberg writes it, and the type and the name of its
-    column."""
+    column: of a part of a struct the names on the way to it, none of a column that was dropped."""
 
     name: str
     transform: str
     kind: str
-    column: str
+    column: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,16 @@ class NewFile:
 
 
 def layout_of(table: Table) -> Layout:
-    """The table's, as it is now."""
-    state = table.state
+    """The table's, as it is now. Raises TerminalError for one that should not be written."""
+    state, partition = table.state, tuple(partition_fields(table))
+    partition_values.check((one.transform, one.kind) for one in partition)
     codec = state.properties.get(_CODEC, "zstd").replace("uncompressed", "none")
     fields = tuple(values.file_field(field) for field in state.fields)
     names = {field.name for field in fields}
     blooms = tuple(name for name in bloom_filters.enabled(state.properties) if name in names)
-    ranged = {column.name: column for column in table.columns()[0] if column.type.name in values.RANGED}
-    order = tuple(ranged[name] for name in table.key() or () if name in ranged)
-    return Layout(fields, codec, blooms, tuple(partition_fields(table)), order, _locations(table))
+    known = {column.name: column for column in table.columns()[0]}
+    order = tuple(known[name] for name in table.key() or () if name in known)
+    return Layout(fields, codec, blooms, partition, order, _locations(table))
 
 
 def _locations(table: Table) -> list[tuple[str, str]]:
@@ -95,22 +97,31 @@ def _locations(table: Table) -> list[tuple[str, str]]:
 
 def partition_fields(table: Table) -> list[PartitionField]:
     """The fields of the table's spec."""
-    known = {int(field["id"]): (str(field["type"]), str(field["name"])) for field in table.state.fields}
+    known = {number: (kind, path) for number, kind, path in _paths(table.state.fields, ())}
     told = (
         (str(one.name()), str(one.transform().toString()), int(one.sourceId())) for one in table.java.spec().fields()
     )
-    return [PartitionField(name, transform, *known.get(source, ("void", ""))) for name, transform, source in told]
+    return [PartitionField(name, transform, *known.get(source, ("void", ()))) for name, transform, source in told]
+
+
+def _paths(fields: Iterable[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """The id, the type and the path of each column, and of each part of a struct."""
+    for field in fields:
+        kind, path = field["type"], (*above, str(field["name"]))
+        yield int(field["id"]), str(kind), path
+        if isinstance(kind, Mapping) and kind["type"] == "struct":
+            yield from _paths(kind["fields"], path)
 
 
 def rows_of(
-    layout: Layout, columns: Sequence[Column], arrays: Mapping[str, Any], values_of: Mapping[str, Sequence[Any]]
+    layout: Layout, columns: Sequence[Column], arrays: Mapping[str, Any], values_of: Mapping[str, Any]
 ) -> pa.Table:
     """Rows as the files have them: first those of `arrays`, then those of `values_of`. What the table has beside them
     is null.
 
     columns    the types of what they hold
     arrays     Arrow arrays by name, of equal length, in the types that decoding gives (columns.arrow_type)
-    values_of  Python values by name, of equal length
+    values_of  Python values by name, of equal length; Arrow arrays of columns that are not in `columns`
     """
     first, then = (len(next(iter(some.values()), ())) for some in (arrays, values_of))
     kinds = {column.name: column.type for column in columns}
@@ -120,15 +131,20 @@ def rows_of(
         parts = []
         if first:
             parts.append(
-                _cells(arrays[name], kinds.get(name), field) if name in arrays else pa.nulls(first, field.type)
+                _cells(arrays[name], kinds.get(name), field) if name in arrays else values.nothing(first, field)
             )
         if then:
-            there = name in values_of
-            parts.append(values.written(values_of[name], kinds[name], field) if there else pa.nulls(then, field.type))
+            parts.append(_written_cells(values_of.get(name), kinds.get(name), field, then))
         chunks = [chunk for part in parts for chunk in (part.chunks if isinstance(part, pa.ChunkedArray) else [part])]
         return pa.chunked_array(chunks, field.type)
 
     return pa.table([cells(field) for field in layout.fields], schema=pa.schema(layout.fields))
+
+
+def _written_cells(told: Any, kind: Type | None, field: pa.Field, rows: int) -> Any:
+    if told is None:
+        return values.nothing(rows, field)
+    return values.written(told, kind, field) if kind is not None else told
 
 
 def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
@@ -146,8 +162,8 @@ def ordered(layout: Layout, rows: pa.Table) -> pa.Table:
 
 
 def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
-    """Data files of these rows (`rows_of`), none for no rows, some for each partition. Raises Unfit for a value that
-    only Spark can partition by, StorageUnavailable, UnknownOutcome."""
+    """Data files of these rows (`rows_of`), none for no rows, some for each partition. Raises StorageUnavailable,
+    UnknownOutcome."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         each = (
             (partition, part.slice(first, _ROWS))
@@ -158,7 +174,7 @@ def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
 
 
 def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | None, ...] | None, pa.Table]]:
-    """The rows by partition, with its values; None and all rows if there is none. Raises Unfit as write_rows."""
+    """The rows by partition, with its values; None and all rows if there is none."""
     if not layout.partition:
         yield None, rows
         return
@@ -169,7 +185,7 @@ def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | No
 
 def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:
     folders = "".join(
-        f"{quote_plus(field.name)}={quote_plus('null' if text is None else text)}/"
+        f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}/"
         for field, text in zip(layout.partition, partition or (), strict=True)
     )
     name = uuid.uuid4()
@@ -181,6 +197,7 @@ def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.
 
 
 def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
+    # Parquet whatever write.format.default says: a table's files may differ in it.
     file = pa.BufferOutputStream()
     pq.write_table(
         rows,
@@ -231,8 +248,7 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
 
 def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> list[Any]:
     """New files as Iceberg has them (org.apache.iceberg.DataFile)."""
-    texts = {file.partition for file in files if file.partition is not None}
-    partitions = {one: _partition(spark, table, one) for one in texts}
+    partitions = _partitions(spark, table, {file.partition for file in files if file.partition is not None})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         each = lambda file: _data_file(spark, table, file, file.partition and partitions[file.partition])  # noqa: E731
         return list(pool.map(each, files))
@@ -249,15 +265,41 @@ def _data_file(spark: SparkSession, table: Table, file: NewFile, partition: Any)
     return (builder.withPartition(partition) if partition is not None else builder).build()
 
 
-def _partition(spark: SparkSession, table: Table, texts: Sequence[str | None]) -> Any:
-    """The org.apache.iceberg.StructLike of a partition's values: as a file's that is never written."""
+def _partitions(
+    spark: SparkSession, table: Table, texts: Collection[tuple[str | None, ...]]
+) -> dict[tuple[str | None, ...], Any]:
+    """The org.apache.iceberg.StructLike of each partition (partition_values): as those of files that are never written,
+    of a table that is partitioned by values whose texts Iceberg reads, and that Java holds alike."""
+    if not texts:
+        return {}
+    kinds = [str(field.type().toString()) for field in table.java.spec().partitionType().fields()]
+    alike = [
+        {"id": place, "name": f"p{place}", "type": partition_values.text_type(kind), "required": False}
+        for place, kind in enumerate(kinds, start=1)
+    ]
+    schema = java_class(spark, "org.apache.iceberg.SchemaParser").fromJson(
+        json.dumps({"type": "struct", "schema-id": 0, "fields": alike})
+    )
+    builder = java_class(spark, "org.apache.iceberg.PartitionSpec").builderFor(schema)
+    for field in alike:
+        builder = builder.identity(field["name"])
+    spec = builder.build()
+    return {one: _partition(spark, spec, kinds, one) for one in texts}
+
+
+def _partition(spark: SparkSession, spec: Any, kinds: Sequence[str], texts: Sequence[str | None]) -> Any:
+    """`kinds`: Iceberg's types of the values."""
     values_of = java_class(spark, "java.util.ArrayList")()
-    for text in texts:
-        values_of.add(text)
-    builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(table.java.spec())
+    held = [partition_values.is_bytes(kind) and text is not None for kind, text in zip(kinds, texts, strict=True)]
+    for text, is_bytes in zip(texts, held, strict=True):
+        values_of.add(None if is_bytes else text)
+    builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(spec)
     builder = builder.withPartitionValues(values_of).withPath("none").withFormat("parquet")
     partition = builder.withFileSizeInBytes(1).withRecordCount(1).build().partition()
-    for place, text in enumerate(texts):
-        if text == partition_values.NULL:  # it became null
+    buffer = java_class(spark, "java.nio.ByteBuffer")
+    for place, (text, is_bytes) in enumerate(zip(texts, held, strict=True)):
+        if is_bytes:
+            partition.set(place, buffer.wrap(bytes.fromhex(text or "")))
+        elif text == partition_values.NULL:  # it became null
             partition.set(place, text)
     return partition

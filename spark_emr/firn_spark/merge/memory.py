@@ -9,32 +9,27 @@ spares reading the table at all while changes come in order.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from functools import reduce
+from datetime import timedelta
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Column, Type, promotable, storable
 from firn.changes.merge.fold import RowChange
-from firn.changes.merge.ordering import plain
-from firn.changes.metadata_columns import AT, FACTS_METADATA, HELD, LOOKED, OP, POSITION, SOURCE, TIME
+from firn.changes.metadata_columns import FACTS_METADATA
 from firn.changes.positions import WIDTH
 from firn.config import names
-from firn.config.names import TableName, quoted
+from firn.config.names import TableName
 from firn.tables.planning import ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
 from firn_spark.arrow import spark_schema
-from firn_spark.merge.folding import order_of, same_key
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename
 from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table, Tables
-from firn_spark.tables.retype import converted, finish, retype
-from firn_spark.tables.writing import write_rows
+from firn_spark.tables.retype import finish, retype
 
 KEEP = timedelta(days=15)  # SQS keeps a message for 14
 _MODE = "deletes"
@@ -113,113 +108,8 @@ class Memory:
             floor=floor_of(state.properties, numbers=self._numbers),
         )
 
-    def rows(self, op: str, columns: Sequence[Column], wanted: Sequence[int]) -> DataFrame | None:
-        """The facts of one op: c{i} of `wanted` (ordinals in `columns`; null where the facts lack one), `_op`, `_ord`,
-        `_held`, `_looked` and `_table` (the source table; null: not known)."""
-        if self._table is None:
-            return None
-        there = {field["name"] for field in self._table.state.fields}
-        return (
-            self._spark.table(self._table.sql)
-            .where(f.col(OP) == op)
-            .select(
-                *(self._column(columns[i]).alias(f"c{i}") for i in wanted),
-                f.col(OP).alias("_op"),
-                f.concat(f.lit(b"\1"), POSITION).alias("_ord"),
-                f.col(HELD).alias("_held"),
-                (f.col(LOOKED) if LOOKED in there else f.lit(None).cast("string")).alias("_looked"),
-                (f.col(SOURCE) if SOURCE in there else f.lit(None).cast("string")).alias("_table"),
-            )
-        )
-
-    def truncates(self) -> list[RowChange]:
-        """All truncates. One small Spark job."""
-        found = self.rows("t", (), ())
-        rows = [] if found is None else found.select("_ord", "_table").collect()
-        return [truncate_at(bytes(row["_ord"]), row["_table"]) for row in rows]
-
-    def _column(self, column: Column) -> Any:
-        """A column of the facts, which may have got another type since they were written, or not be there."""
-        own = self._types().get(column.name)
-        name = quoted(column.name)
-        if own is not None and changes_form(own, column.type):
-            return f.expr(converted(self._spark, name, own, column.type))
-        return (f.lit(None) if own is None else f.col(name)).cast(spark_type(column))
-
     def _types(self) -> dict[str, Type]:
         return {column.name: storable(column.type) for column in self._table.columns()[0]} if self._table else {}
-
-    def looked(self, columns: Sequence[Column], key: Sequence[int], keys: DataFrame) -> list[int]:
-        """The table's snapshots that have the rows which known deletes of these keys (c{i} of `key`) removed."""
-        known = self.rows("d", columns, key)
-        if known is None:
-            return []
-        mine = known.join(f.broadcast(keys), same_key(known, keys, key), "left_semi")
-        found = mine.where(f.col("_looked").isNotNull()).select("_looked").distinct().collect()
-        return sorted(int(row["_looked"]) for row in found)
-
-    def deletes_above(
-        self, low: bytes, changes: DataFrame, columns: Sequence[Column], key: Sequence[int]
-    ) -> DataFrame | None:
-        """Known deletes of the keys of `changes` that are newer than `low`, as changes like those; None if there can't
-        be any. Changes that come in order find none, without a look at the data."""
-        if self._table is None or self.said.newest <= low:
-            return None
-        known = self.rows("d", columns, key)
-        if known is None:
-            return None
-        known = known.where(f.col("_ord") > f.lit(low)).drop("_held", "_looked").distinct()
-        keys = changes.select(*(f"c{i}" for i in key)).distinct()
-        return known.join(keys, same_key(known, keys, key), "left_semi")
-
-    def write(
-        self,
-        plan: ColumnPlan,
-        key: Sequence[int],
-        facts: DataFrame | None,
-        looked: int | None,
-        truncates: Sequence[RowChange],
-        newest: bytes,
-        creates: bool,
-        last: int,
-    ) -> None:
-        """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
-
-        key        ordinals in the plan's columns
-        facts      (None: none) `_op` d or c, c{i} of the key, `_ord`, `_ts`, `_table`
-        looked     the snapshot that has the rows which these deletes remove; None if there was none
-        truncates  the new ones, with a position; `newest`: order of the newest of all these facts
-        Raises fence.LostRace, fence.CommitUnknown.
-        """
-        table = self._ready(plan)
-        if table.state.progress(self._stream) >= last:
-            return
-        # Neither current_timestamp() nor a constant: Spark writes those into the code that it generates, which would
-        # then be compiled again for each commit.
-        text = datetime.now(UTC).isoformat(sep=" ")
-        now = f.when(f.monotonically_increasing_id() >= 0, f.lit(text)).cast("timestamp")
-        parts = []
-        if facts is not None:
-            parts.append(
-                facts.select(
-                    *(f.col(f"c{i}").alias(plan.columns[i].name) for i in key),
-                    f.col("_op").alias(OP),
-                    f.lit(None if looked is None else str(looked)).cast("string").alias(LOOKED),
-                    order_of(f.col("_ord")).alias(POSITION),
-                    f.timestamp_millis("_ts").alias(TIME),
-                    f.col("_table").alias(SOURCE),
-                    now.alias(AT),
-                )
-            )
-        if truncates:
-            named = [(plain(one.order), one.source) for one in truncates]
-            frame = self._spark.createDataFrame(named, f"{POSITION} binary, {SOURCE} string")
-            parts.append(frame.select(POSITION, SOURCE, f.lit("t").alias(OP), now.alias(AT)))
-        rows = reduce(lambda a, b: a.unionByName(b, allowMissingColumns=True), parts)
-        fields = [field for field in self._spark.table(table.sql).schema.fields if field.name not in rows.columns]
-        rows = rows.select("*", *(f.lit(None).cast(field.dataType).alias(field.name) for field in fields))
-        files = write_rows(self._spark, table, rows.coalesce(1))
-        self._append(table, files, newest_of(truncates), newest, creates, last)
 
     def _append(
         self, table: Table, files: Sequence[Any], truncated: bytes, newest: bytes, creates: bool, last: int

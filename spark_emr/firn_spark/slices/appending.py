@@ -24,6 +24,7 @@ from firn_spark.driver.engine import Why, unmoved, why_of
 from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.staged_changes import Change
 from firn_spark.driver.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of
@@ -155,7 +156,8 @@ def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen) -> dict[int, tup
         return row_lookup.plan(one.context.spark, one.table, wanted, None)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return dict(zip(by.labels, enumerate(pool.map(planned, ends)), strict=True))
+        each = [pool.submit(planned, one) for one in ends]
+    return dict(zip(by.labels, enumerate(results_of(each)), strict=True))
 
 
 def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:

@@ -10,7 +10,6 @@ from pyspark.sql import functions as f
 
 from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.driver.write import Layout, NewFile, ordered, partitioned, write_rows
-from firn_spark.not_eligible import Unfit
 from firn_spark.slices.decoding import table_of
 
 WORTH = 100_000  # rows that are worth a file of their own
@@ -21,7 +20,7 @@ def placed(
     layout: Layout, rows: pa.Table, number: int, worth: int
 ) -> tuple[list[pa.Table], list[tuple[str, pa.Table]]]:
     """The rows (write.rows_of) of the slice `number`: those that are written at once, and the others by the names under
-    which they meet those of its neighbours. `worth`: Work.worth. Raises Unfit as write_rows."""
+    which they meet those of its neighbours. `worth`: Work.worth."""
     here, there = [], []
     for values, part in partitioned(layout, rows):
         # So many slices together have about as many rows as are worth a file: as a power of two, for all to agree.
@@ -34,13 +33,9 @@ def placed(
 
 
 def written(rows: DataFrame, layout: Layout, tasks: int) -> list[NewFile]:
-    """Has the rows with a `name` (placed; others have none) and a `body` written. Raises Unfit, and what Spark
-    raises."""
+    """Has the rows with a `name` (placed; others have none) and a `body` written. Raises what Spark raises."""
     mine = rows.where(f.col("name").isNotNull()).select("name", "body").repartition(tasks, "name")
     done = [pickle.loads(row["done"]) for row in map_in_arrow(mine, _writing(layout), _DONE).collect()]  # noqa: S301
-    for one in done:
-        if isinstance(one, Exception):
-            raise one
     return [file for files in done for file in files]
 
 
@@ -53,10 +48,7 @@ def _writing(layout: Layout) -> Batches:
             for name, body in zip(batch.column("name").to_pylist(), batch.column("body"), strict=True):
                 parts.setdefault(name, []).append(pa.table(table_of(body.as_buffer()).columns, schema=schema))
         for name in sorted(parts):
-            try:
-                done: object = write_rows(layout, ordered(layout, pa.concat_tables(parts.pop(name))))
-            except Unfit as why:
-                done = why
+            done = write_rows(layout, ordered(layout, pa.concat_tables(parts.pop(name))))
             yield pa.RecordBatch.from_pydict({"done": [pickle.dumps(done)]}, _DONE)
 
     return run

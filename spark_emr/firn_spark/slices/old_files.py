@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.driver.copy_on_write import OldFile, rewritten
 from firn_spark.driver.write import Layout, NewFile
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit, first_of
 from firn_spark.tables.fence import LostRace
 
 _DONE = pa.schema({"done": pa.binary()})
@@ -23,9 +23,8 @@ def rewritten_in(spark: SparkSession, layout: Layout, old: Sequence[OldFile]) ->
     rows = spark.createDataFrame([(number, pickle.dumps(files)) for number, files in enumerate(some)], _SOME)
     mine = rows.repartitionByRange(len(some), "task").select("files")
     done = [pickle.loads(row["done"]) for row in map_in_arrow(mine, _working(layout), _DONE).collect()]  # noqa: S301
-    for one in done:
-        if isinstance(one, Exception):
-            raise one
+    if failures := [one for one in done if isinstance(one, Exception)]:
+        raise first_of(failures)
     return [file for files in done for file in files]
 
 

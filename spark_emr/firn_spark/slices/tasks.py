@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 
 from firn_spark.arrow import Batches, kept, map_in_arrow
 from firn_spark.driver.write import Layout, NewFile
-from firn_spark.not_eligible import Unfit
+from firn_spark.not_eligible import Unfit, first_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import PLAIN, body_of, table_of
 from firn_spark.tables.fence import LostRace
@@ -30,11 +30,10 @@ def results(rows: DataFrame, slices: int, work: Work, layout: Layout | None) -> 
     mine = rows.where(f.col("kind") == PLAIN).select("slice", "body").repartition(slices, "slice")
     found = map_in_arrow(mine, _working(work), _DONE)
     with nullcontext(found) if layout is None else kept(found) as found:
-        bodies = []
-        for row in found.where(f.col("name").isNull()).select("done", "failure").collect():
-            if row["failure"] is not None:
-                raise pickle.loads(row["failure"])  # noqa: S301 (our own executors wrote it)
-            bodies.append(bytes(row["done"]))
+        told = found.where(f.col("name").isNull()).select("done", "failure").collect()
+        if failures := [row["failure"] for row in told if row["failure"] is not None]:
+            raise first_of([pickle.loads(one) for one in failures])  # noqa: S301 (our own executors wrote it)
+        bodies = [bytes(row["done"]) for row in told]
         return bodies, [] if layout is None else by_partition.written(found, layout, 2 * slices)
 
 

@@ -22,7 +22,7 @@ from firn_spark.driver.key_lookup import Emptied, Found, Ground
 from firn_spark.driver.mirror_commit import METADATA
 from firn_spark.driver.row_lookup import Files, Wanted
 from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
-from firn_spark.merge.deciding import Shape
+from firn_spark.merge.shape import Shape
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import body_of, table_of
 from firn_spark.slices.tasks import Rest, results
@@ -127,10 +127,11 @@ class _SliceLookup:
             return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, low)
 
         ground = Ground(
-            key, work.shape.columns, work.sources, work.ids, bool(work.shape.gaps), False, work.emptied, files, facts,
-            lambda: work.truncates, lambda _: (), lambda _: (),
+            key, work.shape.columns, work.sources, work.ids, bool(work.shape.held_ids), False, work.emptied,
+            files, facts, lambda: work.truncates, lambda _: (), lambda _: (),
         )  # fmt: skip
-        return Found(decide.look(ground, changes, truncates, work.sources), ground.places, ground.times, {})
+        before = decide.look(ground, changes, truncates, work.sources)
+        return Found(before, ground.places, ground.times, {}, ground.spare)
 
 
 def _values(rows: pa.Table, key: Sequence[Column], decoding: Decoding) -> Wanted:
@@ -164,7 +165,7 @@ def _decided(work: Work, mine: Slice, plain: pa.Table) -> tuple[Done, Rest]:
     decoding, shape, lookup = work.rules.decoding, work.shape, _SliceLookup(work, mine)
     made = decide_slice(plain, work.rules, lookup)
     cells = by_columns.cells(work.sources, made.whole, made.columns, shape.columns)
-    told = made.rows.cells(work.sources, shape) if made.rows.decided.writes else {}
+    told = made.rows.cells(work.sources, shape, work.layout) if made.rows.decided.writes else {}
     rows = rows_of(work.layout, [*shape.columns, *METADATA], cells, told)
     here, rest = by_partition.placed(work.layout, rows, mine.number, work.worth) if work.worth else ([rows], [])
     files = [file for part in here for file in write_rows(work.layout, part)]

@@ -1,21 +1,19 @@
-"""Raw and decoded changes as DataFrames: read, unpacked, decoded and surveyed by the executors.
+"""Raw changes as DataFrames: read, unpacked and surveyed by the executors.
 
 Executors fetch the staged objects themselves with obstore, so that file://, s3:// and gs:// need no Hadoop file system.
 """
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from firn.changes.decode.row_decoder import AppendDecoder, Decoder, Decoding, MirrorDecoder
 from firn.changes.merge.ordering import Order
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn_spark.arrow import map_in_arrow
-from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked
 from firn_spark.staged.read import SealedBatch, bodies, rows_of
 from firn_spark.staged.span import span_of_batch, together
@@ -63,6 +61,14 @@ def changes_in(raw: DataFrame, names: Sequence[str] = tuple(CHANGES.names)) -> D
     return map_in_arrow(packed_changes(raw), unpack, pa.schema([CHANGES.field(name) for name in wanted]))
 
 
+def schemas_in(raw: DataFrame, ids: Collection[str]) -> dict[str, str]:
+    """The inline schemas of these ids, which `raw` (PACKED) holds as facts. A Spark job, if there are any."""
+    if not ids:
+        return {}
+    facts = raw.where((f.col("fact") == "schema") & f.col("schema_id").isin(*ids))
+    return {row["schema_id"]: row["value"] for row in facts.select("schema_id", "value").distinct().collect()}
+
+
 def span_in(raw: DataFrame, high: High | None) -> Span:
     """The span of all changes of `raw` (columns packed.PACKED). One Spark job, of which a few rows come back."""
 
@@ -73,21 +79,3 @@ def span_in(raw: DataFrame, high: High | None) -> Span:
 
     rows = map_in_arrow(packed_changes(raw), spans, _SPANS).collect()
     return together([pickle.loads(row["span"]) for row in rows])  # noqa: S301 (our own executors wrote it)
-
-
-def mirror_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """Row changes for a mirror table. Truncates are left out; an update that changes the key becomes a delete of the
-    old key and a create of the new one, at the same position."""
-    return _decoded(raw, decoding, MirrorDecoder)
-
-
-def append_changes(raw: DataFrame, decoding: Decoding) -> DataFrame:
-    """One row for each change, truncates too: the columns from after, or from before for a delete."""
-    return _decoded(raw, decoding, AppendDecoder)
-
-
-def _decoded(raw: DataFrame, decoding: Decoding, decoder: Callable[[Decoding], Decoder]) -> DataFrame:
-    def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return decoded(unpacked(batches), decoding, decoder)
-
-    return map_in_arrow(packed_changes(raw), decode, decoded_schema(decoding))

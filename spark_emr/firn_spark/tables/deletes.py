@@ -1,8 +1,4 @@
-"""Position deletes: which rows of which data files go. New files in no snapshot yet, through the table's own FileIO.
-
-Few positions come to the driver as they are. Many are sorted and packed into the bodies of delete files by the
-executors, so that the driver holds only those: about two bytes a row.
-"""
+"""Position deletes: which rows of which data files go. New files in no snapshot yet, through the table's own FileIO."""
 
 import io
 import uuid
@@ -10,26 +6,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
+from pyspark.sql import SparkSession
 
-from firn_spark.arrow import Batches, map_in_arrow
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
 
 Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
-ON_DRIVER: Final = 500_000  # positions
 _PER_FILE = (
     1_000_000  # positions that one delete file takes before the next begins; those of one data file stay together
 )
 _AT_ONCE = 4  # delete files that the driver writes
-_TASKS = 64  # that write delete files: each may write many, one after the other
 
 # The reserved fields of position delete files: https://iceberg.apache.org/spec/#position-delete-files
 _POSITIONS = pa.schema(
@@ -38,7 +30,6 @@ _POSITIONS = pa.schema(
         pa.field("pos", pa.int64(), nullable=False, metadata={"PARQUET:field_id": "2147483545"}),
     ]
 )
-_BODIES = pa.schema({"number": pa.int32(), "body": pa.binary()})
 
 
 @dataclass(frozen=True)
@@ -84,11 +75,6 @@ def read(file: pq.ParquetFile) -> Places:
     return by_file(found.column(0), found.column(1))
 
 
-def counts_by_file(decided: DataFrame) -> dict[str, int]:
-    """Data file -> how many of its rows go. One Spark job with a shuffle."""
-    return {row["t_file"]: row["count"] for row in decided.where("_remove").groupBy("t_file").count().collect()}
-
-
 def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list[Any]:
     """Delete files (org.apache.iceberg.DeleteFile): for each partition one for every million of positions.
 
@@ -110,44 +96,6 @@ def _write_group(spark: SparkSession, table: Table, group: _Group, places: Place
         for number, rows in enumerate(places[file] for file in group.files)
     ]
     return _write(spark, table, group, _body(group.files, parts))
-
-
-def write_from_executors(spark: SparkSession, table: Table, decided: DataFrame, counts: Mapping[str, int]) -> list[Any]:
-    """The same for the rows `_remove` of `deciding.decide`; `counts`: `counts_by_file`. Each partition has a delete
-    file for every million of positions."""
-    groups = _groups(table, counts)
-    numbered = [(file, n, i) for n, group in enumerate(groups) for i, file in enumerate(group.files)]
-    numbers = spark.createDataFrame(numbered, "path string, number int, file int")
-    rows = decided.where("_remove").select("t_file", "t_row")
-    rows = rows.join(f.broadcast(numbers), f.col("t_file") == f.col("path")).select("number", "file", "t_row")
-    rows = rows.repartition(min(len(groups), _TASKS), "number").sortWithinPartitions("number", "file", "t_row")
-    bodies = map_in_arrow(rows, _packing([group.files for group in groups]), _BODIES)
-    return [_write(spark, table, groups[row["number"]], bytes(row["body"])) for row in bodies.toLocalIterator()]
-
-
-def _packing(files: Sequence[Sequence[str]]) -> Batches:
-    """Sorted rows (number of the group, number of the file in it, row) -> (number of the group, delete file)."""
-
-    def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        current, parts = None, []
-        for batch in batches:
-            ends = pc.run_end_encode(batch.column("number"))
-            start = 0
-            for number, end in zip(ends.values.to_pylist(), ends.run_ends.to_pylist(), strict=True):
-                if current is not None and number != current:
-                    yield packed(current, parts)
-                    parts = []
-                current = number
-                run = batch.slice(start, end - start)
-                parts.append((run.column("file"), run.column("t_row")))
-                start = end
-        if current is not None:
-            yield packed(current, parts)
-
-    def packed(number: int, parts: Sequence[tuple[pa.Array, pa.Array]]) -> pa.RecordBatch:
-        return pa.RecordBatch.from_pydict({"number": [number], "body": [_body(files[number], parts)]}, schema=_BODIES)
-
-    return pack
 
 
 def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> bytes:

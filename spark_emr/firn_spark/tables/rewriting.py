@@ -1,7 +1,7 @@
-"""The rows of given data files: what copy-on-write and compaction rewrite."""
+"""The rows of given data files: what compaction rewrites."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -36,11 +36,3 @@ def rows_of(spark: SparkSession, table: Table, tasks: Iterable[Any]) -> Iterator
         yield rows.table(table.files_sql).select(*names, f.col("_file").alias(FILE), f.col("_pos").alias(PLACE))
     finally:
         manager.removeTasks(table.java, token)
-
-
-@contextmanager
-def kept_rows(spark: SparkSession, table: Table, tasks: Sequence[Any], decided: DataFrame) -> Iterator[DataFrame]:
-    """The rows of `tasks` that `decided` (deciding.decide) doesn't remove, as `rows_of` without FILE and PLACE."""
-    with rows_of(spark, table, tasks) as found:
-        gone = decided.where("_remove").select(f.col("t_file").alias(FILE), f.col("t_row").alias(PLACE))
-        yield found.join(gone, [FILE, PLACE], "left_anti").drop(FILE, PLACE)

@@ -16,7 +16,8 @@ from firn_spark.session import CATALOG
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 
-_SORTED: Final = {"fanout-enabled": "false"}
+# Whatever others write into the table: look-ups read no other format.
+_SORTED: Final = {"fanout-enabled": "false", "write-format": "parquet"}
 _AS_THEY_COME: Final = {"use-table-distribution-and-ordering": "false", "distribution-mode": "none"}
 FANOUT: Final = "write.spark.fanout.enabled"  # the same as a table property: Spark's UPDATE takes no options
 

@@ -12,8 +12,16 @@ from urllib.parse import urlparse
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
 
+from firn_spark.driver import append_commit
+from firn_spark.tables.writing import write_rows
+
 LOSSES: Final = ("fine", "lost", "late", "never", "died before", "died after")
 _ERRORS: Final = "org.apache.iceberg.exceptions"
+
+
+def append_rows(spark: Any, table: Any, rows: Any, properties: dict[str, str], stream: str) -> None:
+    """Rows (a DataFrame) in one fenced snapshot of a table as it was found, as a commit of an append table makes it."""
+    append_commit.land(spark, table, write_rows(spark, table, rows), properties, stream)
 
 
 class Died(BaseException):

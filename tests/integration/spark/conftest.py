@@ -9,8 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn_spark import session
-from firn_spark.not_eligible import Unfit
-from firn_spark.slices.slice_engine import SliceEngine
 from tests.integration.spark.spark_lake import ROOT, Lake
 from tests.soak import LONG
 
@@ -35,24 +33,6 @@ def spark() -> Iterator[SparkSession]:
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()
-
-
-@pytest.fixture(autouse=True)
-def asked_for(request: pytest.FixtureRequest) -> None:
-    """By Spark SQL, if the environment asks for it: mistakes in it are to be found there."""
-    if os.environ.get("FIRN_TESTS_BY") == "sql":
-        request.getfixturevalue("by_sql")
-
-
-@pytest.fixture
-def by_sql(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Spark SQL: neither by the job's own process, which these few rows would be left to, nor by slices."""
-
-    def refuse(*_: object) -> None:
-        raise Unfit("a test of Spark SQL")
-
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-    monkeypatch.setattr(SliceEngine, "commit", refuse)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from firn.changes.merge import decoded_rows
 from firn.tables.table_state import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
-from firn_spark import append, table_commit
+from firn_spark import table_commit
 from firn_spark.branch import InPlace
 from firn_spark.slices import slice_engine
 from firn_spark.tables import fence
@@ -32,12 +32,11 @@ Streams = dict[str, Lake]
 WHOLE = f"warehouse: file:///x\ncatalog: {{type: sql}}\n{CONFIG}"
 
 
-@pytest.fixture(params=["", pytest.param("0", marks=long_only)], ids=["driver", "spark"])
+@pytest.fixture(params=["", pytest.param("0", marks=long_only)], ids=["driver", "slices"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """By which way the job commits."""
+    """Where the job commits."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", request.param)
-    if request.param:
-        request.getfixturevalue("by_sql")
+    monkeypatch.setattr(slice_engine, "EVENTS", 7)
     return str(request.param)
 
 
@@ -129,36 +128,6 @@ def test_a_fresh_read_of_an_append_table_of_two_streams_is_what_their_commits_ma
     names = lambda rows: sorted((row["_firn_id"], row["_firn_op"], row["v"] or "") for row in rows)  # noqa: E731
     assert names(before) == names(streams["a"].rows("lake.log"))
     assert rows_of(before) == Counter({("c", "x"): 4, ("c", "y"): 2, ("t", None): 4})
-
-
-def test_spark_and_the_specification_in_python_give_one_identity(spark: SparkSession) -> None:
-    stream = "a-b.c_D"
-    kinds = {
-        "_pos": "binary", "_op": "string", "_ord": "binary", "_tx_order": "bigint", "_occurrence": "int",
-        "_origin": "string", "_batch": "string", "_index": "int", "_table": "string",
-    }  # fmt: skip
-    position = bytes(range(200, 245))
-    rows = [
-        (pos, op, b"\1" + (pos or b"") + content * 9, number, 3, origin, "a.01", 7, table)
-        for pos in (position, position[::-1], None)
-        for op in "ct"
-        for content in (b"\0", b"\xff")
-        for number in (None, 0, 2**62)
-        for origin in (None, "a.00:1.2")
-        for table in ("app.t", 'é"`:\\ \t.u', ":")
-    ]
-    by = [getattr(decoded_rows, name[1:].upper()) for name in kinds]
-    python = []
-    for row in rows:
-        one: list[Any] = [None] * decoded_rows.WIDTH
-        for place, value in zip(by, row, strict=True):
-            one[place] = value
-        python.append((decoded_rows.identity(one, stream), decoded_rows.first_identity(one)))
-    frame = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in kinds.items()))
-    found = append.identified(frame, stream).withColumn("first", append.first_identity()).collect()
-    # Of what shares an identity one row is left.
-    assert {(row["_id"], row["first"]) for row in found} <= set(python)
-    assert {row["_id"] for row in found} == {one for one, _ in python}
 
 
 @pytest.mark.parametrize("op", ["r", "t"])

@@ -14,11 +14,10 @@ from firn.log import cuts, published_configs
 from firn.log.dead_letters.letters import read_dead
 from firn.log.layout import dead_prefix
 from firn.log.store import paths
-from firn_spark import append
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from firn_spark.tables.fence import LostRace
-from tests.integration.spark.committing import Died, Unsure, unknown
+from tests.integration.spark.committing import Died, Unsure, append_rows, unknown
 from tests.integration.spark.spark_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -346,7 +345,7 @@ def test_a_twin_that_appends_the_same_epoch_is_refused_by_the_fence(lake: Make) 
     one.land([event("c", 20, {"a": 2})])
     rows = one.spark.table(seen.sql)
     with pytest.raises(LostRace):
-        append.apply(one.spark, seen, rows, {"firn.epoch.spec": "2"}, "spec")
+        append_rows(one.spark, seen, rows, {"firn.epoch.spec": "2"}, "spec")
     assert sorted(row["a"] for row in one.rows("lake.t")) == [1, 2]
 
 

@@ -236,31 +236,13 @@ def test_plain_changes_by_columns_come_out_the_same(
     assert by["columns"] > by["rows"], by
 
 
-@pytest.mark.parametrize(
-    ("rule", "why"),
-    [
-        ("key: [id], columns: {f: double}, partition_by: [f]", "partitioned by identity of double"),
-        ("key: [f], columns: {f: double}", "a key that rows can't be looked up by"),
-    ],
-)
-def test_what_does_not_fit_goes_to_spark_and_says_why(lake: Callable[[str], Lake], rule: str, why: str) -> None:
-    one = lake(config(rule))
-    other = event("c", 9, {"id": 1, "v": "a"}, table="other")
-    one.land([event("c", 10, {"id": 1, "f": 0.5, "v": "a"}), other])
-    one.land([event("u", 20, {"id": 1, "f": 0.5, "v": "b"}), other])
-    assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == [(1, "b")]
-    assert one.line("lake.t")["way"]["driver"] == why
-    assert one.line("lake.t")["way"]["lookup"] != "driver"
-    assert one.line("lake.other")["way"] == {"lookup": "driver", "by": "columns"}
-
-
-@pytest.mark.parametrize(("limit", "changes"), [("MOST_SCANNED", [("u", 20)]), ("MOST_EMPTIED", [("t", 20)])])
-def test_much_to_look_up_goes_to_spark(
-    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, limit: str, changes: list[tuple[str, int]]
+@pytest.mark.parametrize(("limits", "changes"), [("ALONE", [("u", 20)]), ("EMPTIED", [("t", 20)])])
+def test_much_to_look_up_goes_to_slices(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, limits: str, changes: list[tuple[str, int]]
 ) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "a"})])
-    monkeypatch.setattr(row_lookup, limit, 0)
+    monkeypatch.setattr(row_lookup, limits, row_lookup.Limits(rows=0, all_rows=0))
     one.land([event(op, lsn, None if op == "t" else {"id": 1, "v": "b"}) for op, lsn in changes])
     assert [(row["id"], row["v"]) for row in one.rows("lake.t")] == ([] if changes[0][0] == "t" else [(1, "b")])
     assert "to look" in one.line("lake.t")["way"]["driver"]
@@ -277,15 +259,6 @@ def test_a_small_commit_runs_no_spark_job(spark: SparkSession, tmp_path: Path) -
     assert lake.spark.sparkContext._jsc.sc().dagScheduler().numTotalJobs() == before
 
 
-def test_a_key_that_another_writer_doubled_goes_to_spark_and_no_old_row_is_left(lake: Callable[[str], Lake]) -> None:
-    one = lake(config())
-    one.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
-    one.spark.sql("INSERT INTO firn.lake.t SELECT * FROM firn.lake.t WHERE id = 1")
-    one.land([event("u", 20, {"id": 1, "v": "c"})])
-    assert one.line("lake.t")["way"]["driver"] == "a key has several rows"
-    assert {(row["id"], row["v"]) for row in one.rows("lake.t")} == {(1, "c"), (2, "b")}
-
-
 def test_a_file_that_is_gone_before_it_is_looked_into_is_looked_for_again(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,8 +267,8 @@ def test_a_file_that_is_gone_before_it_is_looked_into_is_looked_for_again(
     one.land([event("c", 10, {"id": 1, "v": "a"})])
     real, gone = row_lookup.plan, ["once"]
 
-    def plan(spark: Any, table: Any, wanted: Any) -> row_lookup.Files:
-        found = real(spark, table, wanted)
+    def plan(spark: Any, table: Any, wanted: Any, limits: Any) -> row_lookup.Files:
+        found = real(spark, table, wanted, limits)
         if gone and found.files:
             gone.pop()
             return row_lookup.Files(wanted, [path + ".gone" for path in found.files])

@@ -14,8 +14,10 @@ from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
-BY_SPARK = "key: [id], partition_by: ['bucket(2, id)']"  # the driver writes no partitions
-WAYS = pytest.mark.parametrize("how", ["key: [id]", pytest.param(BY_SPARK, marks=long_only)], ids=["driver", "spark"])
+PARTITIONED = "key: [id], partition_by: ['bucket(2, id)']"
+WAYS = pytest.mark.parametrize(
+    "how", ["key: [id]", pytest.param(PARTITIONED, marks=long_only)], ids=["plain", "partitioned"]
+)
 
 
 def opened(lake: Lake) -> LakeTable:

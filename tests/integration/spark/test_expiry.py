@@ -19,7 +19,6 @@ from firn.maintenance.expiry import told
 from firn.tables.snapshot_history import NoSuchMoment
 from firn_lake.reading.moments import snapshot_in
 from firn_lake.refs.keep import keep_cut
-from firn_spark import append
 from firn_spark.maintenance import expiry
 from firn_spark.maintenance.delete_memory_expiry import GRACE, Forgotten, forget
 from firn_spark.maintenance.expiry import Expired, expire, expire_all
@@ -27,7 +26,7 @@ from firn_spark.merge.memory import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of
-from tests.integration.spark.committing import files_of, unknown
+from tests.integration.spark.committing import append_rows, files_of, unknown
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import GONE, config, event
@@ -149,7 +148,7 @@ def test_what_nobody_needs_goes_and_nothing_else(
     assert values(one) == folded(27)
     assert stale is not None
     with pytest.raises(fence.LostRace):
-        append.apply(twin.spark, stale, twin.spark.table("firn.lake.t").limit(1), {"firn.epoch.spec": "26"}, "spec")
+        append_rows(twin.spark, stale, twin.spark.table("firn.lake.t").limit(1), {"firn.epoch.spec": "26"}, "spec")
     again = expire(one.spark, table_of(one), FEW, soon())
     assert again.snapshots <= 2
     whole(one)

@@ -1,66 +1,59 @@
-"""The engine against Spark's own MERGE INTO, fed with the same folded changes: equal tables after every epoch, however
-the table is partitioned, and whichever way the rows are found and removed."""
+"""The engine against Spark's own MERGE INTO of the same changes: equal tables after every epoch, however the table is
+partitioned and written, and whichever home commits."""
 
 import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from firn.config.names import TableName
-from firn_spark.merge import affected_rows, mirror
-from firn_spark.merge.deciding import Shape
+from firn_spark.slices import slice_engine
 from firn_spark.tables import deletes, fence
-from firn_spark.tables.evolve import Table
 from tests.integration.spark.committing import files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.soak import LONG, SEED, times
 
-pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("by_sql")]
-
+pytestmark = pytest.mark.spark
 
 DAY = 86_400_000
 
 
 class Reference:
-    """Stands in for mirror.folded: merges what it gives into `lake.reference`, unpartitioned, of the same columns."""
+    """`lake.reference`, into which the newest change of each key is merged. A deleted row stays, and says so: so a
+    change that comes after it is late here too."""
 
-    def __init__(self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._real = mirror.folded
-        monkeypatch.setattr(mirror, "folded", self)
-
-    def __call__(
-        self, spark: SparkSession, table: Table, changes: DataFrame, memory: Any, shape: Shape, *rest: Any
-    ) -> Any:
-        found = self._real(spark, table, changes, memory, shape, *rest)
-        if str(table.name) == "lake.t":
-            self._merge(table, found, shape)
-        return found
-
-    def _merge(self, table: Table, folded: DataFrame, shape: Shape) -> None:
-        spark = self._spark
-        folded.createOrReplaceTempView("folded")
         spark.sql(
-            f"CREATE TABLE IF NOT EXISTS firn.lake.reference USING iceberg AS SELECT * FROM {table.sql} WHERE false"
+            "CREATE TABLE firn.lake.reference (id bigint, region string, v string, at timestamp_ntz, lsn bigint,"
+            " gone boolean) USING iceberg"
         )
-        names = [f"`{column.name}`" for column in shape.columns] + ["_firn_pos", "_firn_ts"]
-        values = [f"s.c{i}" for i in range(len(shape.columns))] + ["s._order", "timestamp_millis(s._ts)"]
-        same = " AND ".join(f"t.{names[i]} <=> s.c{i}" for i in shape.key)
-        spark.sql(
-            f"MERGE INTO firn.lake.reference t USING folded s ON {same} "
-            "WHEN MATCHED AND s._op = 'd' AND s._gone >= t._firn_pos THEN DELETE "
-            "WHEN MATCHED AND s._op <> 'd' AND s._order > t._firn_pos THEN UPDATE SET "
-            + ", ".join(f"t.{name} = {value}" for name, value in zip(names, values, strict=True))
-            + f" WHEN NOT MATCHED AND s._op <> 'd' THEN INSERT ({', '.join(names)}) VALUES ({', '.join(values)})"
+
+    def merge(self, told: list[dict[str, Any]]) -> None:
+        newest: dict[tuple[Any, Any], dict[str, Any]] = {}
+        for one in sorted(told, key=lambda one: one["source"]["lsn"]):
+            row = one["after"] or one["before"]
+            newest[row["id"], row["region"]] = one
+        rows = []
+        for (number, region), one in newest.items():
+            row = one["after"] or {"v": None, "at": None}
+            rows.append((number, region, row["v"], row["at"], one["source"]["lsn"], one["op"] == "d"))
+        frame = self._spark.createDataFrame(rows, "id long, region string, v string, ms long, lsn long, gone boolean")
+        frame.selectExpr("*", "cast(timestamp_millis(ms) as timestamp_ntz) AS at").createOrReplaceTempView("changes")
+        self._spark.sql(
+            "MERGE INTO firn.lake.reference t USING changes s ON t.id = s.id AND t.region <=> s.region "
+            "WHEN MATCHED AND s.lsn > t.lsn THEN UPDATE SET v = s.v, at = s.at, lsn = s.lsn, gone = s.gone "
+            "WHEN NOT MATCHED THEN INSERT (id, region, v, at, lsn, gone) "
+            "VALUES (s.id, s.region, s.v, s.at, s.lsn, s.gone)"
         )
 
     def differs(self) -> tuple[int, int]:
         """Rows that only the engine's table has, and rows that only the reference has."""
-        ours, theirs = (self._spark.sql(f"SELECT * FROM firn.lake.{name}") for name in ("t", "reference"))
-        theirs = theirs.select(*ours.columns)
+        ours = self._spark.sql("SELECT id, region, v, at FROM firn.lake.t")
+        theirs = self._spark.sql("SELECT id, region, v, at FROM firn.lake.reference WHERE NOT gone")
         return ours.exceptAll(theirs).count(), theirs.exceptAll(ours).count()
 
 
@@ -88,43 +81,40 @@ def config(partitions: str, write: str) -> str:
     )
 
 
-# (how the table is partitioned, what its spec becomes after the second epoch, how rows are found, and how removed)
+# How the table is partitioned and written, what its spec becomes after the second epoch, and where it is committed.
 TABLES = [
-    ("", "ADD PARTITION FIELD bucket(3, id)", "local", "driver"),
-    ("region, day(at)", "DROP PARTITION FIELD region", "broadcast", "executors"),
-    ("'bucket(4, id)', 'truncate(2, region)'", "REPLACE PARTITION FIELD id_bucket WITH id", "shuffle", "rewrite"),
-    ("'bucket(4, id)', day(at)", "DROP PARTITION FIELD at_day", "broadcast", "rewrite"),
+    ("", "merge-on-read", "ADD PARTITION FIELD bucket(3, id)", "slices"),
+    ("region, day(at)", "merge-on-read", "DROP PARTITION FIELD region", "slices"),
+    ("'bucket(4, id)', 'truncate(2, region)'", "copy-on-write", "REPLACE PARTITION FIELD id_bucket WITH id", "slices"),
+    ("'bucket(4, id)', day(at)", "copy-on-write", "DROP PARTITION FIELD at_day", "driver"),
 ]
 
 
-@pytest.mark.parametrize(("partitions", "then", "found", "removed"), TABLES if LONG else TABLES[1:2])
+@pytest.mark.parametrize(("partitions", "write", "then", "home"), TABLES if LONG else TABLES[1:2])
 def test_the_engine_does_what_merge_does(
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     partitions: str,
+    write: str,
     then: str,
-    found: str,
-    removed: str,
+    home: str,
 ) -> None:
-    lake = Lake(spark, tmp_path, config(partitions, "copy-on-write" if removed == "rewrite" else "merge-on-read"))
-    if found != "local":
-        monkeypatch.setattr(affected_rows, "FEW", 0)
-    if found == "shuffle":
-        monkeypatch.setattr(affected_rows, "BROADCAST", 0)
-    if removed == "executors":
-        monkeypatch.setattr(deletes, "ON_DRIVER", 0)
-        monkeypatch.setattr(deletes, "_PER_FILE", 3)
-        monkeypatch.setattr(deletes, "_TASKS", 2)
-    reference = Reference(lake.spark, monkeypatch)
+    lake = Lake(spark, tmp_path, config(partitions, write))
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+    monkeypatch.setattr(slice_engine, "EVENTS", 15)
+    monkeypatch.setattr(deletes, "_PER_FILE", 3)
     told = history(SEED, 40 * (epochs := times(3, 8)))
     late = random.Random(SEED).sample(told[:-40], 10)  # again, and some of them after what made them void
+    reference = None
     for n in range(epochs):
-        lake.land(told[40 * n : 40 * (n + 1)] + (late if n == epochs - 1 else []))
-        if n:
-            assert (lake.line("lake.t")["way"]["lookup"], lake.line("lake.t")["way"]["deletes"]) == (found, removed)
+        part = told[40 * n : 40 * (n + 1)] + (late if n == epochs - 1 else [])
+        lake.land(part)
+        assert lake.line("lake.t")["way"]["lookup"] == home
         if n == 1:
             lake.spark.sql(f"ALTER TABLE firn.lake.t {then}")
+        reference = reference or Reference(lake.spark)  # in the table's namespace
+        reference.merge(part)
         assert reference.differs() == (0, 0), f"after epoch {n + 1}"
     alike(lake)
 
@@ -159,10 +149,7 @@ def test_files_that_lost_rows_to_another_writer_meanwhile_are_not_rewritten_with
     monkeypatch.setattr(fence, "commit", commit)
     lake.land([event("u", 20, {"id": 1, "region": "north", "v": "b", "at": 0})])
     assert len(calls) == 2, "refused, and done again from a fresh look"
-    assert lake.line("lake.t")["way"] == {
-        "lookup": "local", "keys": 1, "deletes": "rewrite", "positions": 1, "rewritten": 1,
-        "slices": "a test of Spark SQL",
-    }  # fmt: skip
+    assert lake.line("lake.t")["way"] == {"lookup": "driver", "by": "columns", "deletes": "rewrite", "rewritten": 1}
     assert {row["id"]: row["v"] for row in lake.rows("lake.t")} == {0: "a", 1: "b", 2: "a"}
     referred, there = files_of(lake.catalog.load_table(TableName.parse("lake.t").identifier))
     assert there <= referred, "the refused commit's files are gone"

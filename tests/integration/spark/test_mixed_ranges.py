@@ -14,9 +14,11 @@ from pyspark.sql import SparkSession
 from firn.changes.merge.fold import fold
 from firn.config.names import TableName
 from firn_spark import ranges
-from firn_spark.driver import decision
+from firn_spark.driver import decision, engine
 from firn_spark.driver.range import ALONE
+from firn_spark.driver.staged_log import SparkLog
 from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
+from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
 from firn_spark.slices import slice_engine as slices
 from firn_spark.tables.evolve import Tables
@@ -50,8 +52,8 @@ def mostly_plain(dice: random.Random, changes: int, keys: int, tables: str) -> l
         key = {"id": number, "of": f"of {number % 3}"}
         row = key | {"v": f"v{lsn}", "w": f"w{lsn}", "n": lsn}
         gone = {name: GONE for name in ("v", "w") if dice.random() < 0.6}
-        if tables == "t" and lsn % 170 == 0:
-            told.append(event("t", lsn, None))
+        if lsn % 170 == 0:
+            told.append(event("t", lsn, None, table=table))
         elif chance < 0.12:
             told.append(event("d", lsn, None, NOTHING | key, table=table))
         elif chance < 0.18:
@@ -117,7 +119,9 @@ def test_they_equal_the_specification_after_each_epoch(
         ways[lake.line("lake.t")["way"]["lookup"], lake.line("lake.t")["way"]["by"]] += 1
         table = lake.catalog.load_table(TableName.parse("lake.t").identifier)
         assert write == "merge-on-read" or not len(table.inspect.delete_files()), "the files themselves lose the rows"
-    assert set(ways) == {(home, "both")}, ways
+    assert {where for where, _ in ways} == {home}, ways
+    # With a truncate of one of several source tables all keys are decided one by one.
+    assert {by for _, by in ways} <= {"both"} if tables == "t" else {"both", "rows", "columns"}, ways
 
 
 @pytest.mark.parametrize("home", ["driver", "slices"])
@@ -135,6 +139,38 @@ def test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it(
     found = {key: (each["v"], each["w"]) for key, each in one.by_key("lake.t", "id").items()}
     assert found == {1: ("new", None), 20: ("old", "old"), **dict.fromkeys((2, 3, 4), ("last", "old"))}
     assert one.line("lake.t")["way"]["lookup"] == home
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+@pytest.mark.parametrize("much", [True, False])
+def test_what_only_the_staged_log_tells_is_looked_for_there_however_much_it_holds(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str, *, much: bool
+) -> None:
+    if home == "slices":
+        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    one = lake(config(f"key: [id], {COLUMNS}"))
+    row = lambda number, **more: {"id": number, "of": "a", "v": f"v{number}", "w": "w", "n": 1} | more  # noqa: E731
+    told = [
+        [event("c", 10 + n, row(n)) for n in range(6)],
+        [event("u", 20, row(1, v="last")), event("u", 21, row(2, n=2))],
+        # Their first halves come later, and one of them after its key is there again.
+        [event("c", 30 + n, row(100 + n, v=GONE, w="moved")) for n in range(3)] + [event("c", 40, row(1, v="again"))],
+        [event("u", 25, row(2, v="late")), *(event("d", 30 + n, None, row(n)) for n in range(3))],
+    ]
+    by_spark: list[Any] = []
+    real = SparkLog.rows
+    monkeypatch.setattr(SparkLog, "rows", lambda *given: by_spark.append(given) or real(*given))
+    for number, part in enumerate(told):
+        if much and number == 3:
+            monkeypatch.setattr(ranges, "MOST_BYTES", 1)
+        one.land(part)
+        assert one.line("lake.t")["way"]["lookup"] == home, one.line("lake.t")
+    expected = fold({}, [change(each) for part in told for each in part]).rows.values()
+    names = ("id", "of", "v", "w", "n")
+    assert sorted(tuple(found[name] for name in names) for found in one.rows("lake.t")) == sorted(
+        tuple(made.values[name] for name in names) for made in expected
+    )
+    assert bool(by_spark) == much
 
 
 def _key(one: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -164,32 +200,11 @@ def test_what_is_not_plain_is_bounded_and_what_is_plain_is_not(
     assert [row["w"] for row in sorted(one.rows("lake.t"), key=lambda row: row["id"])] == ["e", "e", "e", "d", "d"]
 
 
-@pytest.mark.parametrize("late", [True, False])
-def test_what_comes_to_the_job_at_once_is_bounded(
-    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, late: bool
-) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-    one = lake(config())
-    first = [event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(4)]
-    one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(30)])
-    if late:  # with a truncate the job decides what is late
-        monkeypatch.setattr(slices, "MOST_BYTES", 1_000)
-        told = [event("u", 20 + n, {"id": 4 + n, "v": "late", "w": "late"}) for n in range(30)]
-        one.land([event("t", 9, None), *told])
-    else:
-        monkeypatch.setattr(slices, "MOST_BYTES", 100)
-        one.land([event("c", 70 + n, {"id": n, "v": GONE, "w": "c"}) for n in range(4)])
-    of = "1000 bytes of changes of a slice that are decided one by one" if late else "100 bytes of changes that are not"
-    assert one.line("lake.t")["way"]["slices"].startswith(f"more than {of}")
-    assert {(row["id"], row["w"]) for row in one.rows("lake.t")} == {(n, "b" if late else "c") for n in range(4)}
-
-
 def test_what_is_late_or_lacks_values_is_decided_by_the_slices(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many they are: only what is connected to other keys comes to the job."""
+    """Only what is connected to other keys comes to the job."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-    monkeypatch.setattr(slices, "MOST_ROWS", 2)
     one = lake(config())
     first = [event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(8)]
     one.land(first + [event("d", 50 + n, None, {"id": 4 + n, "v": None, "w": None}) for n in range(4)])
@@ -202,18 +217,17 @@ def test_what_is_late_or_lacks_values_is_decided_by_the_slices(
     assert rows == {0: "de", 1: "ac", 2: "ac", 3: "ac"}
 
 
-def test_wide_rows_make_more_slices_and_a_hot_key_none(
+def test_wide_rows_make_more_slices_and_a_hot_key_makes_one(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     monkeypatch.setattr(slices, "_ONE_TASK", 10)
     monkeypatch.setattr(slices, "_BYTES", 20_000)
-    monkeypatch.setattr(slices, "_MOST_BYTES_OF_ONE", 60_000)
     one = lake(config())
     one.land([event("c", 10 + n, {"id": n, "v": "x" * 1_000, "w": "y"}) for n in range(100)])
     assert 5 <= one.line("lake.t")["way"]["slices"] <= 8
     one.land([event("u", 200 + n, {"id": 7, "v": "z" * 1_000, "w": str(n)}) for n in range(100)])
-    assert one.line("lake.t")["way"]["slices"] == "more than 60000 bytes in a slice of the keys"
+    assert one.line("lake.t")["way"]["slices"] <= 2
     rows = one.by_key("lake.t", "id")
     assert len(rows) == 100
     assert (rows[7]["w"], rows[8]["w"]) == ("99", "y")
@@ -222,19 +236,23 @@ def test_wide_rows_make_more_slices_and_a_hot_key_none(
 def test_dead_letters_are_new_once_whichever_way_a_table_goes_in_the_end(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The slices wrote them, and then found more to decide one by one than they may."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-    monkeypatch.setattr(slices, "MOST_ROWS", 2)
+    """The job's own process wrote them, and then found a table that it can't look through."""
     one = lake(config("key: [id], columns: {id: long, n: long}"))
-    one.land([event("d", 50 + n, None, {"id": n, "n": 0}) for n in range(3)])
-    late = [event("u", 20 + n, {"id": n, "n": n}) for n in range(3)]
-    one.land(
-        [event("t", 9, None), *late, event("u", 60, {"id": 4, "n": 4}), event("c", 30, {"id": 5, "n": "no number"})]
-    )
+    one.land([event("c", 50 + n, {"id": n, "n": 0}) for n in range(3)])
+    real = engine.unmoved
+    refusals = iter([Unfit("for the test")])
+
+    def unmoved(*given: Any) -> None:
+        for why in refusals:
+            raise why
+        real(*given)
+
+    monkeypatch.setattr(engine, "unmoved", unmoved)
+    one.land([event("u", 60, {"id": 4, "n": 4}), event("c", 70, {"id": 5, "n": "no number"})])
     said = one.line("lake.t")
-    assert said["way"]["slices"] == "more than 2 changes that are not plain"
+    assert (said["way"]["lookup"], said["way"]["driver"]) == ("slices", "for the test")
     assert (said["dead"], said["dead_new"]) == (1, {"app.t": {"type_mismatch": 1}})
-    assert [row["id"] for row in one.rows("lake.t")] == [4]
+    assert sorted(row["id"] for row in one.rows("lake.t")) == [0, 1, 2, 4]
 
 
 def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[[str], Lake]) -> None:

@@ -18,12 +18,11 @@ from firn.log.store import Store, open_store
 from firn.maintenance import orphans as rules
 from firn.tables.locations import spelled
 from firn_lake.refs.keep import keep_cut
-from firn_spark import append
 from firn_spark.maintenance import orphans
 from firn_spark.maintenance.orphans import CannotTell, Orphans, _Used, remove
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
-from tests.integration.spark.committing import files_of
+from tests.integration.spark.committing import append_rows, files_of
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
@@ -144,7 +143,7 @@ def test_a_file_that_comes_into_use_meanwhile_stops_it(lake: Make, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr(fence, "commit", commit)
         rows = one.spark.table("firn.lake.t").selectExpr("id + 1 AS id", "v", "_firn_pos", "_firn_ts")
-        append.apply(one.spark, table_of(one), rows, {"firn.epoch.spec": "2"}, "spec")
+        append_rows(one.spark, table_of(one), rows, {"firn.epoch.spec": "2"}, "spec")
     make_old(folder(one))
 
     def land(*given: Any) -> Any:

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from firn.config.names import TableName
 from firn.log import published_configs
 from firn_spark import rebuild
+from firn_spark.driver import engine
 from firn_spark.rebuild import Request
-from firn_spark.spark_engine import SparkEngine
 from firn_spark.tables import fence
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
@@ -38,8 +38,8 @@ ROWS = {
     2: ("zwei", 6), 3: ("drei", 7), 5: ("one", 8), 6: ("six", 9.5), 7: ("seven", 10),
 }  # fmt: skip
 NEW = "renames: {val: v}"
-BY_SPARK = "key: [id], partition_by: ['bucket(2, id)']"  # the driver writes no partitions
-WAYS = pytest.mark.parametrize("how", ["key: [id]", BY_SPARK], ids=["driver", "spark"])
+PARTITIONED = "key: [id], partition_by: ['bucket(2, id)']"
+WAYS = pytest.mark.parametrize("how", ["key: [id]", PARTITIONED], ids=["plain", "partitioned"])
 
 
 def under(lake: Lake, how: str) -> None:
@@ -126,14 +126,12 @@ def test_all_at_once_and_one_by_one_are_the_same(spark: SparkSession, tmp_path: 
 def test_a_row_that_was_removed_before_is_read_by_the_name_it_had(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake = Lake(spark, tmp_path, config(BY_SPARK))
+    lake = Lake(spark, tmp_path, config(PARTITIONED))
     lake.land([event("c", 10, {"id": 1, "v": "x", "n": 1}), event("c", 11, {"id": 2, "v": "y", "n": 2})])
     lake.land([event("d", 20, None, {"id": 1})])
-    under(lake, f"{BY_SPARK}, {NEW}")
+    under(lake, f"{PARTITIONED}, {NEW}")
     # The staged log is gone, and the second half of a changed key comes: only the snapshot before the delete tells.
-    gone = lambda engine, *given: lambda keys: of_spark(engine, *given)(keys).where("false")  # noqa: E731
-    of_spark = SparkEngine._log_of
-    monkeypatch.setattr(SparkEngine, "_log_of", gone)
+    monkeypatch.setattr(engine, "log_of", lambda *_: lambda _: ([], {}))
     lake.land([event("c", 20, {"id": 5, "val": GONE, "n": 3})])
     assert rows(lake) == {2: ("y", 2), 5: ("x", 3)}
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from firn_spark.slices import slice_engine
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
 
@@ -39,19 +40,54 @@ def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSess
     assert rows(one_by_one)[2] == rows(at_once)[2] | {"v": "late"}
 
 
-def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    at(home, monkeypatch)
     lake = Lake(spark, tmp_path, config())
     lake.land([event("c", 10, {"id": 1, "v": "a"}), event("c", 11, {"id": 2, "v": "b"})])
     lake.land([event("d", 20, None, {"id": 2})])
     lake.land([event("c", 30, {"id": "x", "v": "c"}), event("u", 31, {"id": 1, "v": "d"}), event("u", 15, {"id": 2})])
     assert {key: row["v"] for key, row in lake.by_key("lake.t", "id").items()} == {"1": "d", "x": "c"}
     lake.land([event("u", 17, {"id": 2, "v": "late"})])
-    assert len(lake.rows("lake.t")) == 2, "what was remembered before the key became text is found without a rewrite"
+    assert lake.line("lake.t")["way"]["lookup"] == home
+    assert len(lake.rows("lake.t")) == 2, "what was remembered before the key became text is found"
     lake.land([event("d", 40, None, {"id": "x"}), event("d", 41, None, {"id": 1})])
     lake.land(
         [event("u", 35, {"id": "x", "v": "late"}), event("u", 36, {"id": 1, "v": "late"}), event("u", 16, {"id": 2})]
     )
     assert lake.rows("lake.t") == [], "what was remembered before the key became text, and after it"
+
+
+@pytest.mark.parametrize("home", ["driver", "slices"])
+@pytest.mark.parametrize("logged", [True, False])
+@pytest.mark.parametrize("key", [50, "fifty"])
+def test_the_row_that_a_move_took_away_is_found_when_its_columns_got_another_type(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, key: Any, *, logged: bool
+) -> None:
+    """`logged`: whether the staged log still tells it too."""
+    at(home, monkeypatch)
+    lake = Lake(spark, tmp_path, config())
+    lake.land([event("c", 10 + n, {"id": n, "v": 7.5, "w": 1, "at": "x"}) for n in range(5)])
+    lake.land([event("u", 20 + n, {"id": n, "v": GONE, "w": 2, "at": "y"}) for n in range(2)])
+    staged = sorted((tmp_path / "staging" / "staged").rglob("*.parquet"))
+    lake.land([event("d", 30 + n, None, {"id": n}) for n in range(5)])
+    lake.land([event("c", 40, {"id": key, "v": "text", "w": "text", "at": "z"})])
+    for path in () if logged else staged:
+        path.unlink()
+    # Late halves of moves.
+    lake.land([event("c", 30 + n, {"id": 10 + n, "v": GONE, "w": 3, "at": GONE}) for n in range(5)])
+    assert lake.line("lake.t")["way"]["lookup"] == home, lake.line("lake.t")
+    found = {key: (one["v"], one["w"], one["at"]) for key, one in lake.by_key("lake.t", "id").items()}
+    moved = {type(key)(10 + n): ("7.5", "3", "y" if n < 2 else "x") for n in range(5)}
+    assert found == moved | {key: ("text", "text", "z")}
+
+
+def at(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slice_engine, "EVENTS", 3)
+    monkeypatch.setattr(slice_engine, "_ONE_TASK", 3)
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from firn_spark.tables.evolve import Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
-from tests.soak import LONG, long_only
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -73,13 +73,10 @@ def history(seed: int, events: int, keys: int, tables: str = "t", truncates: flo
     return told
 
 
-@pytest.mark.parametrize("home", ["driver", pytest.param("sql", marks=long_only)])
 @pytest.mark.parametrize(("seed", "events", "keys"), [(1, 3_000, 400), (2, 1_000, 20)] if LONG else [(1, 3_000, 400)])
 def test_one_epoch_of_random_changes_in_any_order_equals_the_specification(
-    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, home: str, seed: int, events: int, keys: int
+    spark: SparkSession, tmp_path: Path, seed: int, events: int, keys: int
 ) -> None:
-    if home == "sql":
-        request.getfixturevalue("by_sql")
     told = history(seed, events, keys)
     delivered = told + random.Random(seed).choices(told, k=events // 3)
     random.Random(seed + 1).shuffle(delivered)
@@ -96,7 +93,7 @@ PLAIN = "key: [id]"
 REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 'truncate(50, n)']"
 
 
-@pytest.mark.parametrize("home", ["driver", "slices", "sql"] if LONG else ["driver", "slices"])
+@pytest.mark.parametrize("home", ["driver", "slices"])
 @pytest.mark.parametrize(
     ("seed", "events", "keys", "count", "table"),
     [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
@@ -104,7 +101,6 @@ REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 't
     else [(4, 90, 6, 3, PLAIN), (5, 40, 6, 3, REWRITTEN)],
 )
 def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
-    request: pytest.FixtureRequest,
     spark: SparkSession,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,8 +114,6 @@ def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
     """Deletes before their rows, halves of moves in different epochs, values that come late: what a table remembers."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "20000" if home == "driver" else "0")
     monkeypatch.setattr(slice_engine, "EVENTS", 12)
-    if home == "sql":
-        request.getfixturevalue("by_sql")
     told = history(seed, events, keys)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=events // 3)

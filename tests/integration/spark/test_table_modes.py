@@ -1,4 +1,4 @@
-"""A table mode that is added from outside: its line in the registry, and one for the engine that commits it."""
+"""A table mode that is added from outside: its line in the registry, and one for each home of the engine."""
 
 from pathlib import Path
 
@@ -10,6 +10,8 @@ from firn.config import modes
 from firn.config.modes import MODES, TableMode
 from firn_spark.driver import engine
 from firn_spark.driver.engine import DriverEngine
+from firn_spark.slices import slice_engine
+from firn_spark.slices.slice_engine import SliceEngine
 from firn_spark.table_commit import TableCommit
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
@@ -20,21 +22,24 @@ pytestmark = pytest.mark.spark
 LEDGER = TableMode("ledger", tuple(one for one in modes.MODES["append"].columns if one.name != BEFORE), keyed=False)
 
 
-def ledger(driver: DriverEngine, one: TableCommit) -> None:
-    driver.append(one)
+def ledger(home: DriverEngine | SliceEngine, one: TableCommit) -> None:
+    home.append(one)
     one.outcome.way["book"] = "ledger"
 
 
-def test_a_mode_is_a_line_of_the_registry_and_one_of_its_engine(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("home", ["driver", "slices"])
+def test_a_mode_is_a_line_of_the_registry_and_one_of_each_home(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
     monkeypatch.setitem(MODES, "ledger", LEDGER)
     monkeypatch.setitem(engine.MODES, "ledger", ledger)
+    monkeypatch.setitem(slice_engine.MODES, "ledger", ledger)
     lake = Lake(spark, tmp_path, config("key: [id], mode: ledger"))
     lake.land([event("c", 10, {"id": 1, "v": "a"})])
     lake.land([event("u", 20, {"id": 1, "v": "b"}), event("c", 10, {"id": 1, "v": "a"})])
     said = lake.line("lake.t")
-    assert (said["mode"], said["way"], said["merged"]) == ("ledger", {"lookup": "driver", "book": "ledger"}, 1)
+    assert (said["mode"], said["merged"], said["way"]["lookup"], said["way"]["book"]) == ("ledger", 1, home, "ledger")
     assert sorted((row["id"], row["v"]) for row in lake.rows("lake.t")) == [(1, "a"), (1, "b")]
     assert {POSITION, IDENTITY} <= set(lake.rows("lake.t")[0])
     assert BEFORE not in lake.rows("lake.t")[0]

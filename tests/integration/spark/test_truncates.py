@@ -61,3 +61,25 @@ def test_a_truncate_is_newer_than_what_has_no_position(lake: Callable[[str], Lak
         [unplaced, event("u", 60, row(1, w=GONE))] + ([event("c", other, row(3))] if other is not None else []),
     ]
     check(lake(config()), told)
+
+
+def unplaced(op: str, number: int) -> dict[str, Any]:
+    one = event(op, 90, None if op == "d" else row(number, v="arrived"), row(number) if op == "d" else None)
+    one["source"] = {name: told for name, told in one["source"].items() if name not in ("lsn", "sequence")}
+    return one
+
+
+@HOMES
+def test_a_delete_without_a_position_removes_and_is_not_remembered(lake: Callable[[str], Lake], home: str) -> None:
+    """The order of arrival decides, and what has a position wins."""
+    one = lake(config())
+    one.land([unplaced("u", n) for n in range(8)])
+    one.land([unplaced("d", n) for n in range(3)] + [event("c", 20, row(4)), unplaced("d", 4)])
+    assert {key: each["v"] for key, each in one.by_key("lake.t", "id").items()} == {
+        3: "arrived", 4: "v4", 5: "arrived", 6: "arrived", 7: "arrived",
+    }  # fmt: skip
+    said = one.line("lake.t")
+    assert (said["way"]["lookup"], said["way"]["by"], said["merged"]) == (home, "columns", 4)
+    assert not one.catalog.table_exists(("lake", "t__deletes"))
+    one.land([unplaced("u", 0), event("d", 30, None, row(5)), unplaced("u", 5)])
+    assert sorted(one.by_key("lake.t", "id")) == [0, 3, 4, 6, 7]

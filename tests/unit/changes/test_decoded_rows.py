@@ -7,7 +7,7 @@ import pytest
 
 from firn.changes.decode.codec import DecodeSettings
 from firn.changes.decode.row_decoder import READ, Decoding
-from firn.changes.decode.types import DOUBLE, LONG, STRING, Column
+from firn.changes.decode.types import DOUBLE, FLOAT, LONG, STRING, Column, list_of, parse
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import NAN, key_of
 
@@ -130,3 +130,25 @@ def test_nan_is_one_key_in_any_process() -> None:
     }
     assert len(keys) == 1
     assert key_of([float("nan"), 1.5, None, "NaN"]) == (NAN, 1.5, None, "NaN")
+
+
+def test_texts_that_round_to_one_float_of_32_bits_are_one_key() -> None:
+    kinds = (FLOAT, list_of(FLOAT), DOUBLE)
+    columns = tuple(Column(name, kind) for name, kind in zip("fld", kinds, strict=True))
+    decoding = Decoding(columns, (0, 1, 2), DecodeSettings())
+    keys = [
+        decoded_rows.key_of([None] * decoded_rows.WIDTH + [number, [number, None], 0.5], decoding)
+        for number in (0.1, 0.10000000149011612)
+    ]
+    assert keys[0] == keys[1] == (0.10000000149011612, (0.10000000149011612, None), 0.5)
+    assert decoded_rows.key_of([None] * decoded_rows.WIDTH + [None, None, float("nan")], decoding) == (None, None, NAN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"), [("double", '"NaN"'), ("list<list<double>>", '[["NaN"], [1]]'), ("double", "-0.0")]
+)
+def test_an_update_of_a_key_that_is_nan_is_no_move(kind: str, text: str) -> None:
+    decoding = Decoding((Column("id", parse(kind)), Column("v", STRING)), (0,), DecodeSettings())
+    change = raw("u", f'{{"id": {text}, "v": "a"}}', f'{{"id": {text.replace("-", "")}}}')
+    good, rejected = decoded_rows.decoded([change], decoding, mirror=True)
+    assert ([row[decoded_rows.OP] for row in good], rejected) == (["u"], [])

@@ -1,41 +1,12 @@
-"""Position delete files as the executors pack them: nothing is lost, whatever batches the rows come in."""
+"""Position delete files."""
 
 import io
 import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from firn_spark.tables import deletes
-
-FILES = [["file:/t/a.parquet", "file:/t/b.parquet"], ["file:/t/c.parquet"]]
-ROWS = [(number, file, row) for number, files in enumerate(FILES) for file in range(len(files)) for row in range(70)]
-SCHEMA = pa.schema({"number": pa.int32(), "file": pa.int32(), "t_row": pa.int64()})
-
-
-def batches(sizes: list[int]) -> list[pa.RecordBatch]:
-    found, start = [], 0
-    for size in sizes:
-        columns = list(zip(*ROWS[start : start + size], strict=True)) or [[], [], []]
-        found.append(
-            pa.RecordBatch.from_arrays(
-                [pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
-            )
-        )
-        start += size
-    assert start >= len(ROWS)
-    return found
-
-
-@pytest.mark.parametrize("sizes", [[210], [1] * 210, [140, 70], [139, 2, 0, 69], [70, 140]])
-def test_each_group_becomes_one_sorted_delete_file(sizes: list[int]) -> None:
-    answers = [row for batch in deletes._packing(FILES)(batches(sizes)) for row in batch.to_pylist()]
-    assert [row["number"] for row in answers] == [0, 1]
-    for row in answers:
-        table = pq.read_table(io.BytesIO(row["body"]))
-        expected = [(FILES[n][file], at) for n, file, at in ROWS if n == row["number"]]
-        assert list(zip(*(column.to_pylist() for column in table.columns), strict=True)) == expected
 
 
 def test_a_delete_file_says_what_iceberg_asks_for() -> None:
@@ -54,10 +25,6 @@ def test_rows_are_gathered_by_file_over_chunks_and_those_without_a_file_left_out
     assert {path: rows.to_pylist() for path, rows in found.items()} == {"a": [3, 2], "b": [1, 0]}
     twice = deletes.together([found, {"a": pa.array([2, 7])}])
     assert {path: rows.to_pylist() for path, rows in twice.items()} == {"a": [3, 2, 7], "b": [1, 0]}
-
-
-def test_nothing_becomes_no_file() -> None:
-    assert list(deletes._packing(FILES)(iter([]))) == []
 
 
 def test_a_position_costs_a_few_bytes() -> None:

@@ -71,3 +71,41 @@ def test_a_file_from_before_a_promotion_is_read_in_the_new_type(there: str, now:
     field = values.file_field({"id": 1, "name": "v", "required": False, "type": type_json(kind_of(there), 9)})
     column = pa.chunked_array([values.written([value, None], kind_of(there), field)])
     assert values.read(column, kind_of(now)) == [value, None]
+
+
+def test_a_nested_column_is_read_as_the_table_has_it_now() -> None:
+    def part(number: int, name: str, kind: Any, required: bool = False) -> dict[str, Any]:
+        return {"id": number, "name": name, "type": kind, "required": required}
+
+    def struct(*parts: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "struct", "fields": list(parts)}
+
+    inner = [part(12, "n", "int", True), part(13, "u", "uuid"), part(14, "t", "timestamp_ns")]
+    before = values.file_field(
+        part(1, "s", struct(part(10, "a", "string", True), part(11, "in", struct(*inner), True)))
+    )
+    inner[0] = part(12, "m", "long", True)
+    later = values.file_field(
+        part(
+            1,
+            "s",
+            struct(
+                part(11, "in", struct(*inner), True), part(20, "a", "fixed[2]", True), part(10, "b", "string", True)
+            ),
+        )
+    )
+    units = pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"u" * 16, None, None], pa.binary(16)))
+    times = pa.array([1, None, None], pa.timestamp("ns"))
+    inside = pa.StructArray.from_arrays(
+        [pa.array([7, 8, 0], pa.int32()), units, times], fields=list(before.type[1].type)
+    )
+    whole = pa.StructArray.from_arrays(
+        [pa.array(["x", "y", ""]), inside], fields=list(before.type), mask=pa.array([False, False, True])
+    )
+    found = values.now(pa.table([whole.slice(1)], schema=pa.schema([before])), "s", later)
+    body = pa.BufferOutputStream()
+    pq.write_table(pa.table([found], schema=pa.schema([later])), body, store_schema=False)
+    [told, nothing] = pq.read_table(pa.BufferReader(body.getvalue()))["s"].to_pylist()
+    assert nothing is None
+    assert (told["b"], told["in"]["m"], told["in"]["u"], told["in"]["t"]) == ("y", 8, None, None)
+    assert values.nothing(2, later).to_pylist() == [None, None]

@@ -2,7 +2,6 @@
 
 import random
 import uuid
-from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -12,12 +11,11 @@ from pyiceberg import types
 from pyiceberg.conversions import partition_to_py
 from pyiceberg.transforms import parse_transform
 
+from firn.errors import TerminalError
 from firn_spark.driver import partition_values
 from firn_spark.driver.partition_values import NULL, murmur3
-from firn_spark.not_eligible import Unfit
 from tests.soak import SEED
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DICE = random.Random(SEED)
 
 
@@ -39,6 +37,9 @@ VALUES: dict[str, tuple[Any, pa.DataType, list[Any]]] = {
     "timestamptz": (types.TimestamptzType(), pa.int64(), MOMENTS),
     "string": (types.StringType(), pa.string(), TEXTS),
     "binary": (types.BinaryType(), pa.binary(), [text.encode() for text in TEXTS]),
+    "float": (types.FloatType(), pa.float32(), [0.5, 0.0, 1e10, float("inf"), float("-inf"), -1.25]),
+    "double": (types.DoubleType(), pa.float64(), [0.1, 0.0, 1e300, 5e-324, float("inf"), float("-inf"), -1.5]),
+    "fixed[3]": (types.FixedType(3), pa.binary(3), [b"abc", b"\0\xff\0"]),
     "uuid": (types.UUIDType(), pa.binary(16), [uuid.UUID(int=DICE.getrandbits(128)).bytes for _ in range(9)]),
     "decimal(38, 2)": (
         types.DecimalType(38, 2), pa.decimal128(38, 2),
@@ -50,13 +51,19 @@ FILE = {
     "date": pa.date32(), "time": pa.time64("us"), "timestamp": pa.timestamp("us"),
     "timestamptz": pa.timestamp("us", "UTC"), "uuid": pa.uuid(),
 }  # fmt: skip
+MOMENTS_OF = {"date", "timestamp", "timestamptz"}
+TAKES = {
+    "identity": set(VALUES) - {"fixed[3]"}, "bucket": set(VALUES) - {"boolean", "float", "double"},
+    "truncate": {"int", "long", "string", "decimal", "binary"}, "year": MOMENTS_OF, "month": MOMENTS_OF,
+    "day": MOMENTS_OF, "hour": MOMENTS_OF - {"date"},
+}  # fmt: skip
 SIZES = {"bucket": ("[1]", "[7]", "[16]"), "truncate": ("[1]", "[10]", "[16]")}
 CASES = [
     (f"{name}{size}", kind)
-    for name, kinds in partition_values._TAKES.items()
+    for name, kinds in TAKES.items()
     for size in SIZES.get(name, ("",))
     for kind in VALUES
-    if kind.partition("(")[0] in kinds
+    if kind in kinds or kind.partition("(")[0] in kinds
 ]
 
 
@@ -71,7 +78,7 @@ def test_each_transform_of_each_type_gives_what_pyiceberg_gives(transform: str, 
     theirs = parse_transform(transform)
     expected = list(map(theirs.transform(of), [uuid.UUID(bytes=v) if kind == "uuid" and v else v for v in some]))
     seen: dict[int, Any] = {}
-    for [text], part in partition_values.parts(rows, [(transform, kind, "v")]):
+    for [text], part in partition_values.parts(rows, [(transform, kind, ["v"])]):
         result = theirs.result_type(of)
         value = None if text is None else _read(text, result)
         seen |= dict.fromkeys(part["n"].to_pylist(), value)
@@ -81,10 +88,12 @@ def test_each_transform_of_each_type_gives_what_pyiceberg_gives(transform: str, 
 
 def _read(text: str, kind: Any) -> Any:
     """As org.apache.iceberg.types.Conversions.fromPartitionString reads it, and write._partition puts it right."""
-    if isinstance(kind, types.DateType):
-        return (date.fromisoformat(text) - date(1970, 1, 1)).days
     if isinstance(kind, types.BooleanType):
         return text == "true"
+    if isinstance(kind, types.BinaryType | types.FixedType):
+        return bytes.fromhex(text)
+    if partition_values.text_type(str(kind)) in ("int", "long"):
+        return int(text)
     return text if isinstance(kind, types.StringType) else partition_to_py(kind, text)
 
 
@@ -100,21 +109,45 @@ def test_hashes_are_those_of_the_specification(data: bytes, expected: int) -> No
     assert murmur3(data) == expected % 2**32
 
 
-def test_what_has_no_text_is_sparks() -> None:
-    for field in (("identity", "double"), ("identity", "timestamptz"), ("truncate[3]", "binary"), ("day", "?")):
-        with pytest.raises(Unfit, match="partitioned by"):
+def test_zeroes_of_both_signs_and_nan_are_partitions_of_their_own() -> None:
+    rows = pa.table({"v": pa.array([0.0, float("nan"), -0.0, None, float("nan"), 0.0])})
+    found = {text: len(part) for [text], part in partition_values.parts(rows, [("identity", "double", ["v"])])}
+    assert found == {"0": 2, "-0": 1, "NaN": 2, None: 1}
+
+
+def test_nanoseconds_are_partitioned_by_their_microseconds() -> None:
+    rows = pa.table({"v": pa.array([-1, 86_400_000_000_001], pa.timestamp("ns"))})
+    for transform, expected in (("day", ["-1", "1"]), ("hour", ["-1", "24"]), ("identity", ["-1", "86400000000001"])):
+        found = [text for [text], _ in partition_values.parts(rows, [(transform, "timestamp_ns", ["v"])])]
+        assert found == expected, transform
+
+
+@pytest.mark.parametrize(
+    ("text", "transform", "kind", "name"),
+    [
+        ("20000", "day", "timestamp", "2024-10-04"), ("-719163", "identity", "date", "-719163"),
+        (None, "day", "date", "null"), ("2932897", "day", "timestamp", "2932897"),
+        ("5", "month", "date", "5"), ("00ff", "identity", "binary", "00ff"),
+    ],
+)  # fmt: skip
+def test_folders_are_named_for_people(text: str | None, transform: str, kind: str, name: str) -> None:
+    assert partition_values.in_folder(text, transform, kind) == name
+
+
+def test_what_nobody_should_be_partitioned_by_is_refused() -> None:
+    for field, said in (
+        (("zorder", "long"), "zorder, which"),
+        (("identity", "fixed[3]"), "manifests that can't be read"),
+    ):
+        with pytest.raises(TerminalError, match=said):
             partition_values.check([field])
-    partition_values.check([("void", "double"), ("bucket[2]", "decimal(9, 2)")])
-    late = EPOCH + timedelta(days=2_932_896)
-    days = pa.table({"v": pa.array([(late - EPOCH).days + 1], pa.int32()).cast(pa.date32())})
-    with pytest.raises(Unfit, match="partitioned by"):
-        list(partition_values.parts(days, [("identity", "date", "v")]))
+    partition_values.check([("void", "fixed[3]"), ("bucket[2]", "fixed[3]"), ("identity", "double")])
 
 
 def test_rows_of_several_fields_come_together_and_in_their_order() -> None:
     rows = pa.table({"a": [1, 2, 1, None, 1], "b": ["x", "x", "x", "x", "y"], "n": [0, 1, 2, 3, 4]})
     found = partition_values.parts(
-        rows, [("bucket[1]", "long", "a"), ("identity", "string", "b"), ("void", "void", "")]
+        rows, [("bucket[1]", "long", ["a"]), ("identity", "string", ["b"]), ("identity", "void", ())]
     )
     assert {tuple(values): part["n"].to_pylist() for values, part in found} == {
         ("0", "x", None): [0, 1, 2], (None, "x", None): [3], ("0", "y", None): [4],

@@ -1,7 +1,7 @@
 """What the rows of a table are to its changes: the registry of table modes.
 
 A mode is a line here, and one for each engine that commits it (`MODES` of firn_spark.driver.engine and
-firn_spark.spark_engine). Planning, decoding, audits, rebuilds and fresh reads go by what the line says.
+firn_spark.slices.slice_engine). Planning, decoding, audits, rebuilds and fresh reads go by what the line says.
 """
 
 from dataclasses import dataclass

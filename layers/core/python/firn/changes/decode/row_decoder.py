@@ -6,11 +6,12 @@ A decoded row is a list: META, then the values of the table's columns in order.
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, TypeVar
 
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.decode.poison import poison, poisoned
-from firn.changes.decode.types import Column
+from firn.changes.decode.types import FLOAT, Column
 from firn.changes.positions import order_key
 from firn.errors import EventError
 
@@ -46,6 +47,11 @@ class Decoding:
     several: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+
+    @cached_property
+    def singles(self) -> bool:
+        """Whether the key has floats of 32 bits, or lists of them."""
+        return any(FLOAT.name in str(self.columns[i].type) for i in self.key)
 
 
 class Decoder:
@@ -164,7 +170,7 @@ class MirrorDecoder(Decoder):
         values = decoded.values if op == "u" else decoded.as_literal()
         if op == "u" and change["before"] is not None:
             old = self._decode(change, change["before"], key_only=True).values
-            if old != key and self._has_key(change["before"]):
+            if not _are_same(old, key) and self._has_key(change["before"]):
                 # A changed key is a move: a delete, then a create that takes what it left out from the deleted row.
                 yield self._row(change, "d", self._only_key(old), total=_before(change))
                 op = "c"
@@ -215,6 +221,13 @@ class AppendDecoder(Decoder):
         row = self._row(change, op, values)
         row[10] = change["before"]
         yield row
+
+
+def _are_same(some: Any, others: Any) -> bool:
+    """Whether two values, or lists of them, are equal; NaN is equal to itself, as in a key (fold.key_of)."""
+    if isinstance(some, list) and isinstance(others, list):
+        return len(some) == len(others) and all(map(_are_same, some, others))
+    return bool(some == others or (some != some and others != others))
 
 
 def _before(change: dict[str, Any]) -> bytes:

@@ -2,10 +2,12 @@
 is in an append table. Pure."""
 
 import hashlib
+import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.types import Type
 from firn.changes.merge import fold
 from firn.changes.merge.fold import Key, RowChange
 
@@ -45,7 +47,17 @@ def decoded_by(
 
 def key_of(row: Sequence[Any], decoding: Decoding) -> Key:
     """The key of a decoded row."""
-    return fold.key_of(row[WIDTH + i] for i in decoding.key)
+    key = [row[WIDTH + i] for i in decoding.key]
+    return fold.key_of(map(_single, key, (decoding.columns[i].type for i in decoding.key)) if decoding.singles else key)
+
+
+def _single(value: Any, kind: Type) -> Any:
+    """A part of a key as tables hold it: of floats the 32 bits, which several texts of a source may round to."""
+    if value is None or kind.name not in ("float", "list"):
+        return value
+    if kind.element is not None:
+        return [_single(one, kind.element) for one in value]
+    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 def values_of(row: Sequence[Any], decoding: Decoding) -> dict[str, Any]:
@@ -72,7 +84,7 @@ def truncates(changes: Iterable[Mapping[str, Any]], names: Mapping[str, str]) ->
 
 def identity(row: Sequence[Any], stream: str) -> str:
     """Who a change of an append table is, as `_firn_id` has it: a 128-bit hash of what changes.append tells changes
-    apart by. The order holds position, op and content. Spark's expression of it is firn_spark.append.identified."""
+    apart by. The order holds position, op and content."""
     if row[POS] is None:
         return _hashed(_arrived(row))
     which = f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"

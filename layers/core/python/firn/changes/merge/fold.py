@@ -40,8 +40,9 @@ LOADED: Final = b"\0"  # below every change's order: of a row that another tool 
 
 
 def key_of(values: Iterable[Any]) -> Key:
-    """The values as a key, of which NaN is one as it is to Spark."""
-    return tuple([value if value == value else NAN for value in values])  # NaN alone differs from itself
+    """The values as a key, of which NaN is one as it is to Spark, and a list a tuple."""
+    # NaN alone differs from itself.
+    return tuple([(key_of(value) if value.__class__ is list else value) if value == value else NAN for value in values])
 
 
 @dataclass(frozen=True)

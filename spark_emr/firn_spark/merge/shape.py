@@ -1,0 +1,38 @@
+"""What the rows of a mirror table are made of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import HELD_METADATA
+from firn.tables.planning import ColumnPlan
+from firn.tables.table_state import HELD_IDS
+from firn_spark.merge.survey import Survey
+from firn_spark.tables.evolve import Table, Tables
+from firn_spark.tables.fence import unmoved
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The columns of a table, and what its rows hold.
+
+    columns   in order, c0 and so on
+    held_ids  of the ordinals that changes leave unavailable or that rows may hold: the field id in the table
+    extras    names of columns that Firn has no type for, of an adopted table
+    """
+
+    columns: Sequence[Column]
+    held_ids: Mapping[int, int]
+    extras: Sequence[str]
+
+
+def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int], seen: Survey) -> tuple[Table, Shape]:
+    """The table, with a place for held columns if these changes need one, and its shape."""
+    ids = {field["name"]: int(field["id"]) for field in table.state.fields}
+    known = {int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text}
+    held = known | {ids[plan.columns[i].name] for i in seen.unavailable}
+    if held:
+        ready = tables.evolve(table, ColumnPlan(plan.columns), (HELD_METADATA,))
+        table = unmoved(table, tables.set_properties(ready, {HELD_IDS: ",".join(map(str, sorted(held)))}))
+    gaps = (i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
+    return table, Shape(plan.columns, {i: ids[plan.columns[i].name] for i in gaps}, sorted(plan.unwritable))
