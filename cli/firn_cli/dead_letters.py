@@ -95,7 +95,7 @@ def streams(store: Store, only: str | None) -> list[str]:
         if not layout.is_stream_name(only):
             raise FirnError(f"{only!r} is not a stream's name")
         return [only]
-    return sorted(published_configs.load(store, published_configs.current_sha(store)).streams)
+    return sorted(published_configs.current(store).streams)
 
 
 def groups(store: Store, stream: str, choice: Choice, *, replayed: bool) -> Iterator[Group]:

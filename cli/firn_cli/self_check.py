@@ -10,12 +10,12 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from firn.config.names import FACTS, slug
 from firn.deployment.stack import Stack
 from firn.errors import ConfigError, FirnError, RequestError
-from firn_cli.check import Check
 
 if TYPE_CHECKING:
     from firn.config.model import Config
@@ -36,6 +36,17 @@ _ADVICE: Final = (
     (("jobsha256", "code/"), "put the packaged job there: make upload STACK=…"),
     (("accessdenied", "403", "not authorized"), "a role or the bucket's policy forbids it: compare docs/deploy-aws.md"),
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Check:
+    """What `firn doctor` found of one thing. `ok` None: not needed here, or not to be said. `advice`: what to do, when
+    it is not ok."""
+
+    name: str
+    ok: bool | None
+    found: str
+    advice: str = ""
 
 
 class _Failed(FirnError):
@@ -94,7 +105,7 @@ class SelfCheck:
         from firn.log import published_configs
 
         store = self._stack.store()
-        self._remove_abandoned(published_configs.load(store, published_configs.current_sha(store)))
+        self._remove_abandoned(published_configs.current(store))
         self._before = published_configs.current_sha(store)
         old = published_configs.load(store, self._before)
         text = with_stream(old.text, self.name, f"{self._namespace}.{self.name}")
@@ -228,7 +239,7 @@ class SelfCheck:
         from firn.log import published_configs
 
         store = self._stack.store()
-        current = published_configs.load(store, published_configs.current_sha(store))
+        current = published_configs.current(store)
         if self.name not in current.streams:
             return
         mine = self._before is not None and current.sha == self._mine

@@ -10,7 +10,6 @@ from firn.changes.positions import by_arrival
 from firn.config.model import StreamConfig
 from firn.config.modes import KEYLESS
 from firn.config.names import TableName
-from firn.errors import ConfigError
 from firn.ingest.replay import acknowledged
 from firn.log import backlog, cuts, epochs, freshness, holds, layout, published_configs, table_health
 from firn.log.dead_letters import replay_marks
@@ -57,9 +56,8 @@ class StreamStatus:
 
 def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
     """What each configured stream committed at `since` or later. Raises StorageUnavailable, UnreadableBatch."""
-    try:
-        config = published_configs.load(store, published_configs.current_sha(store))
-    except ConfigError:
+    config = published_configs.find(store)
+    if config is None:
         return {}
     return {name: freshness.read_commits(store, name, since) for name in sorted(config.streams)}
 
@@ -73,9 +71,8 @@ def stream_statuses(
     """
     from firn_lake.tables import list_tables
 
-    try:
-        config = published_configs.load(store, published_configs.current_sha(store))
-    except ConfigError:
+    config = published_configs.find(store)
+    if config is None:
         return []
     tables = list_tables(catalog)
     return [
@@ -87,9 +84,8 @@ def stream_statuses(
 def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
     """How each table is, as a job saw it last, with what is due (health_report.py) and its `streams`; tables that
     no job has looked at yet are missing. Raises StorageUnavailable."""
-    try:
-        config = published_configs.load(store, published_configs.current_sha(store))
-    except ConfigError:
+    config = published_configs.find(store)
+    if config is None:
         return []
     known = table_health.read_all(store, config.streams)
     return [

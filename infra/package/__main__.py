@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from firn.deployment.terminal import notes, print_json, print_table, size
-from infra.package import job, locks, measurement, sbom
-from infra.package.errors import PackageError
+from infra.package import PackageError, job, locks, measurement, sbom
 from infra.package.locks import ROOT
 from infra.package.upload import packaged, staging_bucket, upload
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 
 from packaging.utils import canonicalize_name
 
-from infra.package.errors import PackageError
+from infra.package import PackageError
 from infra.package.locks import PLATFORMS, ROOT, Pin, fetched, pins
 
 MANIFEST: Final = "manifest.json"

@@ -20,7 +20,7 @@ from typing import Any, Final
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from infra.package.errors import PackageError
+from infra.package import PackageError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LAYERS: Final = ("core", "lake", "query")

@@ -142,14 +142,14 @@ def measure(
     return sorted(found.values(), key=lambda it: it.kind, reverse=True)
 
 
-def measure_job(code: Path, manifest: Mapping[str, Any], template: Path = TEMPLATE, runs: int = 1) -> Measured:
+def measure_job(code: Path, manifest: Mapping[str, Any]) -> Measured:
     """Measure the archive of a packaged job, which needs no more of an EMR image than its Python and Spark.
 
     Raises NotBuilt, PackageError.
     """
     if not (code / MANIFEST).is_file():
         raise NotBuilt(f"{code / MANIFEST} is not there: run `make package` first")
-    parameters = load(template.read_text())["Parameters"]
+    parameters = load(TEMPLATE.read_text())["Parameters"]
     on, python = runtime(parameters["EmrRelease"]["Default"]), str(manifest["python"])
     import py4j
     import pyspark
@@ -163,7 +163,7 @@ def measure_job(code: Path, manifest: Mapping[str, Any], template: Path = TEMPLA
             (image / module.__name__).symlink_to(Path(module.__file__).parent)
         wanted = needs(folder)
         path = [str(folder), str(image)]
-        seconds = min(_import_seconds(ARCHIVE, _MODULES[ARCHIVE], path, python) for _ in range(runs))
+        seconds = _import_seconds(ARCHIVE, _MODULES[ARCHIVE], path, python)
         return _measured("job", ARCHIVE, _size(folder), seconds, UNLIMITED, wanted, wanted, on, python)
 
 

@@ -23,7 +23,7 @@ from elftools.elf.gnuversions import GNUVerNeedSection
 from packaging.tags import Tag, compatible_tags, cpython_tags, parse_tag
 from packaging.version import Version
 
-from infra.package.errors import PackageError
+from infra.package import PackageError
 from infra.package.runtimes import Runtime
 
 # What any Linux has that manylinux wheels may ask for, of what Lambda's and EMR's images have too (PEP 600).

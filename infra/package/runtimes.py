@@ -10,7 +10,7 @@ from typing import Final
 
 from packaging.version import Version
 
-from infra.package.errors import PackageError
+from infra.package import PackageError
 
 
 @dataclass(frozen=True)

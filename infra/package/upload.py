@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infra.package.errors import PackageError
+from infra.package import PackageError
 from infra.package.job import MANIFEST
 
 

@@ -9,6 +9,7 @@ that gets the call and its effect, and may raise before it, after it (the answer
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +29,7 @@ from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early, Placed, early, lowest
 from firn.commit.lake import place_of
 from firn.commit.rejects import by_table, write_refused, write_rejects
-from firn.commit.staged_changes import facts_told, raw_changes
+from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.maintenance import Care, Expiry
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
@@ -563,7 +564,7 @@ class MemoryRange:
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
         """What the changes say about their tables, by source table."""
-        return facts_told(self._changes)
+        return _facts_told(self._changes)
 
     def span(self, high: High | None) -> Span:
         """What the changes say about their source's time."""
@@ -734,7 +735,7 @@ class MemoryRange:
             whole, held = all_of(target, table.state(), self._settings), read_all(self._lake.store, self._stream)
             sealed = read_range(self._lake.store, self._stream, 1, self._last)
             staged = self._read(epoch for epoch in sealed if not held.leaves_out(str(target.name), epoch.n))
-            every = with_schemas(decoding, whole, facts_told(staged))
+            every = with_schemas(decoding, whole, _facts_told(staged))
             said, _ = decoded_rows.decoded([one for one in staged if one["table"] in whole.sources], every, mirror=True)
             return [change for change in (decoded_rows.row_change(row, every) for row in said) if change.key in keys]
 
@@ -789,6 +790,17 @@ def staged_changes(store: Store, log: Generations, epochs: Sequence[Epoch], by: 
     older = log.holding(again, generations.values()) if again.names else []
     kept = lowest(again.names, placed_of(read(older, {})))
     return list(read(epochs, kept)) if kept else found
+
+
+def _facts_told(changes: Sequence[dict[str, Any]]) -> Mapping[str, TableFacts]:
+    """What raw changes say about their tables, by source table. Those that can't be asked get a fault."""
+    batches: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    for one in changes:
+        batches.setdefault((one["epoch"], one["batch"]), []).append(one)
+    said = [
+        fact | {"epoch": epoch, "batch": batch} for (epoch, batch), rows in batches.items() for fact in said_by(rows)
+    ]
+    return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in changes), said)
 
 
 def placed_of(changes: Iterable[Change]) -> Iterator[Placed]:

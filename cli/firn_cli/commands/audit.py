@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
@@ -92,12 +91,10 @@ def command(
 
 def _current(store: "Store", stream: str) -> "StreamConfig | None":
     """The stream as it is configured now; None if it is not."""
-    from firn.errors import ConfigError
     from firn.log import published_configs
 
-    with suppress(ConfigError):
-        return published_configs.load(store, published_configs.current_sha(store)).streams.get(stream)
-    return None
+    config = published_configs.find(store)
+    return config.streams.get(stream) if config else None
 
 
 def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
@@ -120,12 +117,10 @@ def _depth(sample: str | None, seed: int | None, *, deep: bool) -> "Depth":
 
 def _expect_stream(store: "Store", stream: str) -> None:
     """A stream that is neither configured nor in the log is a wrong command line."""
-    from firn.errors import ConfigError
     from firn.log import epochs, layout, published_configs
 
-    known: list[str] = []
-    with suppress(ConfigError):  # none is published: the log alone tells
-        known = sorted(published_configs.load(store, published_configs.current_sha(store)).streams)
+    config = published_configs.find(store)  # where none is published the log alone tells
+    known = sorted(config.streams) if config else []
     there = layout.is_stream_name(stream) and (stream in known or bool(epochs.numbers(store, stream)))
     if not there:
         raise typer.BadParameter(f"there is no stream {stream!r}; there are: {', '.join(known) or 'none'}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json, print_table, size
+from firn.deployment.terminal import print_json, print_table, size, spinner
 from firn.maintenance.schedule import Kind
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
@@ -57,25 +57,19 @@ def remove_orphans(
 def _run(
     kind: Kind, tables: list[str], dry_run: bool, flags: list[str], timeout: float, folder: Path, as_json: bool
 ) -> None:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
     from firn.deployment.maintenance_run import care_for
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table
 
     stack = find_stack(folder)
-    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=notes(), transient=True, disable=as_json) as progress:
-        task = progress.add_task(f"{kind}: starting")
-
-        def report(state: str) -> None:
-            progress.update(task, description=f"{kind} {', '.join(tables)}: job {state}")
-
+    with spinner(shown=not as_json) as say:
+        say(f"{kind}: starting")
         flags = flags + (["--dry-run"] if dry_run else [])
         stack.expect_no_pause()
         catalog = catalog_of(stack)
         names = [".".join(find_table(catalog, table).name()) for table in tables]
-        done = care_for(stack, [kind], names, flags, report=report, timeout=timeout)
+        said = f"{kind} {', '.join(tables)}: job"
+        done = care_for(stack, [kind], names, flags, report=lambda state: say(f"{said} {state}"), timeout=timeout)
     if as_json:
         print_json({"run": done.run, "dry_run": dry_run, "seconds": round(done.seconds, 1), "lines": done.lines})
     else:

@@ -138,7 +138,7 @@ def replay_letters(
     from firn_cli.dead_letters import imported, summary
 
     store = find_stack(folder, running=False).store()
-    config = published_configs.load(store, published_configs.current_sha(store))
+    config = published_configs.current(store)
     texts = imported(store, stream, corrected) if corrected else None
     only = frozenset(texts) if texts is not None else None
     choice = Choice(batch=batch, object=name, reason=reason, table=table, since=_time(since), only=only)

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from firn.deployment.target import find_stack
 from firn.deployment.terminal import cell, print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, lake_table
 
 if TYPE_CHECKING:
     from firn_lake.changes.row_changes import Changes
@@ -16,9 +15,7 @@ _STYLES: Final = {"insert": "green", "update": "yellow", "delete": "red"}
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     from_: Annotated[
         str,
         typer.Argument(
@@ -38,12 +35,8 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Show what changed in TABLE between two moments. Inserts, updates (before -> after) and deletes."""
-    from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.lake import Lake
-
-    stack = find_stack(folder, running=False)
     wanted = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    changes = Lake(catalog_of(stack)).table(table).changes(from_, to, steps=steps, columns=wanted)
+    changes = lake_table(folder, table).changes(from_, to, steps=steps, columns=wanted)
     counts = dict.fromkeys(_STYLES, 0)
     found: list[dict[str, Any]] = []
     for batch in changes:

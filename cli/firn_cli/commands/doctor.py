@@ -16,10 +16,10 @@ import typer
 
 from firn.deployment.stack import NoStack
 from firn.deployment.target import find_stack, is_deployed
-from firn.deployment.terminal import notes, print_json
+from firn.deployment.terminal import print_json, spinner
 from firn.errors import FirnError
-from firn_cli.check import Check
 from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.self_check import Check, SelfCheck
 
 _JAVA_RELEASES = (17, 21)
 _JARS = ("iceberg-spark-runtime", "iceberg-aws-bundle", "sqlite-jdbc")
@@ -65,18 +65,10 @@ def _found(config: Path, folder: Path, port: int, deep: tuple[str, float] | None
         yield held
     if deep is None:
         return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    from firn_cli.self_check import SelfCheck
-
     # A check that is ended takes away what it made, as one that is interrupted does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=notes(), transient=True) as progress:
-        task = progress.add_task("")
-        yield from SelfCheck(
-            find_stack(folder), *deep, lambda part: progress.update(task, description=f"self-check: {part}")
-        ).checks()
+    with spinner() as say:
+        yield from SelfCheck(find_stack(folder), *deep, lambda part: say(f"self-check: {part}")).checks()
 
 
 def _checks(config: Path, folder: Path, port: int) -> list[Callable[[], Check]]:

@@ -4,20 +4,14 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, AsOf, Dir, Json, OneTable, lake_table
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     filter_: Annotated[str, typer.Argument(metavar="FILTER", help="Such as \"status = 'paid' and total >= 10\".")],
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="ISO time (UTC without a zone), ms since 1970, snapshot id, tag or branch."),
-    ] = None,
+    as_of: AsOf = None,
     footers: Annotated[
         bool, typer.Option(help="Look into the files for row groups and Bloom filters; without, metadata alone.")
     ] = True,
@@ -26,10 +20,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Show which files of TABLE a FILTER reads, and why. Also why the others are left out. Reads no rows."""
-    from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.lake import Lake
-
-    found = Lake(catalog_of(find_stack(folder, running=False))).table(table).prune(filter_, as_of, footers=footers)
+    found = lake_table(folder, table).prune(filter_, as_of, footers=footers)
     if as_json:
         print_json(found.plain())
         return

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json_line
 from firn_cli.commands.diff import told
-from firn_cli.options import DEFAULT_DIR, Dir
+from firn_cli.options import DEFAULT_DIR, Dir, OneTable, lake_table
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     from_: Annotated[
         str | None,
         typer.Option("--from", help="A cursor, or a moment as in firn diff (main: now). Left out: all rows first."),
@@ -27,10 +24,7 @@ def command(
 ) -> None:
     """Print the changes of TABLE as they are committed. One JSON object a line, with the cursor after each step;
     runs until Ctrl-C."""
-    from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.lake import Lake
-
-    followed = Lake(catalog_of(find_stack(folder, running=False))).table(table)
+    followed = lake_table(folder, table)
     try:
         for changes in followed.follow(from_, until=until, poll=poll):
             for batch in changes:

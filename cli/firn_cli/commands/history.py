@@ -1,18 +1,12 @@
 """`firn history TABLE`: its snapshots."""
 
-from typing import Annotated
-
-import typer
-
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:

@@ -15,7 +15,7 @@ import typer
 
 from firn.config.model import TargetConfig
 from firn.deployment.cloudformation import session_of
-from firn.deployment.terminal import notes, print_json, print_table, size
+from firn.deployment.terminal import print_json, print_table, size, spinner
 from firn.errors import FirnError
 from firn_cli.options import Json, StackName, stack_or_target
 
@@ -225,9 +225,5 @@ def _ask(stack: str) -> None:
 
 @contextmanager
 def _progress(done: str, *, quiet: bool) -> Iterator[Report]:
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=notes(), transient=True, disable=quiet or not sys.stderr.isatty()) as progress:
-        task = progress.add_task("")
-        yield lambda count, name: progress.update(task, description=f"{count:,} {done} of {name}")
+    with spinner(shown=not quiet and sys.stderr.isatty()) as say:
+        yield lambda count, name: say(f"{count:,} {done} of {name}")

@@ -10,7 +10,7 @@ import typer
 from firn.deployment import flush_run, rebuild_run
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
-from firn.deployment.terminal import notes, print_json
+from firn.deployment.terminal import print_json, spinner
 from firn.errors import FirnError, TransientError, UnknownOutcome
 from firn.log.epochs import SKEW
 from firn.maintenance import launcher
@@ -135,16 +135,8 @@ def _has_application(stack: Stack) -> bool:
 
 def _wait(stack: Stack, store: "Store", timeout: float, stop: bool, *, quiet: bool) -> bool:
     """-> whether the application is stopped."""
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     deadline = time.monotonic() + timeout
-    with Progress(*columns, console=notes(), transient=True, disable=quiet) as progress:
-        task = progress.add_task("")
-
-        def report(text: str) -> None:
-            progress.update(task, description=text)
-
+    with spinner(shown=not quiet) as report:
         wait_until_quiet(stack, store, report=report, timeout=timeout, settle=_SETTLE_SECONDS)
         return stop and stop_application(stack, report=report, timeout=deadline - time.monotonic())
 

@@ -40,7 +40,8 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
         raise ConfigError(f"{file} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text") from error
-    new, old = parse(text, str(file)), _current(store)
+    new = parse(text, str(file))
+    old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)
     if old is not None and old.sha == new.sha:
@@ -49,15 +50,6 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
         published_configs.publish(store, text, str(file))
     lines = [f"{'would publish' if check else 'published'} {file} as {new.sha[:12]}", *_changes(old, new)]
     return "\n".join(lines)
-
-
-def _current(store: "Store") -> "Config | None":
-    from firn.log import published_configs
-
-    try:
-        return published_configs.load(store, published_configs.current_sha(store))
-    except ConfigError:
-        return None  # none yet, or one that an older Firn took: the new one is what matters
 
 
 def _changes(old: "Config | None", new: "Config") -> list[str]:

@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, AsOf, Dir, Json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,10 +17,7 @@ def command(
     sql: Annotated[
         str, typer.Argument(metavar="SQL", help="SELECT … in DuckDB's dialect; - reads it from standard input.")
     ],
-    as_of: Annotated[
-        str | None,
-        typer.Option("--as-of", help="ISO time (UTC without a zone), ms since 1970, snapshot id, tag or branch."),
-    ] = None,
+    as_of: AsOf = None,
     cut: Annotated[
         str | None,
         typer.Option(

@@ -8,7 +8,7 @@ from firn.config.names import TableName
 from firn.deployment.rebuild_run import Rebuilt, Wanted, Work, prepare, rebuild
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import notes, print_json
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     into: Annotated[
         str | None,
         typer.Option("--into", metavar="NAME", help="Into a new table namespace.table; TABLE is not touched."),

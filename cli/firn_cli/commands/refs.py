@@ -1,17 +1,14 @@
 """`firn refs …`: tags and branches of a table, and rolling it back."""
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable, lake_table
 
 if TYPE_CHECKING:
-    from firn_lake.lake_table import LakeTable
     from firn_lake.refs.names import Ref
 
 app = typer.Typer(
@@ -19,9 +16,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-Table = Annotated[
-    str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="What to call it, such as before-import.")]
 At = Annotated[
     str | None,
@@ -32,9 +26,9 @@ At = Annotated[
 
 
 @app.command("list")
-def list_refs(table: Table, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+def list_refs(table: OneTable, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
     """List the tags and branches of TABLE."""
-    found = _table(folder, table).refs()
+    found = lake_table(folder, table).refs()
     if as_json:
         print_json([_told(one) for one in found])
         return
@@ -47,7 +41,7 @@ def list_refs(table: Table, folder: Dir = DEFAULT_DIR, as_json: Json = False) ->
 
 @app.command("tag")
 def tag(
-    table: Table,
+    table: OneTable,
     name: Name,
     at: At = None,
     keep: Annotated[str | None, typer.Option(help="For how long, such as 30d; for good if left out.")] = None,
@@ -55,46 +49,46 @@ def tag(
     as_json: Json = False,
 ) -> None:
     """Name a snapshot of TABLE, so that it stays readable. Safe to run again."""
-    made = _table(folder, table).tag(name, at, None if keep is None else _age(keep))
+    made = lake_table(folder, table).tag(name, at, None if keep is None else _age(keep))
     _say(made, as_json, f"{name} is snapshot {made.snapshot} of {table}: firn query --as-of {name} …")
 
 
 @app.command("branch")
-def branch(table: Table, name: Name, at: At = None, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
+def branch(table: OneTable, name: Name, at: At = None, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> None:
     """Create a branch of TABLE. Safe to run again."""
-    made = _table(folder, table).branch(name, at)
+    made = lake_table(folder, table).branch(name, at)
     _say(made, as_json, f"{name} begins at snapshot {made.snapshot} of {table}")
 
 
 @app.command("drop")
-def drop(table: Table, name: Name, folder: Dir = DEFAULT_DIR) -> None:
+def drop(table: OneTable, name: Name, folder: Dir = DEFAULT_DIR) -> None:
     """Drop a tag or a branch. Expiry removes its snapshots once nothing else needs them."""
-    _table(folder, table).drop(name)
+    lake_table(folder, table).drop(name)
     typer.echo(f"{name} of {table} is dropped")
 
 
 @app.command("fast-forward")
 def fast_forward(
-    table: Table,
+    table: OneTable,
     name: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch to move.")],
     to: Annotated[str, typer.Argument(metavar="TO", help="A branch, tag or snapshot that descends from it.")],
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
     """Move a branch forward to a descendant."""
-    moved = _table(folder, table).fast_forward(name, to)
+    moved = lake_table(folder, table).fast_forward(name, to)
     _say(moved, as_json, f"{name} of {table} is at snapshot {moved.snapshot}")
 
 
 @app.command("cherry-pick")
 def cherry_pick(
-    table: Table,
+    table: OneTable,
     snapshot: Annotated[int, typer.Argument(metavar="SNAPSHOT", help="One that appended rows on another branch.")],
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
     """Append a snapshot of another branch to main. Each is taken once."""
-    done = _table(folder, table).cherry_pick(snapshot)
+    done = lake_table(folder, table).cherry_pick(snapshot)
     if as_json:
         print_json({"picked": snapshot, "snapshot": done})
         return
@@ -103,7 +97,7 @@ def cherry_pick(
 
 @app.command("rollback")
 def rollback(
-    table: Table,
+    table: OneTable,
     to: Annotated[str, typer.Argument(metavar="TO", help="A time, snapshot id or tag in the history of main.")],
     then: Annotated[
         str | None,
@@ -115,19 +109,11 @@ def rollback(
     """Roll TABLE back to the rows of an earlier snapshot. A table that a stream feeds keeps the stream's progress."""
     if then not in (None, "skip", "replay"):
         raise typer.BadParameter("--then is skip, or is left out")
-    done = _table(folder, table).rollback(to, cast('Literal["skip", "replay"] | None', then))
+    done = lake_table(folder, table).rollback(to, cast('Literal["skip", "replay"] | None', then))
     if as_json:
         print_json({"table": table, "snapshot": done})
         return
     typer.echo(f"{table} has the rows of {to} again, in snapshot {done}")
-
-
-def _table(folder: Path, name: str) -> "LakeTable":
-    from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.lake import Lake
-
-    stack = find_stack(folder, running=False)
-    return Lake(catalog_of(stack), stack.store).table(name)
 
 
 def _age(text: str) -> timedelta:

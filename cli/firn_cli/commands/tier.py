@@ -7,7 +7,7 @@ import typer
 
 from firn.deployment.target import find_stack
 from firn.deployment.terminal import ago, print_json, print_table, size
-from firn_cli.options import DEFAULT_DIR, Dir, Json
+from firn_cli.options import DEFAULT_DIR, Dir, Json, OneTable
 
 if TYPE_CHECKING:
     from firn.config.maintenance import Tiering
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="namespace.table, or the table alone if only one namespace has it.")
-    ],
+    table: OneTable,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="List the partitions: what is cold, what it saves, and why; does nothing.")

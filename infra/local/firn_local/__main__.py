@@ -18,7 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--s3", action="store_true", help="storage in the S3 endpoint, in memory, instead of files")
     parser.add_argument("--port", type=int, default=8181, help="HTTP port, 0 for a free one (default 8181)")
     parser.add_argument("--config", type=Path, default=Path("firn.yaml"), help="the streams (default firn.yaml)")
-    parser.add_argument("--no-schedules", action="store_true", help="run no scheduled function by itself")
+    parser.add_argument(
+        "--no-schedules", dest="schedules", action="store_false", help="run no scheduled function by itself"
+    )
     parser.add_argument(
         "--schedule-seconds",
         type=float,
@@ -31,21 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--queue-stream", default="", help="stream of queue messages that name none")
     parser.add_argument("--job", type=Path, help="run the job that `make package` put into this folder (build/package)")
     parser.add_argument("--built", type=Path, help="run the functions that `sam build` put into this folder")
-    given = parser.parse_args(arguments)
-    return up(
-        Options(
-            dir=given.dir,
-            s3=given.s3,
-            port=given.port,
-            config=given.config,
-            schedules=not given.no_schedules,
-            schedule_seconds=given.schedule_seconds,
-            rate=given.rate,
-            queue_stream=given.queue_stream,
-            job=given.job,
-            built=given.built,
-        )
-    )
+    return up(Options(**vars(parser.parse_args(arguments))))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 from firn_local import glue, lifecycle_rules, lifecycle_runner
 from firn_local.calls import Call, calls, to_know_it_is_not_there
 from firn_local.lifecycle_runner import Done
-from firn_local.serving import Held, Server, json_response, read_body
+from firn_local.serving import Held, Server, json_response, peeked_body, read_body
 from firn_local.signatures import Signature, is_signed_with, signature_of
 
 ACCOUNT = "123456789012"  # moto's default account
@@ -72,7 +72,7 @@ class AwsApplication:
             return answer.send(start_response)
         service = signed.service
         if self._observe is not None:
-            start_response = self._watched(environ, start_response, self._observe)
+            start_response = self._watched(environ, start_response, self._observe, signed)
         other = self._others.get(service)
         if other is not None:
             return other(environ, start_response)
@@ -96,8 +96,7 @@ class AwsApplication:
             return f"{signed.service} is not here"
         if signed.service in _OPEN:
             return None
-        body = read_body(environ)
-        environ["wsgi.input"] = io.BytesIO(body)
+        body = peeked_body(environ)
         if not is_signed_with(self._secret_key, signed, environ, body, datetime.now(UTC)):
             return "the signature is not by this stack's secret key: AWS_SECRET_ACCESS_KEY of `env` in its stack.json"
         return None
@@ -108,9 +107,11 @@ class AwsApplication:
             return lifecycle_runner.run(ACCOUNT, now)
 
     @staticmethod
-    def _watched(environ: WSGIEnvironment, start_response: StartResponse, observe: Observe) -> StartResponse:
+    def _watched(
+        environ: WSGIEnvironment, start_response: StartResponse, observe: Observe, signed: Signature
+    ) -> StartResponse:
         """Tell what the request asks for: now, and what its answer needs besides as soon as there is one."""
-        asked = calls(environ, ACCOUNT)
+        asked = calls(environ, ACCOUNT, signed)
         for call in asked:
             observe(call)
 
@@ -151,8 +152,7 @@ def _long_poll(environ: WSGIEnvironment) -> tuple[bytes, float] | None:
         return json.dumps({**request, "WaitTimeSeconds": 0}).encode(), seconds
     if "HTTP_X_AMZ_TARGET" in environ:
         return None
-    body = read_body(environ)
-    environ["wsgi.input"] = io.BytesIO(body)
+    body = peeked_body(environ)
     form = dict(parse_qsl(body.decode("latin-1"), keep_blank_values=True))
     if form.get("Action") != "ReceiveMessage":
         return None

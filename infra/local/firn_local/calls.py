@@ -6,19 +6,17 @@ Guide, "Required permissions for Amazon S3 API operations" (a HEAD is a GET, a l
 multipart upload are s3:PutObject).
 """
 
-import io
 import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 from wsgiref.types import WSGIEnvironment
 
 from firn_local.emr_model import match
-from firn_local.serving import raw_path, read_body
-
-_CREDENTIAL = re.compile(r"Credential=(?P<key>[^/,\s]+)/\d+/(?P<region>[^/]+)/(?P<service>[^/]+)/aws4_request")
+from firn_local.serving import peeked_body, raw_path
+from firn_local.signatures import Signature
 
 
 @dataclass(frozen=True, order=True)
@@ -32,24 +30,20 @@ class Call:
     if_absent: bool = False
 
 
-def calls(environ: WSGIEnvironment, account: str) -> list[Call]:
-    """What the request asks for; nothing if it is not signed. Leaves the body as it was.
+def calls(environ: WSGIEnvironment, account: str, signed: Signature) -> list[Call]:
+    """What the request asks for. A link has the rights of whoever made it. Leaves the body as it was.
 
     What this does not know comes back as an action that no policy grants.
     """
-    # A link is signed in its query: it has the rights of whoever made it.
-    signed = _CREDENTIAL.search(environ.get("HTTP_AUTHORIZATION", "") or unquote(environ.get("QUERY_STRING", "")))
-    if signed is None:
-        return []
-    arn = f"arn:aws:{signed['service']}:{signed['region']}:{account}:"
-    match signed["service"]:
+    arn = f"arn:aws:{signed.service}:{signed.region}:{account}:"
+    match signed.service:
         case "s3":
             found = _s3(environ)
         case "emr-serverless":
             found = _emr(environ, arn)
         case service:
             found = _by_target(environ, service, arn)
-    return [Call(signed["key"], action, resource, if_absent) for action, resource, if_absent in found]
+    return [Call(signed.key, action, resource, if_absent) for action, resource, if_absent in found]
 
 
 def to_know_it_is_not_there(call: Call) -> Call | None:
@@ -65,7 +59,7 @@ def _s3(environ: WSGIEnvironment) -> Iterator[tuple[str, str, bool]]:
     there = f"arn:aws:s3:::{bucket}"
     if not key:
         if method == "POST" and "delete" in query:
-            for deleted in re.findall(rb"<Key>(.*?)</Key>", _body(environ)):
+            for deleted in re.findall(rb"<Key>(.*?)</Key>", peeked_body(environ)):
                 yield "s3:DeleteObject", f"{there}/{deleted.decode()}", False
         elif "lifecycle" in query:
             # Who may put rules may take them away: there is no action of its own for that.
@@ -105,7 +99,7 @@ def _emr(environ: WSGIEnvironment, arn: str) -> Iterator[tuple[str, str, bool]]:
     run = f"{application}/jobruns/{bound['jobRunId']}" if "jobRunId" in bound else application
     yield f"emr-serverless:{route.name}", bound.get("resourceArn", run), False
     if route.name == "StartJobRun":
-        request: dict[str, Any] = json.loads(_body(environ) or b"{}")
+        request: dict[str, Any] = json.loads(peeked_body(environ) or b"{}")
         yield "iam:PassRole", str(request.get("executionRoleArn")), False
         if request.get("tags"):
             yield "emr-serverless:TagResource", f"{application}/jobruns/new", False
@@ -114,7 +108,7 @@ def _emr(environ: WSGIEnvironment, arn: str) -> Iterator[tuple[str, str, bool]]:
 def _by_target(environ: WSGIEnvironment, service: str, arn: str) -> Iterator[tuple[str, str, bool]]:
     """SQS, Secrets Manager, SSM and Glue name the operation in a header, and what it is about in the body."""
     operation = environ.get("HTTP_X_AMZ_TARGET", "").rpartition(".")[2] or "unknown"
-    body: dict[str, Any] = json.loads(_body(environ) or b"{}") if operation != "unknown" else {}
+    body: dict[str, Any] = json.loads(peeked_body(environ) or b"{}") if operation != "unknown" else {}
     match service:
         case "sqs":
             resource = arn + str(body.get("QueueUrl", "")).rpartition("/")[2]
@@ -134,9 +128,3 @@ def _of_glue(body: dict[str, Any]) -> str:
     database = body.get("DatabaseName") or body.get("Name") or body.get("DatabaseInput", {}).get("Name", "")
     table = (body.get("Name") or body.get("TableInput", {}).get("Name", "")) if "DatabaseName" in body else ""
     return f"table/{database}/{table}" if table else f"database/{database}"
-
-
-def _body(environ: WSGIEnvironment) -> bytes:
-    body = read_body(environ)
-    environ["wsgi.input"] = io.BytesIO(body)
-    return body

@@ -14,21 +14,23 @@ from typing import Any
 from wsgiref.types import StartResponse, WSGIEnvironment
 
 import msgspec
+from botocore import xform_name
 
 from firn_local import emr_views as views
-from firn_local.emr_model import ApiError, match, parameters
+from firn_local.emr_model import ApiError, Invalid, match, parameters
 from firn_local.emr_runs import FINAL, JobRun, Runner
 from firn_local.emr_views import Application
 from firn_local.serving import json_response, raw_path, read_body
+
+_Operation = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class EmrServerless:
     """The API as a WSGI application. `state` is a file that keeps the applications over a restart, or None."""
 
-    def __init__(self, runner: Runner, state: Path | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, runner: Runner, state: Path | None = None) -> None:
         self._runner = runner
         self._state = state
-        self._clock = clock
         self._lock = threading.RLock()
         self._applications: dict[str, Application] = {}
         self._runs: dict[str, JobRun] = {}
@@ -42,16 +44,15 @@ class EmrServerless:
         try:
             found = match(environ["REQUEST_METHOD"], raw_path(environ))
             if found is None:
-                raise ApiError(
-                    "ValidationException", f"No such operation: {environ['REQUEST_METHOD']} {raw_path(environ)}"
-                )
+                raise Invalid(f"No such operation: {environ['REQUEST_METHOD']} {raw_path(environ)}")
             route, bound = found
-            operation = _OPERATIONS.get(route.name)
+            # Named as boto3 names it: list_job_runs for ListJobRuns.
+            operation: _Operation | None = getattr(self, xform_name(route.name), None)
             if operation is None:
-                raise ApiError("ValidationException", f"{route.name} is not part of the local EMR Serverless.")
+                raise Invalid(f"{route.name} is not part of the local EMR Serverless.")
             request = parameters(route, bound, environ.get("QUERY_STRING", ""), read_body(environ))
             with self._lock:
-                response = json_response(200, operation(self, request))
+                response = json_response(200, operation(request))
         except ApiError as error:
             response = json_response(error.status, {"message": str(error)}, {"x-amzn-ErrorType": error.code})
         return response.send(start_response)
@@ -77,8 +78,8 @@ class EmrServerless:
                     raise ApiError("ConflictException", f"The client token {token} was used with another request.")
                 return views.created(known)
         if request["type"].lower() != "spark":
-            raise ApiError("ValidationException", f"The local EMR Serverless runs Spark only, not {request['type']}.")
-        now = self._clock()
+            raise Invalid(f"The local EMR Serverless runs Spark only, not {request['type']}.")
+        now = time.time()
         application = Application(_identifier(), request, token, now, now)
         self._applications[application.id] = application
         self._keep()
@@ -99,9 +100,7 @@ class EmrServerless:
         """UpdateApplication: only while it is CREATED or STOPPED, as in the service."""
         application = self._application(request)
         if application.state not in ("CREATED", "STOPPED"):
-            raise ApiError(
-                "ValidationException", f"Application {application.id} is {application.state}: stop it to update it."
-            )
+            raise Invalid(f"Application {application.id} is {application.state}: stop it to update it.")
         del request["clientToken"], request["applicationId"]
         application.request.update(request)
         self._move(application, application.state)
@@ -119,9 +118,7 @@ class EmrServerless:
             run.id for run in self._runs.values() if run.application_id == application.id and run.state not in FINAL
         ]
         if active:
-            raise ApiError(
-                "ValidationException", f"Application {application.id} has active job runs: {', '.join(active)}."
-            )
+            raise Invalid(f"Application {application.id} has active job runs: {', '.join(active)}.")
         self._move(application, "STOPPED")
         return {}
 
@@ -129,9 +126,7 @@ class EmrServerless:
         """DeleteApplication: only when CREATED or STOPPED; it stays listed as TERMINATED."""
         application = self._application(request)
         if application.state == "STARTED":
-            raise ApiError(
-                "ValidationException", f"Application {application.id} is STARTED: stop it before you delete it."
-            )
+            raise Invalid(f"Application {application.id} is STARTED: stop it before you delete it.")
         self._move(application, "TERMINATED")
         return {}
 
@@ -148,15 +143,12 @@ class EmrServerless:
                 return views.started(known)
         _check_run(request)
         if application.state == "TERMINATED":
-            raise ApiError("ValidationException", f"Application {application.id} is TERMINATED.")
+            raise Invalid(f"Application {application.id} is TERMINATED.")
         if application.state != "STARTED":
             if not application.request.get("autoStartConfiguration", {}).get("enabled", True):
-                raise ApiError(
-                    "ValidationException",
-                    f"Application {application.id} is {application.state} and does not start by itself.",
-                )
+                raise Invalid(f"Application {application.id} is {application.state} and does not start by itself.")
             self._move(application, "STARTED")
-        now, identifier = self._clock(), _identifier()
+        now, identifier = time.time(), _identifier()
         run = JobRun(
             application_id=application.id,
             id=identifier,
@@ -178,7 +170,7 @@ class EmrServerless:
         attempt = request.get("attempt", run.attempt)
         if not 1 <= attempt <= run.attempt:
             raise ApiError("ResourceNotFoundException", f"Job run {run.id} has no attempt {attempt}.")
-        return {"jobRun": views.job_run(run, attempt, self._clock())}
+        return {"jobRun": views.job_run(run, attempt, time.time())}
 
     def list_job_runs(self, request: dict[str, Any]) -> dict[str, Any]:
         """ListJobRuns, newest first, filtered by states, createdAtAfter, createdAtBefore and mode."""
@@ -206,24 +198,24 @@ class EmrServerless:
         """CancelJobRun: CANCELLING now, CANCELLED once its processes are gone. An error after the run's end."""
         run = self._run(request)
         if run.state in FINAL - {"CANCELLED"}:
-            raise ApiError("ValidationException", f"Job run {run.id} is {run.state} and can't be cancelled.")
+            raise Invalid(f"Job run {run.id} is {run.state} and can't be cancelled.")
         grace = request.get("shutdownGracePeriodInSeconds")
         self._runner.cancel(run, *(() if grace is None else (float(grace),)))
         return {"applicationId": run.application_id, "jobRunId": run.id}
 
     # Tags
 
-    def list_tags(self, request: dict[str, Any]) -> dict[str, Any]:
+    def list_tags_for_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """ListTagsForResource."""
         return {"tags": self._tags(request["resourceArn"])}
 
-    def tag(self, request: dict[str, Any]) -> dict[str, Any]:
+    def tag_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """TagResource."""
         self._tags(request["resourceArn"]).update(request["tags"])
         self._keep()
         return {}
 
-    def untag(self, request: dict[str, Any]) -> dict[str, Any]:
+    def untag_resource(self, request: dict[str, Any]) -> dict[str, Any]:
         """UntagResource."""
         tags = self._tags(request["resourceArn"])
         for key in request["tagKeys"]:
@@ -252,7 +244,7 @@ class EmrServerless:
         raise ApiError("ResourceNotFoundException", f"Resource {arn} does not exist.")
 
     def _move(self, application: Application, state: str) -> None:
-        application.state, application.updated_at = state, self._clock()
+        application.state, application.updated_at = state, time.time()
         self._keep()
 
     def _keep(self) -> None:
@@ -262,31 +254,12 @@ class EmrServerless:
             new.replace(self._state)
 
 
-_OPERATIONS: dict[str, Callable[[EmrServerless, dict[str, Any]], dict[str, Any]]] = {
-    "CreateApplication": EmrServerless.create_application,
-    "GetApplication": EmrServerless.get_application,
-    "ListApplications": EmrServerless.list_applications,
-    "UpdateApplication": EmrServerless.update_application,
-    "StartApplication": EmrServerless.start_application,
-    "StopApplication": EmrServerless.stop_application,
-    "DeleteApplication": EmrServerless.delete_application,
-    "StartJobRun": EmrServerless.start_job_run,
-    "GetJobRun": EmrServerless.get_job_run,
-    "ListJobRuns": EmrServerless.list_job_runs,
-    "ListJobRunAttempts": EmrServerless.list_job_run_attempts,
-    "CancelJobRun": EmrServerless.cancel_job_run,
-    "ListTagsForResource": EmrServerless.list_tags,
-    "TagResource": EmrServerless.tag,
-    "UntagResource": EmrServerless.untag,
-}
-
-
 def _check_run(request: dict[str, Any]) -> None:
     """Rules that the model's shapes don't say (EMR Serverless User Guide, "Job resiliency": 1 to 10 attempts)."""
     if "sparkSubmit" not in (request.get("jobDriver") or {}):
-        raise ApiError("ValidationException", "The job driver must be sparkSubmit for an application of type Spark.")
+        raise Invalid("The job driver must be sparkSubmit for an application of type Spark.")
     if not 1 <= (request.get("retryPolicy") or {}).get("maxAttempts", 1) <= 10:
-        raise ApiError("ValidationException", "retryPolicy.maxAttempts must be between 1 and 10.")
+        raise Invalid("retryPolicy.maxAttempts must be between 1 and 10.")
 
 
 def _identifier() -> str:

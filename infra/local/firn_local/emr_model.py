@@ -32,6 +32,13 @@ class ApiError(Exception):
         self.status = STATUS[code]
 
 
+class Invalid(ApiError):
+    """The request is not what the service takes."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("ValidationException", message)
+
+
 _TYPES: dict[str, type] = {
     "structure": dict,
     "map": dict,
@@ -88,9 +95,9 @@ def parameters(route: Route, bound: Mapping[str, str], query: str, body: bytes) 
     try:
         sent = json.loads(body) if body else {}
     except ValueError as error:
-        raise ApiError("ValidationException", f"The request body is not JSON: {error}") from error
+        raise Invalid(f"The request body is not JSON: {error}") from error
     if not isinstance(sent, dict):
-        raise ApiError("ValidationException", "The request body must be a JSON object.")
+        raise Invalid("The request body must be a JSON object.")
     strings = parse_qs(query, keep_blank_values=True)
     values: dict[str, Any] = {}
     for name, member in shape.members.items():
@@ -105,7 +112,7 @@ def parameters(route: Route, bound: Mapping[str, str], query: str, body: bytes) 
     wrong = list(violations(shape, values, ""))
     if wrong:
         count = f"{len(wrong)} validation error{'s' * (len(wrong) > 1)} detected"
-        raise ApiError("ValidationException", f"{count}: {'; '.join(wrong)}")
+        raise Invalid(f"{count}: {'; '.join(wrong)}")
     return values
 
 
@@ -165,7 +172,7 @@ def _from_query(shape: Shape, values: list[str]) -> Any:
         try:
             return datetime.fromisoformat(text).timestamp()
         except ValueError as error:
-            raise ApiError("ValidationException", f"{text} is not a time in ISO 8601.") from error
+            raise Invalid(f"{text} is not a time in ISO 8601.") from error
     if shape.type_name == "boolean":
         return text == "true"
     return text

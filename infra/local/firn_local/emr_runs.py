@@ -76,7 +76,6 @@ class Runner:
         slots: int = 2,
         fetch: Callable[[str], bytes] | None = None,
         minute: float = 60.0,
-        clock: Callable[[], float] = time.time,
         tell: Callable[[JobRun, str], None] = lambda _run, _before: None,
     ) -> None:
         self.jobs = jobs.resolve()
@@ -84,7 +83,6 @@ class Runner:
         self._slots = threading.Semaphore(slots)
         self._fetch = fetch
         self._minute = minute
-        self._clock = clock
         self._lock = threading.Lock()
         self._active: dict[str, _Active] = {}
         self._tell = tell
@@ -264,7 +262,7 @@ class Runner:
         self._tell(run, before)
 
     def _record(self, run: JobRun, state: str, details: str) -> None:
-        now = self._clock()
+        now = time.time()
         run.state, run.details, run.updated_at = state, details[:256], now
         run.steps.append((run.attempt, state, now))
         if state == "RUNNING" and run.started_at is None:

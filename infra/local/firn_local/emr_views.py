@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from firn_local.emr_model import ApiError
+from firn_local.emr_model import Invalid
 from firn_local.emr_runs import JobRun
 
 _CALLER = "arn:aws:iam::123456789012:user/local"
@@ -122,7 +122,7 @@ def page(name: str, items: list[dict[str, Any]], request: dict[str, Any]) -> dic
     """At most maxResults items (50 by default) from where nextToken points to, which is the number of items before."""
     token = request.get("nextToken", "0")
     if not token.isdigit():
-        raise ApiError("ValidationException", "The nextToken is not one that this service gave.")
+        raise Invalid("The nextToken is not one that this service gave.")
     start, size = int(token), request.get("maxResults", 50)
     answer: dict[str, Any] = {name: items[start : start + size]}
     if start + size < len(items):

@@ -130,41 +130,29 @@ def _message_attribute(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def schedule_event(rule: str) -> dict[str, Any]:
     """The event of a rule with a schedule."""
-    return {
-        "version": "0",
-        "id": str(uuid.uuid4()),
-        "detail-type": "Scheduled Event",
-        "source": "aws.events",
-        "account": ACCOUNT,
-        "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "region": REGION,
-        "resources": [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"],
-        "detail": {},
-    }
+    return _event("Scheduled Event", "aws.events", [f"arn:aws:events:{REGION}:{ACCOUNT}:rule/{rule}"], {})
 
 
 def job_state_event(run: Mapping[str, Any], before: str) -> dict[str, Any]:
     """The event of a job run that changed its state. `run`: as GetJobRun shows it; `before`: the state that it had."""
+    told = ("applicationId", "jobRunId", "arn", "releaseLabel", "state", "createdBy")
+    moments = {name: _instant(run[name]) for name in ("createdAt", "updatedAt")}
+    detail = {name: run[name] for name in told} | moments | {"previousState": before}
+    return _event("EMR Serverless Job Run State Change", "aws.emr-serverless", [], detail)
+
+
+def _event(kind: str, source: str, resources: list[str], detail: Mapping[str, Any]) -> dict[str, Any]:
+    """What EventBridge wraps around each event."""
     return {
         "version": "0",
         "id": str(uuid.uuid4()),
-        "detail-type": "EMR Serverless Job Run State Change",
-        "source": "aws.emr-serverless",
+        "detail-type": kind,
+        "source": source,
         "account": ACCOUNT,
         "time": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "region": REGION,
-        "resources": [],
-        "detail": {
-            "applicationId": run["applicationId"],
-            "jobRunId": run["jobRunId"],
-            "arn": run["arn"],
-            "releaseLabel": run["releaseLabel"],
-            "state": run["state"],
-            "previousState": before,
-            "createdBy": run["createdBy"],
-            "createdAt": _instant(run["createdAt"]),
-            "updatedAt": _instant(run["updatedAt"]),
-        },
+        "resources": resources,
+        "detail": dict(detail),
     }
 
 

@@ -4,12 +4,11 @@ It is what Iceberg's commits to Glue rest on: without it the later of two writer
 https://docs.aws.amazon.com/glue/latest/webapi/API_UpdateTable.html
 """
 
-import io
 import json
 from typing import Any
 from wsgiref.types import WSGIEnvironment
 
-from firn_local.serving import read_body
+from firn_local.serving import peeked_body
 
 REFUSED = json.dumps(
     {"__type": "ConcurrentModificationException", "Message": "Update table failed due to concurrent modifications."}
@@ -23,9 +22,7 @@ def is_stale(environ: WSGIEnvironment, account: str, region: str) -> bool:
     """
     if environ.get("HTTP_X_AMZ_TARGET") != "AWSGlue.UpdateTable":
         return False
-    body = read_body(environ)
-    environ["wsgi.input"] = io.BytesIO(body)
-    request: dict[str, Any] = json.loads(body or b"{}")
+    request: dict[str, Any] = json.loads(peeked_body(environ) or b"{}")
     expected = request.get("VersionId")
     if expected is None:
         return False

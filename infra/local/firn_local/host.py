@@ -139,14 +139,16 @@ class FunctionHost:
             for rule in spec.rules:
                 if matches(rule.pattern, event):
                     function = self.functions[spec.name]
-                    threading.Thread(target=self._ruled, args=(function, event), name=rule.name, daemon=True).start()
+                    args = (function, dict(event), "event")
+                    threading.Thread(target=self._invoke, args=args, name=rule.name, daemon=True).start()
 
-    def _ruled(self, function: FunctionRunner, event: Mapping[str, Any]) -> None:
+    def _invoke(self, function: FunctionRunner, event: Any, why: str) -> None:
+        """Invoke where nobody waits for the answer: what goes wrong is a line in the log."""
         try:
-            function.invoke(dict(event))
+            function.invoke(event)
         except (FunctionError, PayloadTooLarge) as error:
             if not self._stopping.is_set():
-                _log.error("%s (event): %s", function.spec.name, error)
+                _log.error("%s (%s): %s", function.spec.name, why, error)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Answer one request (WSGI)."""
@@ -243,11 +245,8 @@ class FunctionHost:
     def _tick(self, schedule: ScheduleEvent, function: FunctionRunner, seconds: float) -> None:
         """Invoke at each period. A run that takes longer than a period leaves out the periods it covers."""
         while not self._stopping.wait(seconds):
-            try:
-                function.invoke(json.loads(schedule.input) if schedule.input else schedule_event(schedule.name))
-            except (FunctionError, PayloadTooLarge) as error:
-                if not self._stopping.is_set():
-                    _log.error("%s (scheduled): %s", function.spec.name, error)
+            event = json.loads(schedule.input) if schedule.input else schedule_event(schedule.name)
+            self._invoke(function, event, "scheduled")
 
     def _housekeeping(self) -> None:
         while not self._stopping.wait(10):

@@ -1,6 +1,7 @@
 """WSGI on a loopback port: waitress in a thread, and the few lines of JSON over WSGI that the stack needs."""
 
 import contextlib
+import io
 import json
 import logging
 import threading
@@ -138,6 +139,13 @@ def read_body(environ: WSGIEnvironment) -> bytes:
     """The whole request body. waitress has undone chunking and set CONTENT_LENGTH."""
     length = int(environ.get("CONTENT_LENGTH") or 0)
     body: bytes = environ["wsgi.input"].read(length) if length else b""
+    return body
+
+
+def peeked_body(environ: WSGIEnvironment) -> bytes:
+    """The whole request body, which can be read again."""
+    body = read_body(environ)
+    environ["wsgi.input"] = io.BytesIO(body)
     return body
 
 

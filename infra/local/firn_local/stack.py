@@ -31,10 +31,11 @@ from firn_local.events import job_state_event
 from firn_local.host import FunctionHost, HostSettings
 from firn_local.image import NoSuchImage, manifest
 from firn_local.image import python as image_python
+from firn_local.intrinsics import TemplateError, load
 from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
 from firn_local.spark_submit import SparkSubmit
-from firn_local.template import Template, TemplateError, read
+from firn_local.template import Template, read
 from firn_local.throttle import DEFAULT_RATE
 
 if TYPE_CHECKING:
@@ -303,8 +304,6 @@ def _greeting(stack: Stack) -> list[str]:
 
 def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
-    from firn_local.intrinsics import load
-
     declared = load(template.read_text()).get("Parameters", {})
     ours = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, **given}
     return {name: value for name, value in ours.items() if name in declared}

@@ -14,18 +14,6 @@ from typing import Any
 from firn_local.aws import ACCOUNT, REGION
 from firn_local.intrinsics import Scope, TemplateError, load
 
-__all__ = [
-    "ApiEvent",
-    "Function",
-    "Queue",
-    "QueueEvent",
-    "RuleEvent",
-    "ScheduleEvent",
-    "Template",
-    "TemplateError",
-    "read",
-]
-
 
 @dataclass(frozen=True)
 class ApiEvent:

@@ -8,3 +8,9 @@
     jobs/{run}/       Spark's output
     catalog.db        the Iceberg catalog; the tables' files are in LocalStack's S3, in memory
 """
+
+from firn.errors import FirnError
+
+
+class DeployError(FirnError):
+    """The deployment can't be made, or not be removed. The text says what to do."""

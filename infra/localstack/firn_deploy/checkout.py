@@ -5,7 +5,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from firn_deploy.errors import DeployError
+from firn_deploy import DeployError
 from firn_local.environment import REPOSITORY, TEMPLATE
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from firn_deploy.errors import DeployError
+from firn_deploy import DeployError
 
 
 class Daemon:

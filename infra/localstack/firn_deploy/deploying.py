@@ -12,9 +12,8 @@ from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
 from firn.log import layout, published_configs
 from firn.log.store import get, open_store
-from firn_deploy import emr, localstack, packaged, rules, sam
+from firn_deploy import DeployError, emr, localstack, packaged, rules, sam
 from firn_deploy.daemon import Daemon
-from firn_deploy.errors import DeployError
 from firn_lake.tiering.lifecycle import apply_rules
 from firn_local.environment import REPOSITORY, TEMPLATE
 from firn_local.intrinsics import load

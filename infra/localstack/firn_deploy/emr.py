@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from firn_deploy import DeployError
 from firn_deploy.daemon import Daemon
-from firn_deploy.errors import DeployError
 from firn_deploy.localstack import credentials, plain_environment
 from firn_deploy.sam import client
 from firn_local.emr import EmrServerless

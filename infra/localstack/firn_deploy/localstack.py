@@ -7,8 +7,8 @@ import time
 import urllib.request
 from pathlib import Path
 
+from firn_deploy import DeployError
 from firn_deploy.daemon import Daemon
-from firn_deploy.errors import DeployError
 from firn_local.environment import REPOSITORY
 
 DEFAULT_PORT = 4566

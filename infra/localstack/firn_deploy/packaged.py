@@ -5,8 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from firn_deploy import checkout
-from firn_deploy.errors import DeployError
+from firn_deploy import DeployError, checkout
 from firn_deploy.localstack import credentials, plain_environment
 from firn_local.environment import REPOSITORY
 from firn_local.image import python as image_python

@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from firn_deploy import checkout, localstack
-from firn_deploy.errors import DeployError
+from firn_deploy import DeployError, checkout, localstack
 from firn_local.environment import REPOSITORY
 
 _UP_TO_DATE = "No changes to deploy"

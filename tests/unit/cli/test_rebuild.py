@@ -91,7 +91,8 @@ def play(folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Callabl
         client = Emr(store, result)
         monkeypatch.setattr(Stack, "jobs", lambda _: EmrJobs(settings, client))
         monkeypatch.setattr(flush_run, "run_state", lambda _stack, _run: (state, "details"))
-        monkeypatch.setattr(rebuild_run, "_POLL_SECONDS", 0.01)
+        for module in (flush_run, rebuild_run):
+            monkeypatch.setattr(module, "_POLL_SECONDS", 0.01)
         return client
 
     return emr

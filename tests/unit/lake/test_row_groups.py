@@ -184,7 +184,7 @@ def test_negated_filters_give_what_they_give_of_all_row_groups(
 
     def every(opened: Any, where: Any, metadata: Any) -> Groups:
         one = chosen(opened, where, metadata)
-        return Groups(one.footer, tuple(range(one.footer.num_row_groups)), 0, 0)
+        return Groups(one.footer, tuple(range(one.footer.num_row_groups)), 0)
 
     monkeypatch.setattr("firn_lake.reading.files.chosen", every)
     assert [seen(table.read(filter=text).pylist()) for text in texts] == found

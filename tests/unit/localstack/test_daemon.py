@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from firn_deploy import DeployError
 from firn_deploy.daemon import Daemon
-from firn_deploy.errors import DeployError
 
 SLEEPS = [sys.executable, "-c", "import time; print('hello', flush=True); time.sleep(60)"]
 STUBBORN = [

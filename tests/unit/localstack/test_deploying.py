@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from firn_deploy import DeployError
 from firn_deploy.deploying import Options, deploy, undeploy
-from firn_deploy.errors import DeployError
 
 
 def test_a_port_that_somebody_else_has_is_named_with_the_way_out(tmp_path: Path) -> None:

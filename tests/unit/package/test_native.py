@@ -15,9 +15,8 @@ import pyarrow
 import pytest
 
 from firn_local.intrinsics import load
-from infra.package import job
+from infra.package import PackageError, job
 from infra.package.__main__ import main
-from infra.package.errors import PackageError
 from infra.package.locks import ROOT
 from infra.package.native import needs
 from infra.package.runtimes import runtime

@@ -11,8 +11,8 @@ import boto3
 import pytest
 
 from firn_local.aws import AwsEndpoint
+from infra.package import PackageError
 from infra.package.__main__ import main
-from infra.package.errors import PackageError
 from infra.package.job import JARS, MANIFEST, START, locked, sources
 from infra.package.locks import LAYERS, ROOT, Pin, pins
 from infra.package.measurement import MEGABYTE, Measured, NotBuilt

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
     from pyiceberg.table.snapshots import Snapshot
 
-EPOCH_PREFIX = "firn.epoch."
-"""Snapshot property `firn.epoch.{stream}`: the last epoch of that stream that the snapshot contains."""
-
 
 class TableNotFound(TerminalError):
     """The lake has no table of that name."""
@@ -168,6 +165,18 @@ def history(table: "Table") -> list[SnapshotSummary]:
     return [_snapshot_summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in snapshots]
 
 
+def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
+    """Stream -> the epoch that the snapshot brought the table to; empty if no stream wrote it."""
+    from firn.tables.table_state import EPOCH  # with all that decodes, which only few need who look at tables
+
+    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    return {
+        name.removeprefix(EPOCH): int(value)
+        for name, value in told.items()
+        if name.startswith(EPOCH) and value.isdecimal()
+    }
+
+
 def key_columns(text: str | None) -> tuple[str, ...]:
     """Columns of the table property `firn.key`, a JSON array of column names; empty without a key."""
     if not text:
@@ -181,7 +190,6 @@ def key_columns(text: str | None) -> tuple[str, ...]:
 
 def _snapshot_summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSummary:
     counts = _counts(snapshot)
-    properties = snapshot.summary.additional_properties if snapshot.summary else {}
     return SnapshotSummary(
         id=snapshot.snapshot_id,
         parent=snapshot.parent_snapshot_id,
@@ -190,11 +198,7 @@ def _snapshot_summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSu
         added=counts.get("added-records", 0),
         deleted=counts.get("deleted-records", 0) + counts.get("added-position-deletes", 0),
         total=_live_rows(counts),
-        epochs={
-            name.removeprefix(EPOCH_PREFIX): int(value)
-            for name, value in properties.items()
-            if name.startswith(EPOCH_PREFIX) and value.isdecimal()
-        },
+        epochs=epochs_of(snapshot),
         refs=refs,
     )
 

@@ -15,11 +15,10 @@ from firn.config.names import TableName, slug
 from firn.log import layout
 from firn.log.batches import BatchMeta
 from firn.log.cuts import Cut
-from firn.log.epochs import Epoch, EpochBatch
+from firn.log.epochs import RENUMBERED, Epoch, EpochBatch
 
 Place = TableName | str | None  # a table; "": refused; None: no rule takes it
 _FEW: Final = 10  # quarantined or skipped epochs between two snapshots: as many are told apart
-RENUMBERED: Final = "renumbered"  # the nonce of commit/renumbering.py's empty epoch
 
 
 @dataclass(frozen=True)

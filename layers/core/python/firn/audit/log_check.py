@@ -26,7 +26,6 @@ class LogAccount:
     rejected: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     staged: int = 0
-    staged_batches: int = 0
     waiting: int = 0
     expired: int = 0
     replayed: int = 0
@@ -74,7 +73,6 @@ def _batches(view: View, found: LogAccount) -> Iterator[Difference]:
                 "acknowledged wrote them"
             )
     found.staged = sum(batch.events for batch in view.free.values())
-    found.staged_batches = len(view.free)
     found.waiting = sum(batch.events for batch in view.waiting.values())
 
 

@@ -98,7 +98,7 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
 
     Raises FirnError (an epoch is not sealed, no such stream), StorageUnavailable, and what the catalog raises.
     """
-    before = cuts.read(store, stream, cuts.newest(store, stream))
+    before = cuts.last(store, stream)
     known = holds.read_all(store, stream)
     sealed = _sealed(store, stream, min(first, 1 + (before.n if before else 0)), first, last, known)
     config = published_configs.load(store, sealed[max(sealed)].config)

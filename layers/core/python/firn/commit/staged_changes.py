@@ -4,7 +4,6 @@ The same questions that Spark answers with aggregates. Raw changes are dicts of 
 firn_spark.staged.packed. Pure.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import Any, Final
@@ -60,17 +59,6 @@ def said_by(changes: Sequence[dict[str, Any]]) -> Facts:
         if changes[row]["fault"] is None:
             changes[row] |= {"fault": why.code, "fault_text": str(why)}
     return said
-
-
-def facts_told(changes: Sequence[dict[str, Any]]) -> Mapping[str, TableFacts]:
-    """What raw changes say about their tables, by source table. Those that can't be asked get a fault."""
-    batches: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for one in changes:
-        batches.setdefault((one["epoch"], one["batch"]), []).append(one)
-    said = [
-        fact | {"epoch": epoch, "batch": batch} for (epoch, batch), rows in batches.items() for fact in said_by(rows)
-    ]
-    return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in changes), said)
 
 
 def facts_of(counts: Mapping[tuple[str, int, str], int], said: Iterable[Change]) -> dict[str, TableFacts]:

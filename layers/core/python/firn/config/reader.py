@@ -307,15 +307,21 @@ def _to(source: str, section: Section, stream: str, mode: str) -> str:
 def _key(section: Section) -> tuple[str, ...] | None:
     if not section.has("key"):
         return None
-    names = [item.text for item in section.texts("key", "key: [id], or leave it out")]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        section.note("key", f"names {', '.join(twice)} twice; write each column once")
+    names = _columns_of(section, "key", "key: [id], or leave it out")
     lost = [name for name in names if is_left_out(name)]
     if lost and not section.problems.published:
         why = _ICEBERGS if lost[0] in ICEBERGS else "is a name that Firn keeps for itself"
         section.note("key", f"{shown(lost[0])} {why}, and is left out; have the source call it otherwise")
-    return tuple(dict.fromkeys(names)) or None
+    return names or None
+
+
+def _columns_of(section: Section, key: str, instead: str) -> tuple[str, ...]:
+    """The columns that are named under `key`, each once."""
+    names = [item.text for item in section.texts(key, instead)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note(key, f"names {', '.join(twice)} twice; write each column once")
+    return tuple(dict.fromkeys(names))
 
 
 def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tuple[Partition, ...]:
@@ -339,13 +345,8 @@ def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tu
 
 
 def _bloom(section: Section) -> Bloom:
-    names = [item.text for item in section.texts("bloom", "bloom: key, or bloom: [order_id]")]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        section.note("bloom", f"names {', '.join(twice)} twice; write each column once")
-    if names == ["key"] and not section.is_list("bloom"):
-        return "key"
-    return tuple(dict.fromkeys(names))
+    names = _columns_of(section, "bloom", "bloom: key, or bloom: [order_id]")
+    return "key" if names == ("key",) and not section.is_list("bloom") else names
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:

@@ -1,5 +1,6 @@
 """Seal what is staged, commit it, and wait until a cut covers it: what `firn flush` does, without its looks."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firn.deployment.stack import Paused, Stack
-from firn.errors import FirnError
+from firn.errors import FirnError, TransientError, UnknownOutcome
+from firn.runs.job_runs import ENDED
 
 if TYPE_CHECKING:
     from firn.log.store import Store
@@ -17,6 +19,7 @@ Report = Callable[[str, str], None]
 
 _POLL_SECONDS = 0.5
 _DISPATCHES = 6
+_STARTS = 3
 _LOG_LINES = 30
 
 
@@ -105,14 +108,14 @@ def wait_for_queues(stack: Stack, report: Report, deadline: float) -> None:
             time.sleep(_POLL_SECONDS)
 
 
-def log_tail(stack: Stack, run: str, lines: int = _LOG_LINES) -> str:
+def log_tail(stack: Stack, run: str) -> str:
     """The end of a job run's stderr and stdout, "" where they are not on this machine."""
     parts = []
     for name in ("stdout", "stderr"):
         file = stack.dir / "jobs" / run / name
         text = _end_of(file)
         if text.strip():
-            parts.append(f"--- {file} ---\n" + "\n".join(text.splitlines()[-lines:]))
+            parts.append(f"--- {file} ---\n" + "\n".join(text.splitlines()[-_LOG_LINES:]))
     return "\n".join(parts)
 
 
@@ -160,7 +163,7 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     report(name, f"epoch {pending.target}, job {state.lower()}")
     if cuts.newest(store, name) >= pending.target:
         return True
-    if state not in ("SUCCESS", "FAILED", "CANCELLED"):
+    if state not in ENDED:
         return False
     if pending.ours and state != "SUCCESS":
         tail = log_tail(stack, str(pending.run))
@@ -179,45 +182,52 @@ def _committed(stack: Stack, store: "Store", pending: _Pending, report: Report) 
     return following is None
 
 
+def started(start: Callable[[], str]) -> str:
+    """The run that `start` starts. Asked again where it says nothing for sure: its token makes no second job."""
+    for left in reversed(range(_STARTS)):
+        try:
+            return start()
+        except (TransientError, UnknownOutcome):
+            if not left:
+                raise
+            time.sleep(_POLL_SECONDS)
+    raise AssertionError("unreachable")
+
+
 def run_state(stack: Stack, run: str) -> tuple[str, str]:
     """The state of a job run and its details, in EMR Serverless's words."""
-    stack.use_environment()
-    found = _emr_client().get_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)["jobRun"]
+    found = _emr(stack, "get_job_run", jobRunId=run)["jobRun"]
     return str(found["state"]), str(found.get("stateDetails") or "")
 
 
 def application_state(stack: Stack) -> str:
     """The state of the stack's application, in EMR Serverless's words."""
-    stack.use_environment()
-    found = _emr_client().get_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])["application"]
-    return str(found["state"])
+    return str(_emr(stack, "get_application")["application"]["state"])
 
 
 def stop_application(stack: Stack) -> None:
     """Ask for the stop of an application without active runs; that it has stopped `application_state` tells. The next
     run starts it again."""
-    stack.use_environment()
-    _emr_client().stop_application(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"])
+    _emr(stack, "stop_application")
 
 
 def cancel(stack: Stack, run: str) -> None:
     """Ask for the end of a job run; that it has ended `run_state` tells."""
-    stack.use_environment()
-    _emr_client().cancel_job_run(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], jobRunId=run)
+    _emr(stack, "cancel_job_run", jobRunId=run)
 
 
 _clients: dict[str, Any] = {}
 
 
-def _emr_client() -> Any:
-    import os
-
+def _emr(stack: Stack, operation: str, **request: str) -> Any:
+    """What EMR Serverless answers about the stack's application."""
     import boto3
 
+    stack.use_environment()
     endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
     if endpoint not in _clients:
         _clients[endpoint] = boto3.client("emr-serverless")
-    return _clients[endpoint]
+    return getattr(_clients[endpoint], operation)(applicationId=stack.env["FIRN_EMR_APPLICATION_ID"], **request)
 
 
 def _end(store: "Store", flushed: StreamFlushed, started: float) -> None:

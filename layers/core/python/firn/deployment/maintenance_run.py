@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
-from firn.errors import FirnError, TransientError, UnknownOutcome
+from firn.errors import FirnError
 from firn.log import layout
 from firn.log.store import get
 from firn.maintenance import launcher
 from firn.maintenance.schedule import Kind
 from firn.maintenance.storage_prices import PRICES
+from firn.runs.job_runs import ENDED
 
 Report = Callable[[str], None]
 """Called with the job's state."""
 
 _POLL_SECONDS: Final = 1.0
-_STARTS: Final = 3
 
 
 class CareFailed(FirnError):
@@ -61,11 +61,12 @@ def care_for(
     stack.expect_no_pause()
     began = time.monotonic()
     identifier = uuid.uuid4().hex
-    run = _start(stack, identifier, kinds, tables, flags)
+    settings, jobs = stack.settings(), stack.jobs()
+    run = flush_run.started(lambda: launcher.start(settings, jobs, identifier, kinds, tables, flags))
     while True:
         state, details = flush_run.run_state(stack, run)
         report(state.lower())
-        if state in ("SUCCESS", "FAILED", "CANCELLED"):
+        if state in ENDED:
             break
         if time.monotonic() - began > timeout:
             raise CareFailed(f"not done after {timeout:.0f} s; job run {run} goes on, firn status shows what it did")
@@ -77,17 +78,3 @@ def care_for(
     lines = json.loads(data)["lines"]
     freed = sum(int(line.get("freed_bytes", 0)) for line in lines)
     return Done(run, lines, time.monotonic() - began, freed, freed / 2**30 * PRICES.of["STANDARD"].storage)
-
-
-def _start(stack: Stack, identifier: str, kinds: Sequence[Kind], names: Sequence[str], flags: Sequence[str]) -> str:
-    settings = stack.settings()
-    jobs = stack.jobs()
-    for left in reversed(range(_STARTS)):
-        try:
-            # The same token: an answer that got lost does not make a second job.
-            return launcher.start(settings, jobs, identifier, kinds, names, flags)
-        except (TransientError, UnknownOutcome):
-            if not left:
-                raise
-            time.sleep(_POLL_SECONDS)
-    raise AssertionError("unreachable")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from firn.config.names import TableName
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
-from firn.errors import FirnError, TransientError, UnknownOutcome
+from firn.errors import FirnError
+from firn.runs.job_runs import ENDED
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
@@ -26,7 +27,6 @@ Report = Callable[[str, int, int, str], None]
 """Called with a stream, how many of its epochs are done, of how many, and the job's state."""
 
 _POLL_SECONDS = 1.0
-_STARTS = 3
 REBUILT = "firn.rebuilt"
 PREFIX = "rebuild-"
 
@@ -85,7 +85,7 @@ def prepare(stack: Stack, wanted: Wanted, find: Callable[[], "Table | None"]) ->
     from firn.rebuild.plan import plan
 
     store = stack.store()
-    config = published_configs.load(store, published_configs.current_sha(store))
+    config = published_configs.current(store)
     live = find()
     table, state = _state(live) if live is not None else (TableName.parse(wanted.table), None)
     properties = state.properties if state else {}
@@ -135,7 +135,7 @@ def rebuild(
         for part in work.parts:
             count = sum(n <= done.get(part.stream, 0) for n in part.epochs)
             report(part.stream, count, len(part.epochs), state.lower())
-        if state in ("SUCCESS", "FAILED", "CANCELLED"):
+        if state in ENDED:
             break
         if time.monotonic() - started > timeout:
             raise RebuildFailed(
@@ -165,19 +165,10 @@ def _start(jobs: "EmrJobs", work: Work) -> tuple[str, str]:
     for name, run in jobs.active(work.name).items():
         return name.removeprefix(work.name), run
     identifier = uuid.uuid4().hex
-    arguments = [*work.arguments, "--run", identifier]
-    for left in reversed(range(_STARTS)):
-        try:
-            # The same token: an answer that got lost does not make a second job.
-            run = jobs.start_script(
-                "rebuild.py", arguments, work.name + identifier, identifier, {"firn:rebuild": str(work.table)[:256]}
-            )
-            return identifier, run
-        except (TransientError, UnknownOutcome):
-            if not left:
-                raise
-            time.sleep(_POLL_SECONDS)
-    raise AssertionError("unreachable")
+    arguments, tags = [*work.arguments, "--run", identifier], {"firn:rebuild": str(work.table)[:256]}
+    return identifier, flush_run.started(
+        lambda: jobs.start_script("rebuild.py", arguments, work.name + identifier, identifier, tags)
+    )
 
 
 def _look(catalog: "Catalog", work: Work, done: dict[str, int]) -> None:

@@ -60,7 +60,7 @@ class Stack:
         uri = self.catalog_uri
         if not uri and self.staging:
             store = self.store()
-            uri = published_configs.load(store, published_configs.current_sha(store)).catalog.address
+            uri = published_configs.current(store).catalog.address
         return self._known(uri, "catalog")
 
     def settings(self, *, starts: bool = True) -> "Settings":

@@ -3,7 +3,8 @@
 import base64
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from datetime import date, datetime, timedelta
 from datetime import time as time_of_day
@@ -27,6 +28,17 @@ def notes() -> "Console":
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
+
+
+@contextmanager
+def spinner(*, shown: bool = True) -> Iterator[Callable[[str], None]]:
+    """Shows that something goes on, and for how long; what, is the last text that its result was called with."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+    with Progress(*columns, console=notes(), transient=True, disable=not shown) as progress:
+        task = progress.add_task("")
+        yield lambda text: progress.update(task, description=text)
 
 
 def print_json(value: Any) -> None:

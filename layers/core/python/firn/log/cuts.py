@@ -97,6 +97,12 @@ def newest(store: Store, stream: str) -> int:
     return max(found, default=0)
 
 
+def last(store: Store, stream: str) -> Cut | None:
+    """The newest cut, None if there is none. Raises StorageUnavailable."""
+    n = newest(store, stream)
+    return read(store, stream, n) if n else None
+
+
 def covering(store: Store, stream: str, n: int) -> Cut | None:
     """The first cut that holds epoch `n`, None if it is not committed in all tables yet. Raises StorageUnavailable."""
     at = min(numbers(store, stream, n - 1), default=None)
@@ -105,5 +111,5 @@ def covering(store: Store, stream: str, n: int) -> Cut | None:
 
 def have(store: Store, streams: Iterable[str], table: str) -> bool:
     """Whether the newest cut of one of the streams has a snapshot of the table. Raises StorageUnavailable."""
-    found = (read(store, stream, newest(store, stream)) for stream in streams)
+    found = (last(store, stream) for stream in streams)
     return any(cut is not None and table in cut.tables for cut in found)

@@ -23,9 +23,8 @@ _log: Final = logging.getLogger(__name__)
 SKEW: Final = timedelta(hours=1)  # how far the clocks of two functions may be apart
 # A batch's id is older than its object by at most a function's time-out (15 minutes) and the skew.
 OVERLAP: Final = timedelta(minutes=15) + SKEW
-RENUMBERED: Final = (
-    "renumbered"  # the nonce of an epoch without batches that only sets the number (commit/renumbering.py)
-)
+# The nonce of an epoch without batches that only sets the number (commit/renumbering.py).
+RENUMBERED: Final = "renumbered"
 MAX_BATCHES: Final = 5_000  # in one epoch: bounds the object and the job's list
 
 

@@ -55,6 +55,19 @@ def current_sha(store: Store) -> str:
     return _decode(data).sha
 
 
+def current(store: Store) -> Config:
+    """The current configuration. Raises ConfigError if none was published, StorageUnavailable."""
+    return load(store, current_sha(store))
+
+
+def find(store: Store) -> Config | None:
+    """The current configuration; None if none is published, or none that can be read. Raises StorageUnavailable."""
+    try:
+        return current(store)
+    except ConfigError:
+        return None
+
+
 class CurrentConfig:
     """The current configuration of a store, looked at again after `seconds`, parsed again only when it has changed."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -34,6 +34,7 @@ _RETRY: Final = {"max_retries": 1}
 _DELETES_AT_ONCE: Final = 16
 _PART_BYTES: Final = 8_000_000  # S3 takes 5 MiB to 5 GiB, and 10,000 of them
 _memory: dict[str, "Store"] = {}
+T = TypeVar("T")
 
 
 class Store(Protocol):
@@ -183,11 +184,17 @@ def remove(store: Store, gone: Sequence[str]) -> None:
 
 
 def _remove(store: Store, path: str) -> None:
+    _if_there("delete", path, lambda: store.delete(path))
+
+
+def _if_there(verb: str, path: str, ask: Callable[[], T]) -> T | None:
+    """What `ask` gives, None if there is no object at `path`. Raises StorageUnavailable."""
     try:
-        store.delete(path)
+        return ask()
     except (BaseError, OSError) as error:
-        if not _absent(error):
-            raise _unavailable("delete", path, error) from error
+        if _absent(error):
+            return None
+        raise _unavailable(verb, path, error) from error
 
 
 def get(store: Store, path: str) -> bytes | None:
@@ -198,13 +205,12 @@ def get(store: Store, path: str) -> bytes | None:
 
 def get_version(store: Store, path: str) -> tuple[bytes, str] | None:
     """The content of `path` and its version, as `versions` has it; None if there is none. Raises StorageUnavailable."""
-    try:
+
+    def read() -> tuple[bytes, str]:
         result = store.get(path)
         return bytes(result.bytes()), _version(result.meta)
-    except (BaseError, OSError) as error:
-        if _absent(error):
-            return None
-        raise _unavailable("read", path, error) from error
+
+    return _if_there("read", path, read)
 
 
 def tail(store: Store, path: str, length: int, size: int | None = None) -> bytes | None:
@@ -212,13 +218,12 @@ def tail(store: Store, path: str, length: int, size: int | None = None) -> bytes
 
     `size`: the object's, where a listing has already said it; saves a round trip.
     """
-    try:
-        size = int(store.head(path)["size"]) if size is None else size
-        return bytes(store.get_range(path, start=max(0, size - length), end=size)) if size else b""
-    except (BaseError, OSError) as error:
-        if _absent(error):
-            return None
-        raise _unavailable("read", path, error) from error
+
+    def read() -> bytes:
+        end = int(store.head(path)["size"]) if size is None else size
+        return bytes(store.get_range(path, start=max(0, end - length), end=end)) if end else b""
+
+    return _if_there("read", path, read)
 
 
 class ObjectFile(io.RawIOBase):
@@ -230,12 +235,10 @@ class ObjectFile(io.RawIOBase):
         self._store = store
         self._path = path
         self._at = 0
-        try:
-            self._size = int(store.head(path)["size"])
-        except (BaseError, OSError) as error:
-            if _absent(error):
-                raise FileNotFoundError(path) from error
-            raise _unavailable("look at", path, error) from error
+        found = _look(store, path)
+        if found is None:
+            raise FileNotFoundError(path)
+        self._size = int(found["size"])
 
     def readable(self) -> bool:
         """It is."""
@@ -269,24 +272,17 @@ class ObjectFile(io.RawIOBase):
 
 def exists(store: Store, path: str) -> bool:
     """Is there an object at `path`? Raises StorageUnavailable."""
-    try:
-        store.head(path)
-    except (BaseError, OSError) as error:
-        if _absent(error):
-            return False
-        raise _unavailable("look at", path, error) from error
-    return True
+    return _look(store, path) is not None
 
 
 def modified(store: Store, path: str) -> datetime | None:
     """When the storage took `path`, by its own clock; None if there is no object. Raises StorageUnavailable."""
-    try:
-        found: datetime = store.head(path)["last_modified"]
-    except (BaseError, OSError) as error:
-        if _absent(error):
-            return None
-        raise _unavailable("look at", path, error) from error
-    return found
+    found = _look(store, path)
+    return None if found is None else found["last_modified"]
+
+
+def _look(store: Store, path: str) -> Mapping[str, Any] | None:
+    return _if_there("look at", path, lambda: store.head(path))
 
 
 def objects(store: Store, prefix: str, after: str | None = None) -> list[Stored]:

@@ -5,7 +5,6 @@ in brackets, and what may hold spaces in quotes. Keys are URL-encoded. New field
 """
 
 import re
-from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final, NamedTuple
 from urllib.parse import unquote_plus
@@ -26,16 +25,8 @@ class Access(NamedTuple):
     at: datetime
 
 
-def accesses(lines: Iterable[str]) -> Iterator[Access]:
-    """The reads among the lines. Everything else is passed over: other operations, failed ones, torn lines."""
-    for line in lines:
-        found = parse_line(line)
-        if found is not None:
-            yield found
-
-
 def parse_line(line: str) -> Access | None:
-    """One line; None if it is not a read of an object that was answered."""
+    """One line; None if it is no read of an object, one that failed, or a torn line."""
     fields = [match.group(match.lastgroup or 0) for match in _FIELD.finditer(line)]
     if len(fields) <= _STATUS or fields[_OPERATION] not in _READS or fields[_STATUS] not in ("200", "206"):
         return None

@@ -9,7 +9,7 @@ does that already, none of ours is put beside it (docs/adr/0020).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from firn.config.maintenance import StorageClass
@@ -34,7 +34,7 @@ _LEAST_DAYS: Final = {"STANDARD_IA": 30}
 
 @dataclass(frozen=True)
 class StagingDays:
-    """How many days what lies in the staging area is kept. The same figures as the template's.
+    """How many days what lies in the staging area is kept, by its folder. The same figures as the template's.
 
     SQS brings a message again for up to 14 days, and S3 removes at the midnight after: `receipts` outlive that, and not
     the staged log (docs/adr/0007). `replays` outlive `dead`, or a letter could be replayed twice. `reads` are summed up
@@ -85,16 +85,6 @@ def _cold_rule(kind: str, prefix: str) -> Rule:
 
 def staging_rules(days: StagingDays | None = None, prefix: str = "") -> list[Rule]:
     """What expires in the staging area. `prefix`: its own in its bucket, with its slash."""
-    kept = days or StagingDays()
-    by_folder = {
-        "receipts": kept.receipts,
-        "dead": kept.dead,
-        "replays": kept.replays,
-        "attempts": kept.attempts,
-        "jobs": kept.jobs,
-        "reads": kept.reads,
-        "results": kept.results,
-    }
     return [
         {
             "ID": f"{OWN}{folder} {prefix}".strip(),
@@ -102,7 +92,7 @@ def staging_rules(days: StagingDays | None = None, prefix: str = "") -> list[Rul
             "Filter": {"Prefix": f"{prefix}{folder}/"},
             "Expiration": {"Days": number},
         }
-        for folder, number in by_folder.items()
+        for folder, number in asdict(days or StagingDays()).items()
     ]
 
 

@@ -26,8 +26,7 @@ def counted(store: Store, table: TableName, streams: Iterable[str]) -> Counted:
     epochs: dict[str, int] = {}
     snapshots = set()
     for stream in streams:
-        newest = cuts.newest(store, stream)
-        cut = cuts.read(store, stream, newest) if newest else None
+        cut = cuts.last(store, stream)
         if cut is None:
             epochs[stream] = 0
             continue

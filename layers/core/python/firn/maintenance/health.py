@@ -15,6 +15,10 @@ from firn.maintenance.compaction_planner import DataFile, DeleteFile, Group, is_
 
 _HOUR: Final = 3_600
 _WORST: Final = 20  # partitions that a Health names
+# What was done to the table, or looked for: no look at its metadata tells that.
+_DONE: Final = (
+    "orphans", "orphan_bytes", "orphans_at", "compacted_at", "compacted_bytes", "expired_at", "tiered_at",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -66,20 +70,7 @@ def health_of(
         rewrite_bytes=sum(group.bytes for group in groups),
         partitions=tuple(_worst(files, deletes, groups, policy, names)),
     )
-    return found if known is None else _with_past(found, known)
-
-
-def _with_past(found: Health, known: Health) -> Health:
-    return replace(
-        found,
-        orphans=known.orphans,
-        orphan_bytes=known.orphan_bytes,
-        orphans_at=known.orphans_at,
-        compacted_at=known.compacted_at,
-        compacted_bytes=known.compacted_bytes,
-        expired_at=known.expired_at,
-        tiered_at=known.tiered_at,
-    )
+    return found if known is None else replace(found, **{name: getattr(known, name) for name in _DONE})
 
 
 def _worst(

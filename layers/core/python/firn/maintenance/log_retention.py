@@ -71,8 +71,7 @@ def sweep(store: Store, stream: str, now: datetime, *, keep: timedelta = KEEP, d
     if first is None or first.time >= limit:
         return Swept(stream, upto=done)
     known = holds.read_all(store, stream)
-    newest = cuts.newest(store, stream)
-    safe, why = safe_upto(cuts.read(store, stream, newest) if newest else None, known)
+    safe, why = safe_upto(cuts.last(store, stream), known)
     gone, count, noted, waiting = [], 0, done, ""
     for epoch in _old(store, stream, first.n, limit):
         if epoch.n > safe:

@@ -90,15 +90,14 @@ def economics(
     now: Kind = "STANDARD",
     next_access_days: float | None = None,
     reads_a_month: float = 0.0,
-    table: PriceTable = PRICES,
 ) -> Economics:
     """What it comes to when `files` of together `size` bytes go from the class `now` to `kind`.
 
     `next_access_days`: days until they are expected to be read; None: never. `reads_a_month`: how often all of them.
     """
     gigabytes = size / _GIGABYTE
-    here, there = table.of[now], table.of[kind]
-    saving = gigabytes * (storage_price(now, next_access_days, table) - storage_price(kind, next_access_days, table))
+    here, there = PRICES.of[now], PRICES.of[kind]
+    saving = gigabytes * (storage_price(now, next_access_days) - storage_price(kind, next_access_days))
     saving -= files * (there.monitoring - here.monitoring) / 1000
     a_read = gigabytes * (there.retrieval - here.retrieval) + files * (there.get - here.get) / 1000
     transition = files * there.transition / 1000
@@ -111,10 +110,10 @@ def economics(
     )
 
 
-def storage_price(kind: Kind, next_access_days: float | None, table: PriceTable = PRICES) -> float:
+def storage_price(kind: Kind, next_access_days: float | None) -> float:
     """Dollars a GB and month, on average until the next access (None: for HORIZON_MONTHS)."""
     if kind != "INTELLIGENT_TIERING":
-        return table.of[kind].storage
+        return PRICES.of[kind].storage
     # From the move on: an object starts in the dearest tier, however long nobody has read it.
     days = HORIZON_MONTHS * MONTH_DAYS if next_access_days is None else max(next_access_days, 1.0)
     paid = begun = 0.0

@@ -37,7 +37,8 @@ from firn_lake.reading.rows import Rows
 from firn_lake.reading.versions import version_at
 from firn_lake.refs.rollback import BACK_TO
 from firn_lake.schemas.arrow_types import arrow_schema
-from firn_lake.writing.stream_ownership import ancestry, epochs_of
+from firn_lake.tables import epochs_of
+from firn_lake.writing.stream_ownership import ancestry
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog

@@ -2,12 +2,9 @@
 
 import io
 from functools import lru_cache
-from types import TracebackType
-from typing import Any
 from urllib.parse import urlsplit
 
 from pyiceberg.io import FileIO, InputFile, InputStream, OutputFile
-from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from firn.log import store as objects
 from firn.log.store import Store
@@ -18,9 +15,6 @@ class ObjectIO(FileIO):
 
     Credentials, region and endpoint come from the AWS_* environment, as everywhere in Firn.
     """
-
-    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
-        super().__init__(properties)
 
     def new_input(self, location: str) -> "ObjectInput":
         """The object at `location`, which need not be there."""
@@ -49,7 +43,7 @@ class ObjectInput(InputFile):
 
     def open(self, seekable: bool = True) -> InputStream:  # noqa: ARG002 - it always is
         """All of it, as a stream."""
-        return _Stream(self._content())
+        return io.BytesIO(self._content())
 
     def _content(self) -> bytes:
         store, path = _find(self.location)
@@ -57,16 +51,6 @@ class ObjectInput(InputFile):
         if found is None:
             raise FileNotFoundError(self.location)
         return found
-
-
-class _Stream(io.BytesIO):
-    def __enter__(self) -> "_Stream":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
-    ) -> Any:
-        self.close()
 
 
 def _find(location: str) -> tuple[Store, str]:

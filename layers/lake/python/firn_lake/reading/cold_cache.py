@@ -17,7 +17,6 @@ from typing import Any, Final
 
 from pyiceberg.io import InputStream
 from pyiceberg.io.pyarrow import PyArrowFile, PyArrowFileIO
-from pyiceberg.typedef import EMPTY_DICT, Properties
 
 from firn_lake.tiering.objects import Place, client, look, place
 
@@ -31,11 +30,10 @@ _PAID_BY_THE_BYTE: Final = frozenset({"STANDARD_IA", "ONEZONE_IA", "GLACIER_IR"}
 
 
 class ColdCacheIO(PyArrowFileIO):
-    """PyIceberg's own FileIO, but that data files in a cold class are read from the cache."""
+    """PyIceberg's own FileIO, but that data files in a cold class are read from the cache.
 
-    def __init__(self, properties: Properties = EMPTY_DICT) -> None:
-        """`properties`: FOLDER (required) and BYTES beside those of PyArrowFileIO."""
-        super().__init__(properties)
+    Its properties are FOLDER (required) and BYTES beside those of PyArrowFileIO.
+    """
 
     def new_input(self, location: str) -> PyArrowFile:
         """The file at `location`, by way of the cache where that is worth it."""

@@ -17,9 +17,7 @@ OnRead = Callable[[tuple[str, ...]], None]
 """Hears of each table that is read, by its identifier."""
 
 
-def recorder(
-    store: Store, config: Callable[[], Config], now: Callable[[], datetime] = lambda: datetime.now(UTC)
-) -> OnRead:
+def recorder(store: Store, config: Callable[[], Config]) -> OnRead:
     """Leaves a record of each read table with a predictive policy. What can't be recorded is a line in the log: a read
     never fails for it. `config` is asked for once, with the first table."""
     known: list[Config] = []
@@ -30,7 +28,7 @@ def recorder(
             name = TableName(".".join(identifier[:-1]), identifier[-1])
             if known[0].care_of(name).tiering.predictive:
                 # Which partitions a query left out is not looked at: warm for longer is the smaller harm.
-                read_records.record(store, str(name), name.slug, [read_records.EVERYTHING], now())
+                read_records.record(store, str(name), name.slug, [read_records.EVERYTHING], datetime.now(UTC))
         except (FirnError, ValueError) as error:
             _log.warning("that %s was read can't be recorded: %s", ".".join(identifier), error)
 

@@ -42,14 +42,13 @@ _MOST_VALUES: Final = 200  # of an IN: of more, PyIceberg asks no bounds either
 
 @dataclass(frozen=True)
 class Groups:
-    """Of one file: its footer, the row groups to read, and how many were left out, and by what.
+    """Of one file: its footer, the row groups to read, and how many Bloom filters left out.
 
     bloomed  the predicates that a Bloom filter answered with no
     """
 
     footer: pq.FileMetaData
     kept: tuple[int, ...]
-    by_statistics: int
     by_bloom: int
     bloomed: tuple[BoundPredicate, ...] = ()
 
@@ -66,7 +65,7 @@ def chosen(opened: Any, where: BooleanExpression, metadata: "TableMetadata") -> 
     left = _by_statistics(fragment, where, there, names)
     asked = _Asked(opened, footer, physical, names)
     kept = tuple(number for number in left if asked.may_hold(where, number))
-    return Groups(footer, kept, footer.num_row_groups - len(left), len(left) - len(kept), tuple(asked.denied.values()))
+    return Groups(footer, kept, len(left) - len(kept), tuple(asked.denied.values()))
 
 
 def file_schema(physical: pa.Schema, metadata: "TableMetadata") -> Schema:

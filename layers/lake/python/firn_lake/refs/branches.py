@@ -8,9 +8,9 @@ from firn.errors import TerminalError
 from firn.maintenance.expiry import MAIN
 from firn_lake.reading.lineage import changes_nothing
 from firn_lake.refs.names import Ref, RefRefused, known, listed, manage, not_the_rebuilds, ref_of, refs
-from firn_lake.tables import shown
+from firn_lake.tables import epochs_of, shown
 from firn_lake.writing.commit import land_files, writable
-from firn_lake.writing.stream_ownership import ancestry, epochs_of, not_fed
+from firn_lake.writing.stream_ownership import ancestry, not_fed
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table

@@ -17,10 +17,10 @@ from firn_lake.reading.lineage import changes_nothing
 from firn_lake.reading.versions import version_of
 from firn_lake.refs.branches import set_branch
 from firn_lake.refs.names import known
-from firn_lake.tables import shown
+from firn_lake.tables import epochs_of, shown
 from firn_lake.writing.commit import MovedOn, land_files, writable
 from firn_lake.writing.data_files import remove_files, write_files
-from firn_lake.writing.stream_ownership import FedByStream, ancestry, epochs_of, is_firns
+from firn_lake.writing.stream_ownership import FedByStream, ancestry, is_firns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -230,13 +230,10 @@ class _Planning:
         return True
 
     def _may_add(self, path: str, kind: IcebergType) -> bool:
-        version = self._subject.format_version
-        if kind.minimum_format_version() > version:
-            needed = kind.minimum_format_version()
+        version, needed = self._subject.format_version, kind.minimum_format_version()
+        if needed > version:
             self._refuse(f"{path}: {text_of(kind)} comes with format {needed}, and the table is of format {version}")
-        else:
-            return True
-        return False
+        return needed <= version
 
     def _struct_for(self, path: str) -> tuple[bool, NestedField | None]:
         """Whether a new column may go where its path says, and the field with the struct; None: the table itself."""

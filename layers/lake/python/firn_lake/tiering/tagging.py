@@ -6,7 +6,7 @@ the same way as before, for S3's price; `warm` takes it back.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,11 +62,8 @@ class Tiered:
         told: dict[str, Any] = {"table": self.table, "tier": self.kind}
         if self.same:
             return told | {"same": True, "cold_files": self.cold_files, "cold_bytes": self.cold_bytes}
-        return told | {
-            "tagged": self.tagged, "tagged_bytes": self.tagged_bytes, "released": self.released,
-            "refused": self.refused, "on_their_way": self.on_their_way, "cold_files": self.cold_files,
-            "cold_bytes": self.cold_bytes, "files": self.files, "missing": self.missing, "dry_run": self.dry_run,
-        }  # fmt: skip
+        apart = ("table", "kind", "same")
+        return told | {name: value for name, value in asdict(self).items() if name not in apart}
 
 
 @dataclass(frozen=True)

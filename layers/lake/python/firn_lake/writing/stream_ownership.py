@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from firn.errors import TerminalError
-from firn.tables.table_state import EPOCH
+from firn_lake.tables import epochs_of
 
 if TYPE_CHECKING:
     from pyiceberg.table.metadata import TableMetadata
@@ -21,16 +21,6 @@ def ancestry(metadata: "TableMetadata", newest: int | None) -> "Iterator[Snapsho
     while newest is not None and (found := by_id.get(newest)) is not None:
         yield found
         newest = found.parent_snapshot_id
-
-
-def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
-    """Stream -> the epoch that the snapshot brought the table to; empty if no stream wrote it."""
-    told = snapshot.summary.additional_properties if snapshot.summary else {}
-    return {
-        name.removeprefix(EPOCH): int(value)
-        for name, value in told.items()
-        if name.startswith(EPOCH) and value.isdecimal()
-    }
 
 
 def streams_of(metadata: "TableMetadata") -> tuple[str, ...]:

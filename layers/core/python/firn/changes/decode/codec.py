@@ -10,35 +10,14 @@ from msgspec import UNSET, Raw
 
 from firn.changes.decode.connect_schema import FLAT_METADATA
 from firn.changes.decode.converters import convert_exactly, converter, reads_text
-from firn.changes.decode.source_encodings import (
-    BinaryMode,
-    DecimalMode,
-    DecodeSettings,
-    IntervalMode,
-    OutOfRange,
-    TimeMode,
-    declared_column,
-    encoding_of,
-)
+from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
 from firn.changes.decode.types import STRING, Column, Encoding, Type
 from firn.changes.decode.unavailable import Placeholder
 from firn.changes.decode.values import Refused, mismatch
 from firn.errors import EventError
 
-__all__ = [
-    "NOT_PLAIN",
-    "BinaryMode",
-    "DecimalMode",
-    "DecodeSettings",
-    "Decoded",
-    "IntervalMode",
-    "OutOfRange",
-    "RowCodec",
-    "TimeMode",
-    "declared_column",
-    "encoding_of",
-]
+__all__ = ["NOT_PLAIN", "DecodeSettings", "Decoded", "RowCodec", "declared_column"]
 
 
 class Decoded(msgspec.Struct, frozen=True, gc=False):

@@ -102,18 +102,9 @@ def write_dead(store: Store, path: str, letters: Sequence[DeadLetter]) -> bool:
 
 def dead_bytes(letters: Sequence[DeadLetter]) -> bytes:
     """`letters` as a Parquet file; the same letters give the same bytes."""
-    columns: dict[str, list[Any]] = {
-        "_dlq_reason": [x.reason for x in letters],
-        "_dlq_message": [x.message for x in letters],
-        "stream": [x.stream for x in letters],
-        "table": [x.table for x in letters],
-        "batch": [x.batch for x in letters],
-        "index": [x.index for x in letters],
-        "received_at": [(x.received_at - _START) // timedelta(milliseconds=1) for x in letters],
-        "original": [x.original for x in letters],
-        "change": [None if x.change is None else _encode(x.change) for x in letters],
-        "generation": [x.generation for x in letters],
-    }
+    columns = {name: [getattr(x, name.removeprefix("_dlq_")) for x in letters] for name in _COLUMNS}
+    columns["received_at"] = [(when - _START) // timedelta(milliseconds=1) for when in columns["received_at"]]
+    columns["change"] = [None if change is None else _encode(change) for change in columns["change"]]
     arrays = [
         Array(columns[name], DataType.int64()).cast(kind) if kind == _TIME else Array(columns[name], kind)
         for name, kind in _COLUMNS.items()
