@@ -19,7 +19,7 @@ _ANOTHER: Final = f"{_TESTS}/test_catalogs.py::test_a_commit_on_a_table_that_is_
 MUTANTS: Final = (
     Mutant(
         "the look-up's bounds leave out rows whose key is null",
-        f"{_SPARK}/driver/row_lookup.py",
+        f"{_SPARK}/files/row_lookup.py",
         "len(some) and not some.null_count:",
         "len(some):",
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
@@ -40,7 +40,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a truncate counts in its own epoch only",
-        f"{_SPARK}/driver/decision.py",
+        f"{_SPARK}/merge/decision.py",
         "return max([remembered, *(one.order for one in self.truncates)])",
         'return max([b"", *(one.order for one in self.truncates)])',
         (f"{_TESTS}/test_must_hold.py::test_a_truncate_between_epochs_counts_for_rows_that_come_later",),

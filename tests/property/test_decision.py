@@ -18,10 +18,10 @@ from firn.changes.merge import decide
 from firn.changes.merge.decide import Decided, is_fact
 from firn.changes.merge.fold import LOADED, Key, Row, RowChange, empties, fold
 from firn.changes.merge.ordering import plain, stored_held
-from firn_spark.driver import column_decoder
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver.columnar_merge import DecidedColumns
-from firn_spark.driver.decision import (
+from firn_spark.merge import column_decoder
+from firn_spark.merge import columnar_merge as by_columns
+from firn_spark.merge.columnar_merge import DecidedColumns
+from firn_spark.merge.decision import (
     Apart,
     Changes,
     SliceRules,
@@ -31,7 +31,7 @@ from firn_spark.driver.decision import (
     keys_in,
     moves_of,
 )
-from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
+from firn_spark.merge.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
 from firn_spark.merge.memory import Remembered
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from firn.changes.decode.types import Column, parse
 from firn.quarantine.rules import IN_TIME, High, span_of
-from firn_spark.driver import row_lookup
-from firn_spark.driver.row_group import RowGroup
+from firn_spark.files import row_lookup
+from firn_spark.files.row_group import RowGroup
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.span import span_of_all
 

@@ -10,19 +10,20 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
-from firn.commit.staged_changes import rejected
+from firn.commit.staged_changes import Change, rejected
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
-from firn_spark.driver import append_columns, append_commit, column_decoder, copy_on_write
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver.decision import MOST_ODD, Changes, decide_keys, decoded
-from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import Log, TableLookup
-from firn_spark.driver.staged_changes import Change, Part, Staged
+from firn_spark.driver.staged_changes import Part, Staged
 from firn_spark.driver.staged_log import StagedLog
+from firn_spark.files import copy_on_write
+from firn_spark.merge import append_columns, append_commit, column_decoder
+from firn_spark.merge import columnar_merge as by_columns
+from firn_spark.merge import mirror_commit as by_rows
+from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
+from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.key_lookup import Log, TableLookup
 from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.merge.shape import Shape, shape_of
 from firn_spark.merge.survey import Survey
@@ -89,7 +90,7 @@ class DriverEngine:
         """A row for each change."""
         context, outcome, decoding = one.context, one.outcome, one.decoding
         mine = self._staged.of(one.target.sources, one.above)
-        found = mine.split(append_commit.columns_of(one), decoding, MOST_ODD)
+        found = mine.split(append_commit.columns_of(one.table, one.context.stream), decoding, MOST_ODD)
         good, odd = found.plain, found.odd.to_pylist()
         _, bad = decoded(odd, decoding, mirror=False)
         new = append_commit.new_rows(context.spark, one.table, good)

@@ -24,8 +24,8 @@ from firn.commit.staged_changes import once
 from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
-from firn_spark.driver.column_decoder import Columns
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
+from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.packed import CHANGES
 from firn_spark.staged.read import SealedBatch

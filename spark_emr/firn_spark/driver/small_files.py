@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from firn_spark.driver import readable_files
-from firn_spark.driver.copy_on_write import kept_rows
-from firn_spark.driver.objects import Objects
-from firn_spark.driver.write import layout_of, ordered, write_arrays
+from firn_spark.files import readable_files
+from firn_spark.files.copy_on_write import kept_rows
+from firn_spark.files.objects import Objects
+from firn_spark.files.write import layout_of, ordered, write_arrays
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table

@@ -17,8 +17,8 @@ from firn.commit.staged_changes import facts_of, schema_texts
 from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
-from firn_spark.driver import column_decoder
-from firn_spark.driver.column_decoder import Columns
+from firn_spark.merge import column_decoder
+from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.kept_generations import early_of
 from firn_spark.staged.packed import CHANGES

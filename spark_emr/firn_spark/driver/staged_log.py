@@ -15,8 +15,8 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key
 from firn.tables.batch_facts import TableFacts
 from firn_spark.arrow import map_in_arrow
-from firn_spark.driver.decision import decoded
 from firn_spark.driver.staged_changes import Staged
+from firn_spark.merge.decision import decoded
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import packed_changes
 from firn_spark.staged.packed import unpacked

@@ -8,7 +8,7 @@ here, and Iceberg is left to look at what comes after them.
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from firn_spark.driver.objects import Objects
+from firn_spark.files.objects import Objects
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from firn.maintenance.compaction_planner import DeleteFile
-from firn_spark.driver.objects import Objects
+from firn_spark.files.objects import Objects
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.maintenance.listing import Listing
 from firn_spark.tables import deletes, fence

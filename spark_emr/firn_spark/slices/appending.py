@@ -16,14 +16,15 @@ from pyspark.sql import DataFrame
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import APPEND_METADATA
+from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver import append_columns, append_commit, row_lookup
-from firn_spark.driver.append_columns import ID, AppendColumns
-from firn_spark.driver.decision import decoded
 from firn_spark.driver.engine import Why, unmoved, why_of
-from firn_spark.driver.row_lookup import Files, Wanted
-from firn_spark.driver.staged_changes import Change
-from firn_spark.driver.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.files import row_lookup
+from firn_spark.files.row_lookup import Files, Wanted
+from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.merge import append_columns, append_commit
+from firn_spark.merge.append_columns import ID, AppendColumns
+from firn_spark.merge.decision import decoded
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
@@ -132,7 +133,10 @@ def append(
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
-    columns, events = _Columns(append_commit.columns_of(one)), one.target.events(one.outcome.progress)
+    columns, events = (
+        _Columns(append_commit.columns_of(one.table, one.context.stream)),
+        one.target.events(one.outcome.progress),
+    )
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
     if events > most_events:
         with one.outcome.stage("sample"):

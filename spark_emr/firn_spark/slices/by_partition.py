@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from firn_spark.arrow import Batches, map_in_arrow
-from firn_spark.driver.write import Layout, NewFile, ordered, partitioned, write_rows
+from firn_spark.files.write import Layout, NewFile, ordered, partitioned, write_rows
 from firn_spark.slices.decoding import table_of
 
 WORTH = 100_000  # rows that are worth a file of their own

@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 
 from firn.changes.decode.row_decoder import Decoding
 from firn_spark.arrow import Batches, map_in_arrow
-from firn_spark.driver.column_decoder import Columns
+from firn_spark.merge.column_decoder import Columns
 from firn_spark.slices.key_ranges import cut
 from firn_spark.staged.frames import packed_changes
 from firn_spark.staged.packed import CHANGES, bytes_of, rows_in, unpacked

@@ -7,8 +7,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from firn_spark.arrow import Batches, map_in_arrow
-from firn_spark.driver.copy_on_write import OldFile, rewritten
-from firn_spark.driver.write import Layout, NewFile
+from firn_spark.files.copy_on_write import OldFile, rewritten
+from firn_spark.files.write import Layout, NewFile
 from firn_spark.not_eligible import Unfit, first_of
 from firn_spark.tables.fence import LostRace
 

@@ -13,25 +13,9 @@ from pyspark.sql import functions as f
 
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
-from firn.commit.staged_changes import rejected
+from firn.commit.staged_changes import Change, rejected
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver import copy_on_write, row_lookup, values
-from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver.column_decoder import MirrorColumns
-from firn_spark.driver.decision import (
-    Apart,
-    Changes,
-    DecidedRows,
-    SliceRules,
-    decide_rows,
-    decoded,
-    keys_in,
-    moves_of,
-    way_of,
-)
-from firn_spark.driver.delete_memory import DriverMemory
 from firn_spark.driver.engine import (
     Ready,
     Why,
@@ -44,10 +28,25 @@ from firn_spark.driver.engine import (
     memory_of,
     why_of,
 )
-from firn_spark.driver.key_lookup import TableLookup
-from firn_spark.driver.staged_changes import Change
 from firn_spark.driver.staged_log import StagedLog
-from firn_spark.driver.write import data_files, layout_of, rows_of, write_rows
+from firn_spark.files import copy_on_write, row_lookup, values
+from firn_spark.files.write import data_files, layout_of, rows_of, write_rows
+from firn_spark.merge import columnar_merge as by_columns
+from firn_spark.merge import mirror_commit as by_rows
+from firn_spark.merge.column_decoder import MirrorColumns
+from firn_spark.merge.decision import (
+    Apart,
+    Changes,
+    DecidedRows,
+    SliceRules,
+    decide_rows,
+    decoded,
+    keys_in,
+    moves_of,
+    way_of,
+)
+from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.key_lookup import TableLookup
 from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from firn_spark.arrow import Batches, kept, map_in_arrow
-from firn_spark.driver.write import Layout, NewFile
+from firn_spark.files.write import Layout, NewFile
 from firn_spark.not_eligible import Unfit, first_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import PLAIN, body_of, table_of

@@ -14,14 +14,15 @@ from firn.changes.decode.types import Column
 from firn.changes.merge import decide
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.metadata_columns import FACTS_METADATA, POSITION
-from firn_spark.driver import column_decoder, key_lookup, row_lookup
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver.decision import SliceRules, decide_slice
-from firn_spark.driver.delete_memory import changes_in, newer_in, whole_facts
-from firn_spark.driver.key_lookup import Emptied, Found, Ground
-from firn_spark.driver.mirror_commit import METADATA
-from firn_spark.driver.row_lookup import Files, Wanted
-from firn_spark.driver.write import Layout, NewFile, rows_of, write_rows
+from firn_spark.files import row_lookup
+from firn_spark.files.row_lookup import Files, Wanted
+from firn_spark.files.write import Layout, NewFile, rows_of, write_rows
+from firn_spark.merge import column_decoder, key_lookup
+from firn_spark.merge import columnar_merge as by_columns
+from firn_spark.merge.decision import SliceRules, decide_slice
+from firn_spark.merge.delete_memory import changes_in, newer_in, whole_facts
+from firn_spark.merge.key_lookup import Emptied, Found, Ground
+from firn_spark.merge.mirror_commit import METADATA
 from firn_spark.merge.shape import Shape
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import body_of, table_of

@@ -12,7 +12,7 @@ from urllib.parse import urlparse
 from py4j.protocol import Py4JJavaError
 from pyiceberg.table import Table
 
-from firn_spark.driver import append_commit
+from firn_spark.merge import append_commit
 from firn_spark.tables.writing import write_rows
 
 LOSSES: Final = ("fine", "lost", "late", "never", "died before", "died after")

@@ -16,8 +16,9 @@ from firn.config.names import TableName
 from firn.maintenance import compaction_trigger
 from firn.tables.outcome import COUNTS
 from firn_spark import ranges
-from firn_spark.driver import row_lookup, small_files
+from firn_spark.driver import small_files
 from firn_spark.driver.range import ALONE
+from firn_spark.files import row_lookup
 from firn_spark.slices import slice_engine
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event

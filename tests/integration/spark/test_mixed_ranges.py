@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 from firn.changes.merge.fold import fold
 from firn.config.names import TableName
 from firn_spark import ranges
-from firn_spark.driver import decision, engine
+from firn_spark.driver import engine
 from firn_spark.driver.range import ALONE
 from firn_spark.driver.staged_log import SparkLog
 from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
+from firn_spark.merge import decision
 from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
 from firn_spark.slices import slice_engine as slices

@@ -14,7 +14,8 @@ from firn.config.names import TableName
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log import published_configs
 from firn.maintenance import compaction_trigger
-from firn_spark.driver import objects, small_files
+from firn_spark.driver import small_files
+from firn_spark.files import objects
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from tests.integration.snapshots import epochs_of

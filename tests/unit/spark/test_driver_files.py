@@ -10,7 +10,7 @@ import pytest
 
 from firn.changes.decode.iceberg_fields import HELD_TYPE, type_json
 from firn.changes.decode.types import parse as kind_of
-from firn_spark.driver import values
+from firn_spark.files import values
 
 ONE, TWO = "00000000-0000-0000-0000-000000000001", "ffffffff-ffff-ffff-ffff-fffffffffffe"
 VALUES: dict[str, list[Any]] = {

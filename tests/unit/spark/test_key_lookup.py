@@ -3,7 +3,7 @@
 from itertools import permutations
 
 from firn.changes.merge.fold import LOADED, Row
-from firn_spark.driver.key_lookup import _newest
+from firn_spark.merge.key_lookup import _newest
 
 
 def test_the_newest_row_of_a_key_counts_whatever_the_order_of_the_files() -> None:

@@ -11,7 +11,7 @@ import pytest
 from firn.changes.decode.iceberg_fields import type_json
 from firn.changes.decode.types import parse
 from firn.changes.merge.fold import key_of
-from firn_spark.driver import values
+from firn_spark.files import values
 
 FLOATS = [float("-inf"), -1e300, -1.5, -5e-324, -0.0, 0.0, 5e-324, 0.1, 1.5, float("inf"), float("nan")]
 KEYS: list[tuple[str, list[Any]]] = [

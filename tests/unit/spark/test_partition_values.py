@@ -12,8 +12,8 @@ from pyiceberg.conversions import partition_to_py
 from pyiceberg.transforms import parse_transform
 
 from firn.errors import TerminalError
-from firn_spark.driver import partition_values
-from firn_spark.driver.partition_values import NULL, murmur3
+from firn_spark.files import partition_values
+from firn_spark.files.partition_values import NULL, murmur3
 from tests.soak import SEED
 
 DICE = random.Random(SEED)

@@ -28,10 +28,10 @@ from firn.log.generations import Generations
 from firn.log.store import open_store, put_if_absent
 from firn_spark import ranges
 from firn_spark.driver import reader_pool as processes
-from firn_spark.driver.column_decoder import MirrorColumns
 from firn_spark.driver.range import ALONE, MOST_EVENTS
 from firn_spark.driver.reader_pool import Readers
 from firn_spark.driver.staged_changes import Held
+from firn_spark.merge.column_decoder import MirrorColumns
 from firn_spark.not_eligible import Unfit
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.read import SealedBatch, rows_of

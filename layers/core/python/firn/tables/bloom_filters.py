@@ -15,7 +15,7 @@ ENABLED: Final = "write.parquet.bloom-filter-enabled.column."
 VALUES: Final = "write.parquet.bloom-filter-ndv.column."
 ASKED: Final = "firn.bloom"
 # Without it Iceberg makes each a megabyte, in a file of ten rows too. For so many values it is 256 KB, a hundredth of a
-# row group of 32 MB. Files that Firn writes without Spark have filters of their own size (firn_spark/driver/write.py).
+# row group of 32 MB. Files that Firn writes without Spark have filters of their own size (firn_spark/files/write.py).
 _VALUES: Final = 200_000
 
 

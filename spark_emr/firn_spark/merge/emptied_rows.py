@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, SOURCE
-from firn_spark.driver import row_lookup
-from firn_spark.driver.row_group import RowGroup
+from firn_spark.files import row_lookup
+from firn_spark.files.row_group import RowGroup
 from firn_spark.tables import deletes
 
 

@@ -20,8 +20,8 @@ from firn.changes.positions import WIDTH
 from firn.config.names import quoted
 from firn.tables.planning import ColumnPlan
 from firn_spark.arrow import spark_schema
-from firn_spark.driver import row_lookup, values
-from firn_spark.driver.write import Layout, NewFile, data_files, layout_of, write_cells
+from firn_spark.files import row_lookup, values
+from firn_spark.files.write import Layout, NewFile, data_files, layout_of, write_cells
 from firn_spark.merge.earlier import is_retyped, rows_at
 from firn_spark.merge.memory import Memory, newest_of, truncate_at
 from firn_spark.not_eligible import ForeignFiles

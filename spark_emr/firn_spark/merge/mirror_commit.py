@@ -25,8 +25,8 @@ from firn.changes.metadata_columns import (
     TIME,
 )
 from firn.tables.table_state import of_unnamed
-from firn_spark.driver.key_lookup import Found
-from firn_spark.driver.write import NewFile, data_files
+from firn_spark.files.write import NewFile, data_files
+from firn_spark.merge.key_lookup import Found
 from firn_spark.merge.shape import Shape
 from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes, fence, row_delta

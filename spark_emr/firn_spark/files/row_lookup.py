@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, POSITION
-from firn_spark.driver import readable_files, values
-from firn_spark.driver.objects import Objects
-from firn_spark.driver.row_group import RowGroup
+from firn_spark.files import readable_files, values
+from firn_spark.files.objects import Objects
+from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table

@@ -18,8 +18,9 @@ from firn.changes.merge.ordering import plain
 from firn.changes.metadata_columns import OP, POSITION, SOURCE, TIME
 from firn.changes.positions import WIDTH
 from firn.tables.table_state import of_unnamed
-from firn_spark.driver import column_decoder, values
-from firn_spark.driver.key_lookup import HOLDS, PATH, PLACE, THERE, PlainLookup
+from firn_spark.files import values
+from firn_spark.merge import column_decoder
+from firn_spark.merge.key_lookup import HOLDS, PATH, PLACE, THERE, PlainLookup
 from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes
 

@@ -18,13 +18,13 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decide, decoded_rows
 from firn.changes.merge.fold import RowChange
 from firn.changes.merge.ordering import plain as order_of
-from firn_spark.driver import adopted_columns, copy_on_write
-from firn_spark.driver import columnar_merge as by_columns
-from firn_spark.driver import mirror_commit as by_rows
-from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.key_lookup import Emptied, Found, Lookup, PlainLookup
-from firn_spark.driver.staged_changes import Change
-from firn_spark.driver.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn.commit.staged_changes import Change
+from firn_spark.files import adopted_columns, copy_on_write
+from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
+from firn_spark.merge import columnar_merge as by_columns
+from firn_spark.merge import mirror_commit as by_rows
+from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.key_lookup import Emptied, Found, Lookup, PlainLookup
 from firn_spark.merge.shape import Shape
 from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import Unfit

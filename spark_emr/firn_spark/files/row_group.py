@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from firn.changes.decode.types import Column
-from firn_spark.driver import values
+from firn_spark.files import values
 
 _WHOLE: Final = frozenset({"int", "long", "date"})
 _UUID: Final = 16  # bytes

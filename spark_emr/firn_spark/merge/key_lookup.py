@@ -18,10 +18,10 @@ from firn.changes.merge.key_rows import rank
 from firn.changes.merge.ordering import plain, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
-from firn_spark.driver import row_lookup, values
-from firn_spark.driver.column_decoder import key_names
-from firn_spark.driver.delete_memory import DriverMemory
-from firn_spark.driver.emptied_rows import Highs, up_to
+from firn_spark.files import row_lookup, values
+from firn_spark.merge.column_decoder import key_names
+from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.emptied_rows import Highs, up_to
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 

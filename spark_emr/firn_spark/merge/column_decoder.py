@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
 from firn.changes.positions import WIDTH
-from firn_spark.driver import values
+from firn_spark.files import values
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, Type
 from firn.tables import bloom_filters
-from firn_spark.driver import partition_values, values
-from firn_spark.driver.objects import Objects
+from firn_spark.files import partition_values, values
+from firn_spark.files.objects import Objects
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 
