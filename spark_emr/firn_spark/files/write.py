@@ -5,7 +5,7 @@ import json
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote_plus
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.types import Column, Type
+from firn.changes.decode.types import Column, Type, storable
 from firn.tables import bloom_filters
 from firn_spark.files import partition_values, values
 from firn_spark.files.objects import Objects
@@ -77,7 +77,7 @@ def layout_of(table: Table) -> Layout:
     fields = tuple(values.file_field(field) for field in state.fields)
     names = {field.name for field in fields}
     blooms = tuple(name for name in bloom_filters.enabled(state.properties) if name in names)
-    known = {column.name: column for column in table.columns()[0]}
+    known = {column.name: replace(column, type=storable(column.type)) for column in table.columns()[0]}
     order = tuple(known[name] for name in table.key() or () if name in known)
     return Layout(fields, codec, blooms, partition, order, _locations(table))
 
