@@ -103,6 +103,14 @@ def test_rows_of_uuid_keys_are_there_before_the_commit_too(spark: SparkSession, 
     assert {str(row["id"]): row["v"] for row in found} == {one: "c", two: "b"}
 
 
+def test_rows_whose_keys_are_lists_are_there_before_the_commit_too(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id, n], columns: {id: list<long>, n: long}"))
+    lake.land([event("c", 100 + n, {"id": [n, n], "n": 1, "v": "a"}) for n in range(4)])
+    lake.post([event("u", 110, {"id": [1, 1], "n": 1, "v": "b"}), event("d", 111, None, {"id": [2, 2], "n": 1})])
+    found = reader(lake).table("lake.t").read(["id", "v"], fresh=True).pylist()
+    assert sorted((row["id"], row["v"]) for row in found) == [([0, 0], "a"), ([1, 1], "b"), ([3, 3], "a")]
+
+
 def test_a_null_in_a_column_that_had_none_is_there_before_the_commit_too(spark: SparkSession, tmp_path: Path) -> None:
     lake = Lake(spark, tmp_path, config("key: [id]"))
     lake.land([event("c", 100, {"id": 1, "v": "a"})])

@@ -36,13 +36,18 @@ class KeyColumns:
 
     def mask(self, batch: pa.RecordBatch) -> pa.Array | None:
         """Which rows have one of the keys; None: none has."""
-        found: Any = None
+        found, exact_too = None, len(self._key) > 1
         for column, values in zip(self._key, self.columns, strict=True):
+            if column.type.element is not None:  # Arrow looks for no lists
+                exact_too = True
+                continue
             here = _is_in(batch.column(column.name), values)
             found = here if found is None else pc.and_(found, here)
-        if found is None or not pc.any(found).as_py():
+        if found is None:
+            found = pa.repeat(bool(self._keys), batch.num_rows)
+        if not pc.any(found).as_py():
             return None
-        if len(self._key) == 1:
+        if not exact_too:
             return found
         places = pc.indices_nonzero(found)
         exact = [one in self._keys for one in keys_in(batch.take(places), self._key)]
@@ -132,7 +137,8 @@ def rows_in(
 def keys_in(batch: pa.RecordBatch, key: Sequence[Column]) -> list[Key]:
     """The key of each row."""
     found = zip(*(plain(batch.column(column.name), column.type) for column in key), strict=True)
-    return list(map(key_of, found) if any(column.type.name in ("float", "double") for column in key) else found)
+    odd = any(column.type.name in ("float", "double") or column.type.element is not None for column in key)
+    return list(map(key_of, found) if odd else found)
 
 
 def values_in(batch: pa.RecordBatch, columns: Iterable[Column]) -> Mapping[str, list[Any]]:
