@@ -24,7 +24,7 @@ from firn.config.partitions import Partition
 from firn.rebuild.plan import retyped
 from firn.tables import table_state
 from firn.tables.table_state import FACTS, REBUILD
-from firn_spark.merge.memory import name_in
+from firn_spark.merge.facts_table import name_in
 from firn_spark.tables.evolve import Table, Tables, metadata_of
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published

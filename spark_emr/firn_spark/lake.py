@@ -27,7 +27,7 @@ from firn_spark.failures import failure_of
 from firn_spark.maintenance.cold_files import fence
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.inline_compaction import Turn
-from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.merge.facts_table import KEEP, facts_beside
 from firn_spark.not_eligible import Unfit
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.kept_generations import batches_of

@@ -35,7 +35,7 @@ from firn_spark.maintenance.compaction import Budget, compact
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.health import measure
 from firn_spark.maintenance.listing import Cold
-from firn_spark.merge.memory import facts_beside
+from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace

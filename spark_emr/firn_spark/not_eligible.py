@@ -1,4 +1,4 @@
-"""Why a table is left to Spark, or what Spark has to do first."""
+"""Why a table is left to slices, or what Spark has to do first."""
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
@@ -8,7 +8,8 @@ T = TypeVar("T")
 
 
 class Unfit(Exception):
-    """This table's changes are not for the driver: nothing was written, and Spark commits them instead."""
+    """This table's changes are not for the driver: nothing was committed, and slices commit them instead. In slices it
+    is the failure of the table."""
 
 
 class ForeignFiles(Unfit):

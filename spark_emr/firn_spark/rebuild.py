@@ -37,12 +37,12 @@ from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
-from firn_spark.merge.memory import spark_type
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
 from firn_spark.staged.read import SealedBatch
 from firn_spark.table_commit import RangeContext
+from firn_spark.tables.columns import spark_type
 from firn_spark.tables.evolve import Table
 
 _CATCH_UPS: Final = 20
@@ -358,7 +358,7 @@ class _Rebuild:
         renames = renames_of({}, rebuilt.state.properties)
         called = [column.name if column.name in there else renames.column(column.name) for column in columns]
         theirs = [
-            (f.col(quoted(name)) if name in there else f.lit(None).cast(spark_type(column))).alias(column.name)
+            (f.col(quoted(name)) if name in there else f.lit(None).cast(spark_type(column.type))).alias(column.name)
             for column, name in zip(columns, called, strict=True)
         ]
         reader = self._spark.read.option("snapshot-id", str(live.state.snapshot_id))

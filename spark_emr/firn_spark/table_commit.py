@@ -32,7 +32,7 @@ from firn.tables.table_state import (
     source_properties,
 )
 from firn_spark.failures import failure_of
-from firn_spark.merge.memory import facts_beside
+from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition

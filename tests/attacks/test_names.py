@@ -95,11 +95,11 @@ def test_a_key_is_of_no_such_columns_and_no_column_is_renamed_to_one() -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_a_source_table_of_such_a_name_comes_first_and_its_neighbour_goes_on(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    if way == "spark":
+    if way == "slices":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     # What an older version staged: here a rule took the table under another name when it came.
     one = lake(yaml("app.zz__deletes: {to: lake.elsewhere, key: [id]}", PATTERN))
@@ -159,9 +159,9 @@ def test_a_table_from_before_its_name_was_reserved_goes_on(lake: Make) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_a_sources_columns_of_such_names_are_left_out(lake: Make, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    if way == "spark":
+    if way == "slices":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     one = lake(yaml("app.t: {to: lake.t, key: [id]}"))
 
@@ -201,12 +201,12 @@ def rest(row: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_a_sources_columns_may_be_called_as_any_in_between(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """In keys, deletes, files rewritten and an UPDATE; what Iceberg keeps for itself is left out."""
-    if way == "spark":
+    if way == "slices":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     tables = {"t": "key: [id]", "cow": "key: [id], write: copy-on-write", "keyed": "key: [_op, _ord, t_file, id]"}
     one = lake(yaml(*(f"app.{name}: {{to: lake.{name}, {rule}}}" for name, rule in tables.items())))

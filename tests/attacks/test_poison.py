@@ -90,7 +90,7 @@ HARMLESS: dict[str, Any] = {
 
 def ways(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """driver: in the job's process; readers: in those beside it; spark."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "spark" else "100000")
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "100000")
     monkeypatch.setattr(lakes, "ALONE", 0 if way == "readers" else 10**9)
     monkeypatch.setattr(lakes, "cores", lambda: 2)
 
@@ -119,14 +119,14 @@ def ids(one: Lake, name: str, *, fresh: bool = False) -> list[Any]:
     return sorted(str(row["id"]) for row in found.pylist())
 
 
-@pytest.mark.parametrize("way", ["driver", "spark", *(["readers"] if LONG else [])])
+@pytest.mark.parametrize("way", ["driver", "slices", *(["readers"] if LONG else [])])
 def test_each_poison_is_one_dead_letter_and_all_else_commits(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     ways(monkeypatch, way)
     one = lake(CONFIG)
     # A table each takes Spark a while: of each reason one, unless there is time.
-    poisons = dict(POISONS.values()) if way == "spark" and not LONG else {}
+    poisons = dict(POISONS.values()) if way == "slices" and not LONG else {}
     numbered = dict(enumerate(poisons.items() or POISONS.values()))
     for number, (_, poison) in numbered.items():
         stage(one, sent(number, poison))
@@ -152,7 +152,7 @@ def test_each_poison_is_one_dead_letter_and_all_else_commits(
     assert audited(one).balanced, audited(one).differences
 
 
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_a_letter_keeps_the_schema_that_says_how_its_row_is_read(
     lake: Make, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -169,7 +169,7 @@ def test_a_letter_keeps_the_schema_that_says_how_its_row_is_read(
     assert json.loads(letter.original)["schema"] == json.loads(text)
 
 
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_what_only_looks_like_poison_is_a_row(lake: Make, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     ways(monkeypatch, way)
     one = lake(CONFIG)
@@ -181,7 +181,7 @@ def test_what_only_looks_like_poison_is_a_row(lake: Make, monkeypatch: pytest.Mo
     assert letters(one) == []
 
 
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_an_append_table_leaves_the_poison_out_too(lake: Make, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     ways(monkeypatch, way)
     one = lake(CONFIG)

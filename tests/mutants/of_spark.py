@@ -29,7 +29,7 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/slice_engine.py",
         "schemas = schemas_in(self._raw, ids)",
         "schemas = schemas_in(self._raw, ())",
-        ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[spark]",),
+        ("tests/attacks/test_poison.py::test_a_letter_keeps_the_schema_that_says_how_its_row_is_read[slices]",),
     ),
     Mutant(
         "slices remember deletes after the commit that makes them",
@@ -76,7 +76,7 @@ MUTANTS: Final = (
         f"{_SPARK}/tables/fence.py",
         "if now.basis != before.basis:",
         "if replace(now.basis, altered=before.basis.altered) != before.basis:",
-        (f"{_ALTERED}[retype-append-later-spark]",),
+        (f"{_ALTERED}[retype-append-later-slices]",),
     ),
     Mutant(
         "the fence takes a table of another mode or key",
@@ -98,7 +98,7 @@ MUTANTS: Final = (
         '{"firn.format": "1", **main.basis.next().summary()}',
         '{"firn.format": "1", **main.basis.summary()}',
         (
-            f"{_TESTS}/test_lake_contract.py::test_contract[a_renamed_column_keeps_its_values_and_the_table_is_marked-spark]",
+            f"{_TESTS}/test_lake_contract.py::test_contract[a_renamed_column_keeps_its_values_and_the_table_is_marked-slices]",
         ),
     ),
     Mutant(
@@ -178,7 +178,7 @@ MUTANTS: Final = (
         f"{_SPARK}/table_commit.py",
         "wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities",
         "wanted |= {} if self.planned.mode.keyed else table.state.identities",
-        (f"{_REBUILD}[spark]",),
+        (f"{_REBUILD}[slices]",),
     ),
     Mutant(
         "decoding by columns misses that a key changed",
@@ -206,7 +206,7 @@ MUTANTS: Final = (
         f"{_SPARK}/maintenance/delete_memory_expiry.py",
         'if facts.state.properties.get(BY_NUMBER) == "true":',
         'if facts.state.properties.get(BY_NUMBER) == "never":',
-        (f"{_TESTS}/test_orders.py::test_a_new_row_is_never_too_old_by_a_counter_of_another[spark]",),
+        (f"{_TESTS}/test_orders.py::test_a_new_row_is_never_too_old_by_a_counter_of_another[slices]",),
     ),
     Mutant(
         "a change that comes again is taken for one of the raised generation",
@@ -215,7 +215,7 @@ MUTANTS: Final = (
         "replace(order, kept={}), whole=whole) if kept else raw",
         (
             f"{_TESTS}/test_lake_contract.py::test_contract"
-            "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-spark]",
+            "[a_change_that_comes_again_after_the_generation_was_raised_keeps_its_own-slices]",
         ),
     ),
 )

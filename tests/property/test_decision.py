@@ -31,8 +31,8 @@ from firn_spark.merge.decision import (
     keys_in,
     moves_of,
 )
+from firn_spark.merge.facts_table import Remembered
 from firn_spark.merge.key_lookup import HOLDS, PATH, PLACE, THERE, Emptied, Found
-from firn_spark.merge.memory import Remembered
 from tests.memory_table import MemoryTable
 from tests.property.random_histories import COLUMNS, change, order
 from tests.soak import LONG
@@ -115,7 +115,7 @@ class DriverTable(MemoryTable):
 
 @dataclass(frozen=True)
 class Memory:
-    """What of delete_memory.DriverMemory is asked."""
+    """What of delete_memory.DeleteMemory is asked."""
 
     table: MemoryTable
 

@@ -22,9 +22,9 @@ from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
 from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
-from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.delete_memory import DeleteMemory
+from firn_spark.merge.facts_table import FactsTable, name_in, newest_of
 from firn_spark.merge.key_lookup import Log, TableLookup
-from firn_spark.merge.memory import name_in, newest_of
 from firn_spark.merge.shape import Shape, shape_of
 from firn_spark.merge.survey import Survey
 from firn_spark.table_commit import TableCommit
@@ -114,18 +114,17 @@ class DriverEngine:
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
 
 
-def memory_of(one: TableCommit, *, bounded: bool) -> DriverMemory:
-    """What the table remembers, looked at. `bounded`: as for TableLookup. Raises KeyChanged as Memory.look does."""
+def memory_of(one: TableCommit, *, bounded: bool) -> DeleteMemory:
+    """What the table remembers, looked at. `bounded`: as for TableLookup. Raises KeyChanged as FactsTable.look does."""
     context = one.context
-    memory = DriverMemory(
+    facts = FactsTable(
         context.spark, context.tables, one.target.name, context.stream, context.warehouse,
         name_in(one.table.state.properties) if one.table else None,
         numbers=by_number(context.config.order_by, one.plan.columns),
     )  # fmt: skip
-    memory.bounded = bounded
-    memory.look(one.planned.renames)
-    memory.fit(one.plan)
-    return memory
+    facts.look(one.planned.renames)
+    facts.fit(one.plan)
+    return DeleteMemory(facts, bounded)
 
 
 def log_of(one: TableCommit, back: Callable[[Target], StagedLog]) -> Log:
@@ -165,7 +164,7 @@ class Ready:
     newest: bytes
 
 
-def made_ready(one: TableCommit, memory: DriverMemory, seen: Survey, truncates: Sequence[RowChange]) -> Ready | None:
+def made_ready(one: TableCommit, memory: DeleteMemory, seen: Survey, truncates: Sequence[RowChange]) -> Ready | None:
     """The table, made if there is none; None if nothing is told that one could be made from: its truncates are
     remembered then. Raises fence.LostRace if it is not what was looked at."""
     context = one.context
@@ -194,7 +193,7 @@ def ignored(one: TableCommit, seen: Survey) -> int:
     return one.target.events(one.outcome.progress, "t") - seen.truncates + reads
 
 
-def is_one_by_one(one: TableCommit, memory: DriverMemory, new: Sequence[RowChange], low: bytes) -> bool:
+def is_one_by_one(one: TableCommit, memory: DeleteMemory, new: Sequence[RowChange], low: bytes) -> bool:
     """Whether all keys have to be decided one by one: where truncates that matter empty one of several source tables,
     what goes with them only each row can tell; and columns without a type go with their rows (adopted_columns). `new`:
     truncates; `low`: the order of the oldest change."""

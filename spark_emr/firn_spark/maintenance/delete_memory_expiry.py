@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from firn.changes.metadata_columns import AT, POSITION
 from firn.changes.positions import by_field
 from firn.tables.table_state import BY_NUMBER, FLOOR
-from firn_spark.merge.memory import KEEP
+from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.deletes import tasks_of
 from firn_spark.tables.evolve import Table, Tables

@@ -23,7 +23,7 @@ from firn.maintenance.cut_coverage import counted as counted_by_cuts
 from firn.maintenance.expiry import LEAST, Plan, Snapshots, plan, read
 from firn.tables.table_state import CREATES, EPOCH, HELD_IDS
 from firn_spark.maintenance.delete_memory_expiry import Forgotten, forget
-from firn_spark.merge.memory import KEEP, facts_beside
+from firn_spark.merge.facts_table import KEEP, facts_beside
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.java import java_class

@@ -23,7 +23,7 @@ from firn_spark.files import adopted_columns, copy_on_write
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.key_lookup import Emptied, Found, Lookup, PlainLookup
 from firn_spark.merge.shape import Shape
 from firn_spark.merge.survey import Survey
@@ -136,7 +136,7 @@ class Decision:
         return by_rows.joined(spark, table, lambda: write_rows(layout, rows), places)
 
 
-def decide_keys(changes: Changes, memory: DriverMemory, lookup: Lookup, *, one_by_one: bool) -> Decision:
+def decide_keys(changes: Changes, memory: DeleteMemory, lookup: Lookup, *, one_by_one: bool) -> Decision:
     """What becomes of the keys that the changes may concern, all of them decided `one_by_one` or as few as may be.
     Raises what the look-ups raise, and Unfit."""
     decoding, floor = changes.decoding, memory.said.floor
@@ -203,7 +203,7 @@ class Apart:
     moves: Moves
 
 
-def moves_of(changes: Changes, memory: DriverMemory) -> Moves:
+def moves_of(changes: Changes, memory: DeleteMemory) -> Moves:
     """The moves that reach these changes. Raises Unfit."""
     decoding = changes.decoding
     if not (memory.said.creates or changes.seen.creates_unavailable):

@@ -1,7 +1,8 @@
-"""What a mirror table remembers beside its rows (firn_spark.merge.memory), read and written in this process."""
+"""What a mirror table remembers beside its rows (firn_spark.merge.facts_table), read and written in this process."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -23,7 +24,7 @@ from firn_spark.arrow import spark_schema
 from firn_spark.files import row_lookup, values
 from firn_spark.files.write import Layout, NewFile, data_files, layout_of, write_cells
 from firn_spark.merge.earlier import is_retyped, rows_at
-from firn_spark.merge.memory import Memory, newest_of, truncate_at
+from firn_spark.merge.facts_table import FactsTable, Remembered, newest_of, truncate_at
 from firn_spark.not_eligible import ForeignFiles
 from firn_spark.tables.evolve import Table
 
@@ -31,24 +32,31 @@ _OP, _POSITION, _HELD = Column(OP, STRING), Column(POSITION, BINARY), Column(HEL
 _LOOKED = Column(LOOKED, STRING)
 
 
-class DriverMemory(Memory):
+@dataclass(frozen=True)
+class DeleteMemory:
     """The facts of one mirror table, without a Spark job. `bounded`: as for key_lookup.TableLookup."""
 
-    bounded = True
+    where: FactsTable
+    bounded: bool
+
+    @property
+    def said(self) -> Remembered:
+        """What the facts' metadata says."""
+        return self.where.said
 
     def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
         """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all. Their
         creates name no values, and "?" as what they left out. Raises Unfit."""
-        if self._table is None or (keys is not None and self.said.newest <= low):
+        if self.where.table is None or (keys is not None and self.said.newest <= low):
             return []
         wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
-        return changes_in(self._plan(self._table, wanted), self.ids, low)
+        return changes_in(self._plan(self.where.table, wanted), self.ids, low)
 
     def truncates(self) -> list[RowChange]:
         """All truncates. Raises Unfit."""
-        if self._table is None:
+        if self.where.table is None:
             return []
-        files = self._plan(self._table, row_lookup.Wanted([_OP], {("t",)}))
+        files = self._plan(self.where.table, row_lookup.Wanted([_OP], {("t",)}))
         found = row_lookup.read(files, self.ids, [_POSITION, SOURCE_METADATA])
         named = zip(found.columns[POSITION], found.columns[SOURCE], strict=True)
         return [truncate_at(total(position), source) for position, source in named]
@@ -58,9 +66,9 @@ class DriverMemory(Memory):
     ) -> list[row_lookup.Rows]:
         """The rows of these keys that deletes removed from the table, as far as it still has the snapshots before them:
         `columns`, `_firn_pos` and `_firn_held`. Raises Unfit."""
-        if self._table is None:
+        if self.where.table is None:
             return []
-        files = self._plan(self._table, row_lookup.Wanted(key, keys))
+        files = self._plan(self.where.table, row_lookup.Wanted(key, keys))
         found = row_lookup.read(files, self.ids, [*columns, _OP, _POSITION, _HELD, _LOOKED, SOURCE_METADATA])
         rows = [found.where([op == "k" for op in found.columns[OP]])]
         looked = {int(one) for one in found.columns[LOOKED] if one is not None}
@@ -73,53 +81,46 @@ class DriverMemory(Memory):
         """The wanted rows as a snapshot of the table has them: by a Spark job, where they are of other types or in
         files that are not read without."""
         try:
-            if not is_retyped(self._spark, table, snapshot, columns):
+            if not is_retyped(self.where.spark, table, snapshot, columns):
                 files = self._plan(table, wanted)
                 return row_lookup.read(files, row_lookup.ids_of(table), [*columns, _POSITION, _HELD, SOURCE_METADATA])
         except ForeignFiles:
             pass  # what is past is not rewritten
-        found = earlier_rows(self._spark, table, snapshot, columns, wanted)
+        found = earlier_rows(self.where.spark, table, snapshot, columns, wanted)
         cells = {name: [None] * len(found) for name in (HELD, SOURCE)}
         cells |= {one.name: values.decoded(found[one.name], one.type) for one in (*columns, _POSITION)}
         cells |= {name: found[name].to_pylist() for name in (HELD, SOURCE) if name in found.column_names}
         return row_lookup.Rows(cells)
 
     def _plan(self, table: Table, wanted: row_lookup.Wanted) -> row_lookup.Files:
-        return row_lookup.plan(self._spark, table, wanted, row_lookup.ALONE if self.bounded else None)
+        return row_lookup.plan(self.where.spark, table, wanted, row_lookup.ALONE if self.bounded else None)
 
     def newer(self, key: Sequence[Column], rows: pa.Table) -> pa.Table:
         """The keys of those of `rows` (c… of the key, and `_order`) of which a newer fact is remembered. Raises
         Unfit."""
         names = [name for name in rows.column_names if name != "_order"]
         low = pc.min(rows["_order"]).as_py()
-        if self._table is None or low is None or (plain(self.said.newest) or b"") <= low:
+        if self.where.table is None or low is None or (plain(self.said.newest) or b"") <= low:
             return rows.select(names).slice(0, 0)
         some = [pc.unique(rows[name]) for name in names]
-        files = self._plan(self._table, row_lookup.Wanted(key, low=low, some=some))
-        return newer_in(files, row_lookup.ids_of(self._table), rows)
+        files = self._plan(self.where.table, row_lookup.Wanted(key, low=low, some=some))
+        return newer_in(files, row_lookup.ids_of(self.where.table), rows)
 
     @property
     def ids(self) -> Mapping[str, int]:
         """Those of the facts' columns."""
-        return row_lookup.ids_of(self._table) if self._table is not None else {}
+        return row_lookup.ids_of(self.where.table) if self.where.table is not None else {}
 
     def between(self, key: Sequence[Column], low: bytes, ends: tuple[Any, Any]) -> row_lookup.Files | None:
         """The files of facts above the order `low` of keys between these ends (row_lookup.Wanted); None if there is
         none above. Raises Unfit."""
-        if self._table is None or (plain(self.said.newest) or b"") <= low:
+        if self.where.table is None or (plain(self.said.newest) or b"") <= low:
             return None
-        return self._plan(self._table, row_lookup.Wanted(key, low=low, between=ends))
-
-    def fit(self, plan: ColumnPlan) -> None:
-        """Gives the facts' columns the types that the plan has: keys are looked up as they are by now. Where a commit
-        had no facts, they stayed as they were. Raises fence.LostRace, fence.CommitUnknown."""
-        own = self._types()
-        if any(own.get(column.name, column.type) != column.type for column in plan.columns):
-            self._ready(plan)
+        return self._plan(self.where.table, row_lookup.Wanted(key, low=low, between=ends))
 
     def layout(self, plan: ColumnPlan) -> Layout:
         """How files of facts are written, with all columns that these need. Raises fence.LostRace."""
-        return layout_of(self._ready(plan))
+        return layout_of(self.where.ready(plan))
 
     def write_facts(
         self,
@@ -133,19 +134,25 @@ class DriverMemory(Memory):
         last: int,
         more: Sequence[NewFile] = (),
     ) -> None:
-        """Memory.write. `deletes`: some facts as Arrow arrays by name, `facts`: others as rows by name; metadata as the
-        table has it, without `_firn_at` and `_firn_looked`. `more`: files of facts that are written already."""
-        table = self._ready(plan)
-        if table.state.progress(self._stream) >= last:
+        """Appends facts in one snapshot that carries the stream's progress, unless a run before did so.
+
+        deletes    some facts as Arrow arrays by name, `facts`: others as rows by name; metadata as the table has it,
+                   without `_firn_at` and `_firn_looked`. `more`: files of facts that are written already
+        looked     the snapshot that has the rows which these deletes remove; None if there was none
+        truncates  the new ones, with a position; `newest`: order of the newest of all these facts
+        Raises fence.LostRace, fence.CommitUnknown.
+        """
+        table = self.where.ready(plan)
+        if table.state.progress(self.where.stream) >= last:
             return
         rows = [{**fact, LOOKED: _text(looked)} for fact in facts]
         rows += [{OP: "t", POSITION: plain(one.order), SOURCE: one.source} for one in truncates]
         columns = [*plan.columns, *FACTS_METADATA]
         told = {column.name: [row.get(column.name) for row in rows] for column in columns}
         told |= {AT: [time.time_ns() // 1000] * len(rows)}
-        files = write_cells(self._spark, table, columns, whole_facts(deletes, looked), told if rows else {})
-        files += data_files(self._spark, table, more)
-        self._append(table, files, newest_of(truncates), newest, creates, last)
+        files = write_cells(self.where.spark, table, columns, whole_facts(deletes, looked), told if rows else {})
+        files += data_files(self.where.spark, table, more)
+        self.where.append(table, files, newest_of(truncates), newest, creates, last)
 
 
 def earlier_rows(
@@ -162,7 +169,7 @@ def earlier_rows(
 
 
 def changes_in(files: row_lookup.Files, ids: Mapping[str, int], low: bytes) -> list[RowChange]:
-    """What DriverMemory.changes says, out of the files of facts that may tell it."""
+    """What DeleteMemory.changes says, out of the files of facts that may tell it."""
     key, every = files.wanted.key, files.wanted.keys is None
     found = row_lookup.read(files, ids, [_OP, _POSITION, SOURCE_METADATA])
     named = (found.columns[name] for name in (OP, POSITION, SOURCE))
@@ -174,7 +181,7 @@ def changes_in(files: row_lookup.Files, ids: Mapping[str, int], low: bytes) -> l
 
 
 def newer_in(files: row_lookup.Files, ids: Mapping[str, int], rows: pa.Table) -> pa.Table:
-    """What DriverMemory.newer says, out of the files of facts that may tell it."""
+    """What DeleteMemory.newer says, out of the files of facts that may tell it."""
     names = [name for name in rows.column_names if name != "_order"]
     parts = row_lookup.read_columns(files, ids, POSITION, pc.min(rows["_order"]).as_py() or b"")
     if not parts:

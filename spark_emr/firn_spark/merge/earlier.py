@@ -14,7 +14,7 @@ from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, TIME
 from firn.config.names import quoted
 from firn.tables.table_state import field_before
-from firn_spark.merge.memory import spark_type
+from firn_spark.tables.columns import spark_type
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 from firn_spark.tables.retype import converted
@@ -51,7 +51,7 @@ def rows_at(spark: SparkSession, table: Table, snapshot: int, columns: Sequence[
             name, was = quoted(field["name"]), column_of(field)
             told = was is not None and changes_form(was.type, column.type)
             value = f.expr(converted(spark, name, was.type, column.type)) if was and told else f.col(name)
-        selected.append(value.cast(spark_type(column)).alias(column.name))
+        selected.append(value.cast(spark_type(column.type)).alias(column.name))
     held = []
     if HELD in rows.columns:
         moved = " ".join(f"WHEN {old} THEN {new}" for old, new in ids.items() if old != new)

@@ -20,7 +20,7 @@ from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADAT
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
 from firn_spark.files import row_lookup, values
 from firn_spark.merge.column_decoder import key_names
-from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.emptied_rows import Highs, up_to
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
@@ -162,7 +162,7 @@ class TableLookup:
 
     spark: SparkSession
     table: Table | None
-    memory: DriverMemory
+    memory: DeleteMemory
     columns: Sequence[Column]
     sources: Sequence[str | None]
     log: Log

@@ -45,7 +45,7 @@ from firn_spark.merge.decision import (
     moves_of,
     way_of,
 )
-from firn_spark.merge.delete_memory import DriverMemory
+from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.key_lookup import TableLookup
 from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import results_of
@@ -176,7 +176,7 @@ def _sliced(one: TableCommit, mine: DataFrame) -> Iterator[_Parts]:
         yield _Parts(rows, by)
 
 
-def _planned(one: TableCommit, memory: DriverMemory, seen: Survey, parts: _Parts) -> dict[int, Slice]:
+def _planned(one: TableCommit, memory: DeleteMemory, seen: Survey, parts: _Parts) -> dict[int, Slice]:
     """The slices of plain changes by label. Raises Unfit, fence.LostRace."""
     if not seen.changes:
         return {}
@@ -196,7 +196,7 @@ def _planned(one: TableCommit, memory: DriverMemory, seen: Survey, parts: _Parts
 
 def _work(
     one: TableCommit,
-    memory: DriverMemory,
+    memory: DeleteMemory,
     ready: Ready,
     rules: SliceRules,
     planned: Mapping[int, Slice],

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 
 from firn.changes.decode.types import Type
+from firn_spark.arrow import spark_schema
 
 _ARROW: Mapping[str, pa.DataType] = {
     "boolean": pa.bool_(),
@@ -30,6 +31,11 @@ def arrow_type(kind: Type) -> pa.DataType:
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
     return _ARROW[kind.name]
+
+
+def spark_type(kind: Type) -> Any:
+    """The Spark type of such values."""
+    return spark_schema(pa.schema([("x", arrow_type(kind))])).fields[0].dataType
 
 
 def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:

@@ -82,13 +82,13 @@ class Ways:
         first = dice.choice(((ALWAYS, NEVER), (NEVER, ALWAYS)))
         self._mixed = itertools.cycle(first)
         self.lakes = {}
-        for name in ("spark", "driver", "mixed") if LONG else ("driver", "mixed"):
+        for name in ("slices", "driver", "mixed") if LONG else ("driver", "mixed"):
             (folder / name).mkdir()
             self.lakes[name] = Lake(spark, folder / name, configuration)
 
     def land(self, events: list[dict[str, Any]]) -> None:
         for name, lake in self.lakes.items():
-            way = {"spark": NEVER, "driver": ALWAYS}.get(name) or next(self._mixed)
+            way = {"slices": NEVER, "driver": ALWAYS}.get(name) or next(self._mixed)
             self._set("FIRN_DRIVER_EVENTS", way)
             # The mixed lake's changes are read by processes of their own, as those of large ranges are.
             self._monkeypatch.setattr(ranges, "ALONE", 0 if name == "mixed" else ALONE)
@@ -232,7 +232,7 @@ def test_plain_changes_by_columns_come_out_the_same(
         ways.land(some)
         ways.same()
         lines = [line for lake in ways.lakes.values() for line in lake.lines if "mode" in line]
-        by += Counter(line["way"].get("by", "spark") for line in lines)
+        by += Counter(line["way"].get("by", "slices") for line in lines)
         assert not any(line["dead"] for line in lines), lines
     assert by["columns"] > by["rows"], by
 

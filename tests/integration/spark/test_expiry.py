@@ -22,7 +22,7 @@ from firn_lake.refs.keep import keep_cut
 from firn_spark.maintenance import expiry
 from firn_spark.maintenance.delete_memory_expiry import GRACE, Forgotten, forget
 from firn_spark.maintenance.expiry import Expired, expire, expire_all
-from firn_spark.merge.memory import KEEP
+from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.snapshots import epochs_of

@@ -32,11 +32,11 @@ def told(lake: Lake, *, fresh: bool = False) -> list[tuple[int, str]]:
     return sorted((row["id"], row["v"]) for row in found)
 
 
-@pytest.mark.parametrize("way", ["driver", "spark", "driver, with a long log"])
+@pytest.mark.parametrize("way", ["driver", "slices", "driver, with a long log"])
 def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any_home(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    if way == "spark":
+    if way == "slices":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     if way == "driver, with a long log":
         monkeypatch.setattr(ranges, "MOST_BYTES", 1)
@@ -60,11 +60,11 @@ def test_what_comes_again_after_the_generation_was_raised_changes_nothing_in_any
         assert (code, result["status"]) == (0, "done"), result
 
 
-@pytest.mark.parametrize("way", ["driver", "spark"])
+@pytest.mark.parametrize("way", ["driver", "slices"])
 def test_an_append_table_has_each_event_of_every_generation_once(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    if way == "spark":
+    if way == "slices":
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
     lake = Lake(spark, tmp_path, config("mode: append"))
     lake.land(OLD)

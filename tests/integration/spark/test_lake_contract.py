@@ -33,7 +33,7 @@ class IcebergGround:
                 self._lake.catalog.drop_table((table.namespace, name))
 
 
-@pytest.mark.parametrize("driver_events", [None, 0], ids=["driver", "spark"])
+@pytest.mark.parametrize("driver_events", [None, 0], ids=["driver", "slices"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_contract(
     case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, driver_events: int | None

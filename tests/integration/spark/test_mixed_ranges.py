@@ -266,7 +266,7 @@ def test_dead_letters_among_many_plain_changes_are_those_changes(lake: Callable[
     assert sorted(row["id"] for row in one.rows("lake.t")) == [n for n in range(40) if n % 10 != 3]
 
 
-@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_what_has_no_position_is_too_old_where_its_key_is(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, driver_events: str
 ) -> None:

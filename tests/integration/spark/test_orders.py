@@ -10,7 +10,7 @@ from firn.config.names import TableName
 from firn.tables.table_state import BY_NUMBER, FLOOR
 from firn_lake.lake import Lake as Reader
 from firn_spark.maintenance.delete_memory_expiry import GRACE, forget
-from firn_spark.merge.memory import KEEP
+from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables.evolve import Table, Tables
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event, letters
@@ -25,7 +25,7 @@ TIMED = HEAD + "    order_by: at\n    tables:\n      t: {to: lake.t, key: [id], 
 FACTS = TableName("lake", "t__deletes")
 
 
-@pytest.fixture(params=["0", ""], ids=["spark", "driver"])
+@pytest.fixture(params=["0", ""], ids=["slices", "driver"])
 def either(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, lake: Make) -> Make:
     """Lakes whose ranges are Spark's, and lakes whose small ranges are the driver's."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", request.param)

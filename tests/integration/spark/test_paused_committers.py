@@ -103,14 +103,14 @@ def marks(lake: Lake) -> list[str]:
 def cases() -> Iterator[Any]:
     """In CI each alteration, each table and each way; all of them together in a soak."""
     quick = {
-        ("retype", "append", False, "spark"), ("retype", "mirror", True, "driver"),
+        ("retype", "append", False, "slices"), ("retype", "mirror", True, "driver"),
         ("rename", "append", True, "driver"), ("rename", "mirror", False, "driver"),
-        ("repartition", "append", False, "driver"), ("repartition", "mirror", True, "spark"),
+        ("repartition", "append", False, "driver"), ("repartition", "mirror", True, "slices"),
     }  # fmt: skip
     for what in ALTERATIONS:
         for mode in MODES:
             for first in (True, False):
-                for way in ("driver", "spark"):
+                for way in ("driver", "slices"):
                     case = (what, mode, first, way)
                     name = f"{what}-{mode}-{'first' if first else 'later'}-{way}"
                     yield pytest.param(*case, id=name, marks=[] if case in quick else long_only)
@@ -121,7 +121,7 @@ def test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper],
     what: str, mode: str, first: bool, way: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "spark" else "20000")
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
     later, value = ALTERATIONS[what]
     paused, quick = Lake(spark, tmp_path, text(MODES[mode])), Lake(spark, tmp_path, text(MODES[mode]))
     if not first:
@@ -171,12 +171,12 @@ def test_a_row_that_lands_after_the_update_of_a_retype_is_converted_too(
     assert marks(quick) == ["1"]
 
 
-@pytest.mark.parametrize("way", ["driver", pytest.param("spark", marks=long_only)])
+@pytest.mark.parametrize("way", ["driver", pytest.param("slices", marks=long_only)])
 def test_a_committer_of_facts_that_sleeps_while_the_key_becomes_text_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper], way: str
 ) -> None:
     """A delete that is remembered under a field that nobody reads any more would let the row of an older change in."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "spark" else "20000")
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
     paused, quick = Lake(spark, tmp_path, config()), Lake(spark, tmp_path, config())
     paused.land([event("c", 10, {"id": 1, "n": 1}), event("d", 11, None, {"id": 1}), event("c", 12, {"id": 2, "n": 2})])
     paused.post([event("d", 20, None, {"id": 2})])
@@ -215,14 +215,14 @@ def test_a_committer_that_sleeps_while_its_table_is_made_again_starts_over_or_fa
     assert paused.line("lake.t")["status"] == "quarantined", paused.lines
 
 
-@pytest.mark.parametrize("way", ["driver", pytest.param("spark", marks=long_only)])
+@pytest.mark.parametrize("way", ["driver", pytest.param("slices", marks=long_only)])
 @pytest.mark.parametrize("what", ["retype", "rename"])
 def test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_after_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, way: str
 ) -> None:
     """The halves of a changed key come in different epochs; in between the column gets another type, or another name,
     and the log no longer has the value. What the row had held stays held: a late change of before still counts."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "spark" else "20000")
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
     lake = Lake(spark, tmp_path, config())
     gone = base64.b64encode(GONE.encode()).decode()
 

@@ -199,7 +199,7 @@ def _image(one: dict[str, Any]) -> tuple[Any, ...]:
     return row.get("id"), None if one["op"] == "u" and value == GONE else value, row.get("n")
 
 
-@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_what_one_source_table_tells_late_is_folded_with_what_the_others_told(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
 ) -> None:
@@ -217,7 +217,7 @@ def test_what_one_source_table_tells_late_is_folded_with_what_the_others_told(
     assert {key[0] for key in fold({}, map(change, [*told, late])).rows} == set(found)
 
 
-@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_the_log_tells_whole_names_of_source_tables_that_its_events_name_without_schema(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_the_log_tells_whole_names_of_source_tables_that_its_events_name_without
     assert set(lake.by_key("lake.t", "id")) == {2}
 
 
-@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "spark"])
+@pytest.mark.parametrize("driver_events", ["20000", "0"], ids=["driver", "slices"])
 def test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, driver_events: str
 ) -> None:

@@ -143,7 +143,8 @@ def in_order(new: Sequence[RowChange], live: Sequence[Row], facts: Sequence[RowC
 
 
 def decide(before: Before, changes: Sequence[RowChange], floor: bytes) -> Decided:
-    """`changes`: the range's good ones, truncates left out; `floor`: as in memory.Remembered."""
+    """`changes`: the range's good ones, truncates left out; `floor`: the order up to which facts were
+    forgotten, b"" for none."""
     result = Decided()
     deletes: defaultdict[Key, set[bytes]] = defaultdict(set)
     mine: defaultdict[Key, list[RowChange]] = defaultdict(list)

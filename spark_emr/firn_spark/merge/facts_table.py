@@ -24,10 +24,8 @@ from firn.config.names import TableName
 from firn.tables.planning import ColumnPlan, KeyChanged
 from firn.tables.renames import Renames
 from firn.tables.table_state import BY_NUMBER, CREATES, EPOCH, FACTS, NEWEST, TRUNCATED, floor_of
-from firn_spark.arrow import spark_schema
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import rename
-from firn_spark.tables.columns import arrow_type
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
 
@@ -60,8 +58,9 @@ def facts_beside(tables: Tables, table: Table) -> Table | None:
     return found if found is not None and found.state.properties.get("firn.mode") == _MODE else None
 
 
-class Memory:
-    """The facts of one mirror table."""
+class FactsTable:
+    """Where the facts of one mirror table are: `table`, None as long as there are none, and what its metadata says.
+    `spark`: the session."""
 
     def __init__(
         self,
@@ -75,31 +74,31 @@ class Memory:
         numbers: bool = False,
     ) -> None:
         """`name`: the facts' own table, if it is not `{of}__deletes` (`name_in`); `numbers`: table_state.by_number."""
-        self._spark = spark
+        self.spark = spark
         self._tables = tables
-        self._stream = stream
+        self.stream = stream
         self._warehouse = warehouse
         self.name = name or TableName(of.namespace, of.table + names.FACTS)
         self._of = of
         self._numbers = numbers
-        self._table: Table | None = None
+        self.table: Table | None = None
         self.said = Remembered()
 
     def look(self, renames: Renames) -> None:
         """Looks at the facts' metadata as they are now, and has their columns called as `renames` says. Raises
         KeyChanged if a table of that name is not Firn's."""
-        self._table = self._tables.load(self.name)
-        if self._table is None:
+        self.table = self._tables.load(self.name)
+        if self.table is None:
             self.said = Remembered()
             return
-        if self._table.state.properties.get("firn.mode") != _MODE:
+        if self.table.state.properties.get("firn.mode") != _MODE:
             raise KeyChanged(
                 f"{self.name} exists and is no memory of deletes; rename it, or give {self._of} another name"
             )
-        self._table = finish(self._spark, self._tables, self._table)
-        due = renames.due(field["name"] for field in self._table.state.fields)
-        self._table = rename(self._spark, self._tables, self._table, due, {})
-        state = self._table.state
+        self.table = finish(self.spark, self._tables, self.table)
+        due = renames.due(field["name"] for field in self.table.state.fields)
+        self.table = rename(self.spark, self._tables, self.table, due, {})
+        state = self.table.state
         told = [s for s in state.ancestry if NEWEST in s]
         self.said = Remembered(
             newest=max((bytes.fromhex(s[NEWEST]) for s in told), default=b""),
@@ -108,12 +107,25 @@ class Memory:
             floor=floor_of(state.properties, numbers=self._numbers),
         )
 
-    def _types(self) -> dict[str, Type]:
-        return {column.name: storable(column.type) for column in self._table.columns()[0]} if self._table else {}
+    def fit(self, plan: ColumnPlan) -> None:
+        """Gives the facts' columns the types that the plan has: keys are looked up as they are by now. Where a commit
+        had no facts, they stayed as they were. Raises fence.LostRace, fence.CommitUnknown."""
+        own = self._types()
+        if any(own.get(column.name, column.type) != column.type for column in plan.columns):
+            self.ready(plan)
 
-    def _append(
+    def _types(self) -> dict[str, Type]:
+        return {column.name: storable(column.type) for column in self.table.columns()[0]} if self.table else {}
+
+    def append(
         self, table: Table, files: Sequence[Any], truncated: bytes, newest: bytes, creates: bool, last: int
     ) -> None:
+        """Appends files of facts to the table (`ready`) in one snapshot that carries the stream's progress `last`.
+
+        truncated, newest  orders of the newest truncate among these facts and of the newest fact, b"" for none;
+        creates            whether creates are among them
+        Raises fence.LostRace, fence.CommitUnknown.
+        """
         said = {NEWEST: max(newest, self.said.newest).hex()}
         if truncated or self.said.truncated:
             said[TRUNCATED] = max(truncated, self.said.truncated).hex()
@@ -122,29 +134,30 @@ class Memory:
         append = table.java.newAppend()
         for file in files:
             append.appendFile(file)
-        properties = {f"{EPOCH}{self._stream}": str(last), "firn.format": "1"} | said
-        fence.commit(self._spark, table, append, files, properties, self._stream)
+        properties = {f"{EPOCH}{self.stream}": str(last), "firn.format": "1"} | said
+        fence.commit(self.spark, table, append, files, properties, self.stream)
 
-    def _ready(self, plan: ColumnPlan) -> Table:
-        if self._table is not None:
-            there = {field["name"] for field in self._table.state.fields}
+    def ready(self, plan: ColumnPlan) -> Table:
+        """The table, made if there is none, with all columns that these facts need. Raises fence.LostRace."""
+        if self.table is not None:
+            there = {field["name"] for field in self.table.state.fields}
             missing = tuple(column for column in plan.columns if column.name not in there)
             # By its own types: where a commit had no facts, they stayed as they were.
             own = self._types()
             late = [column for column in plan.columns if own.get(column.name, column.type) != column.type]
             wider = tuple(c for c in late if promotable(own[c.name], c.type) and not changes_form(own[c.name], c.type))
             added = ColumnPlan(plan.columns, missing, wider)
-            self._table = retype(self._spark, self._tables, self._table, [c for c in late if c not in wider])
-            self._table = fence.unmoved(self._table, self._tables.evolve(self._table, added, FACTS_METADATA))
-            if self._numbers != (self._table.state.properties.get(BY_NUMBER) == "true"):
+            self.table = retype(self.spark, self._tables, self.table, [c for c in late if c not in wider])
+            self.table = fence.unmoved(self.table, self._tables.evolve(self.table, added, FACTS_METADATA))
+            if self._numbers != (self.table.state.properties.get(BY_NUMBER) == "true"):
                 said = {BY_NUMBER: str(self._numbers).lower()}
-                self._table = fence.unmoved(self._table, self._tables.set_properties(self._table, said))
-            return self._table
+                self.table = fence.unmoved(self.table, self._tables.set_properties(self.table, said))
+            return self.table
         columns = [Column(column.name, column.type) for column in plan.columns]
-        properties = {"firn.mode": _MODE, "firn.stream": self._stream, "firn.of": str(self._of)}
+        properties = {"firn.mode": _MODE, "firn.stream": self.stream, "firn.of": str(self._of)}
         properties |= {BY_NUMBER: "true"} if self._numbers else {}
-        self._table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
-        return self._table
+        self.table = self._tables.create(self.name, self._warehouse, columns, FACTS_METADATA, (), properties)
+        return self.table
 
 
 def truncate_at(order: bytes, source: str | None) -> RowChange:
@@ -155,10 +168,3 @@ def truncate_at(order: bytes, source: str | None) -> RowChange:
 def newest_of(truncates: Sequence[RowChange]) -> bytes:
     """The order of the newest, b"" if there is none."""
     return max((one.order for one in truncates), default=b"")
-
-
-def spark_type(column: Column) -> Any:
-    """The Spark type of a column."""
-    import pyarrow as pa
-
-    return spark_schema(pa.schema([("x", arrow_type(column.type))])).fields[0].dataType
