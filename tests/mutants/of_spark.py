@@ -14,6 +14,7 @@ _REBUILD: Final = f"{_TESTS}/test_appending.py::test_a_rebuild_leaves_an_append_
 _ALTERED: Final = (
     f"{_TESTS}/test_paused_committers.py::test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong"
 )
+_FOREIGN: Final = f"{_TESTS}/test_foreign_files.py::test_they_come_sorted_by_whatever_partitions_them"
 _ANOTHER: Final = f"{_TESTS}/test_catalogs.py::test_a_commit_on_a_table_that_is_another_by_now_is_refused"
 
 MUTANTS: Final = (
@@ -102,13 +103,6 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "a task has a file open for each partition",
-        f"{_SPARK}/tables/writing.py",
-        '{"fanout-enabled": "false",',
-        '{"fanout-enabled": "true",',
-        ("tests/attacks/test_partitions.py::test_a_small_driver_commits_to_any_number_of_partitions[]",),
-    ),
-    Mutant(
         "the UPDATE of a retype has a file open for each partition",
         f"{_SPARK}/tables/retype.py",
         '{FANOUT: "false"}',
@@ -120,16 +114,14 @@ MUTANTS: Final = (
         f"{_SPARK}/tables/writing.py",
         '.cast("string") if kind in ("float", "double") else',
         " if kind is None else",
-        (f"{_TESTS}/test_partitioning.py::test_rows_come_sorted_by_whatever_partitions_them[x]",),
+        (f"{_FOREIGN}[x-driver]",),
     ),
     Mutant(
         "a UUID is sorted by the bucket of its text",
         f"{_SPARK}/tables/writing.py",
         'if kind == "uuid" else value',
         "if kind is None else value",
-        (
-            f"{_TESTS}/test_partitioning.py::test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them[0]",
-        ),
+        (f"{_FOREIGN}['bucket(5, u)'-driver]",),
     ),
     Mutant(
         "the swap of a retype does not look whether the UPDATE's snapshot is the newest",

@@ -254,3 +254,21 @@ def test_rows_from_before_the_table_had_its_key_have_none(lake: Callable[[str], 
     assert one.line("lake.t")["way"]["lookup"] == home
     found = {(each["id"], each["v"], each["w"]) for each in read_by_spark(one)}
     assert found == {(None, "old", None), (1, "v1", "w1"), (2, "v2", "w2"), (3, "v3", None)}
+
+
+@HOMES
+@pytest.mark.parametrize("by", ["x", "'bucket(5, u)'"])
+def test_they_come_sorted_by_whatever_partitions_them(lake: Callable[[str], Lake], by: str) -> None:
+    """Zeroes of both signs, and uuids, which Spark puts into other buckets than Iceberg."""
+    one = lake(config(f"key: [id], columns: {{id: long, x: double, u: uuid}}, partition_by: [{by}]"))
+    uuids = [f"00000000-0000-00{n:02x}-0000-0000000000{n:02x}" for n in range(40)]
+    told = [{"id": n, "x": [0.0, -0.0, 0.5][n % 3], "u": uuids[n]} for n in range(40)]
+    one.land([event("c", 10, told[0])])
+    said = "'write.format.default' = 'orc', 'write.spark.fanout.enabled' = 'true', 'write.distribution-mode' = 'none'"
+    one.spark.sql(f"ALTER TABLE firn.lake.t SET TBLPROPERTIES ({said})")
+    rows = ", ".join(f"({each['id']}, double('{each['x']}'), '{each['u']}', NULL, NULL)" for each in told[1:])
+    one.spark.sql(f"INSERT INTO firn.lake.t (id, x, u, _firn_pos, _firn_ts) VALUES {rows}")
+    one.land([event("u", 50 + n, told[n] | {"x": 0.25}) for n in range(0, 40, 4)])
+    assert one.line("lake.t")["way"]["foreign_files"] > 0
+    found = {each["id"]: (each["x"], each["u"]) for each in read_by_spark(one)}
+    assert found == {n: (0.25 if n % 4 == 0 else each["x"], each["u"]) for n, each in enumerate(told)}
