@@ -13,7 +13,7 @@ from firn.log.dead_letters.letters import DeadLetter, read_dead
 from firn.log.layout import dead_prefix
 from firn.log.store import paths
 from firn_lake.lake import Lake as Reader
-from firn_spark import lake as lakes
+from firn_spark import ranges
 from tests.attacks.poisons import Raw, change, stage
 from tests.integration.spark.conftest import lake, spark
 from tests.integration.spark.spark_lake import Lake
@@ -91,8 +91,8 @@ HARMLESS: dict[str, Any] = {
 def ways(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     """driver: in the job's process; readers: in those beside it; spark."""
     monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "100000")
-    monkeypatch.setattr(lakes, "ALONE", 0 if way == "readers" else 10**9)
-    monkeypatch.setattr(lakes, "cores", lambda: 2)
+    monkeypatch.setattr(ranges, "ALONE", 0 if way == "readers" else 10**9)
+    monkeypatch.setattr(ranges, "cores", lambda: 2)
 
 
 def table(number: int) -> str:

@@ -309,9 +309,13 @@ def test_a_uuid_key_is_read_alike_by_spark_pyiceberg_and_duckdb(lake: Make) -> N
 
 
 def test_null_is_a_key_like_another(lake: Make) -> None:
-    one = lake(config("key: [a, b]"))
-    one.land([event("c", 10, {"a": 1, "b": None, "v": "x"}), event("c", 11, {"a": 1, "b": 2, "v": "y"})])
-    one.land([event("u", 20, {"a": 1, "b": None, "v": "z"}), event("d", 21, None, {"a": 1, "b": 2})])
+    one = lake(config("key: [a, b], columns: {a: long, b: long, v: string}"))
+    one.land([event("c", 10, {"a": 1, "b": None, "v": "x"})])
+    one.land([event("c", 11, {"a": 1, "b": 2, "v": "y"})])
+    # Both rows are looked up at once, by bounds that say nothing of nulls.
+    one.land([event("u", 20, {"a": 1, "b": None, "v": GONE}), event("u", 21, {"a": 1, "b": 2, "v": GONE})])
+    assert sorted((row["b"] or 0, row["v"]) for row in one.rows("lake.t")) == [(0, "x"), (2, "y")]
+    one.land([event("u", 30, {"a": 1, "b": None, "v": "z"}), event("d", 31, None, {"a": 1, "b": 2})])
     assert [(row["a"], row["b"], row["v"]) for row in one.rows("lake.t")] == [(1, None, "z")]
 
 
