@@ -20,6 +20,13 @@ _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
 MUTANTS: Final = (
     Mutant(
+        "the look-up's bounds leave out rows whose key is null",
+        f"{_FILES}/row_lookup.py",
+        "len(some) and not some.null_count:",
+        "len(some):",
+        (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
+    ),
+    Mutant(
         "a rewrite brings back what was deleted meanwhile",
         f"{_SPARK}/maintenance/concurrent_commits.py",
         "if not paths_in(objects, file.location()).keys().isdisjoint(paths):",

@@ -19,13 +19,6 @@ _ANOTHER: Final = f"{_TESTS}/test_catalogs.py::test_a_commit_on_a_table_that_is_
 
 MUTANTS: Final = (
     Mutant(
-        "the look-up's bounds leave out rows whose key is null",
-        f"{_SPARK}/files/row_lookup.py",
-        "len(some) and not some.null_count:",
-        "len(some):",
-        (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
-    ),
-    Mutant(
         "dead letters lack the schema of their change",
         f"{_SPARK}/slices/slice_engine.py",
         "schemas = schemas_in(self._raw, ids)",
