@@ -63,7 +63,9 @@ def _values_in(
             first, end = end, end + file.metadata.row_group(group).num_rows
             mine = [row - first for row in rows[bisect_left(rows, first) : bisect_left(rows, end)]]
             if mine:
-                data = file.read_row_group(group, columns=names).take(pa.array(mine, pa.int64()))
+                data = file.read_row_group(group, columns=names).take(pa.array(mine, pa.int64())) if names else None
                 for field in fields:
-                    found[field.name] += values.now(data, there.get(values.field_id(field)), field).chunks
+                    name = there.get(values.field_id(field))
+                    some = values.nothing(len(mine), field) if name is None else values.now(data, name, field)
+                    found[field.name] += some.chunks
     return found
