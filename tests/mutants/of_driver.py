@@ -7,6 +7,9 @@ from tests.mutants.copy import Mutant
 _SPARK: Final = "spark_emr/firn_spark"
 _DRIVER, _MERGE, _FILES = (f"{_SPARK}/{folder}" for folder in ("driver", "merge", "files"))
 _TESTS: Final = "tests/integration/spark"
+_MANY: Final = (
+    f"{_TESTS}/test_specification.py::test_many_epochs_of_random_changes_in_any_order_equal_the_specification"
+)
 _RANGES: Final = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch"
 _MIXED, _SLICES = (f"{_RANGES}[one-t-copy-on-write-1-{home}]" for home in ("driver", "slices"))
 _OLDER: Final = (
@@ -56,7 +59,7 @@ MUTANTS: Final = (
         f"{_SPARK}/files/row_lookup.py",
         "chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)",
         "chosen = pa.array(_places(wanted, held), pa.int64())",
-        (f"{_TESTS}/test_driver_path.py::test_random_changes_in_any_order_come_out_the_same[0]",),
+        (f"{_MANY}[4-90-6-3-key: [id]-driver]",),
     ),
     Mutant(
         "the driver finds rows that are deleted, by columns",
@@ -70,7 +73,7 @@ MUTANTS: Final = (
         f"{_SPARK}/files/row_group.py",
         "bytes(told.max) < low",
         "True",
-        (f"{_TESTS}/test_driver_path.py::test_plain_changes_by_columns_come_out_the_same[0]",),
+        (f"{_TESTS}/test_commit.py::test_older_changes_and_deletes_lose_against_newer_rows",),
     ),
     Mutant(
         "by columns a change counts that is older than a delete",
@@ -84,7 +87,7 @@ MUTANTS: Final = (
         f"{_MERGE}/columnar_merge.py",
         "pc.and_(pc.fill_null(last[HOLDS], False), pc.invert(newer))",
         "pc.and_(pc.is_null(last[HOLDS]), pc.invert(newer))",
-        (_MIXED,),
+        (_DECISION,),
     ),
     Mutant(
         "by columns a key is decided that a move reaches",
