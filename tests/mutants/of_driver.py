@@ -181,13 +181,6 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_truncates.py::test_a_truncate_is_newer_than_what_has_no_position[None-driver]",),
     ),
     Mutant(
-        "a change that is not plain is left out beside a plain one of the same order",
-        f"{_MERGE}/decision.py",
-        '(order_of(row[decoded_rows.ORD]) or b"") >= newest[key]]',
-        '(order_of(row[decoded_rows.ORD]) or b"") > newest[key]]',
-        (_DECISION,),
-    ),
-    Mutant(
         "a text that Iceberg reads as null is in the partition of nulls",
         f"{_FILES}/write.py",
         "elif text == partition_values.NULL:",
@@ -256,7 +249,7 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/key_ranges.py",
         "bounds.append_column(_BOUND, pa.repeat(0, len(bounds)))",
         "bounds.append_column(_BOUND, pa.repeat(2, len(bounds)))",
-        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges",),
+        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges[0-kinds0]",),
     ),
     Mutant(
         "slices begin in no order",
