@@ -249,7 +249,7 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/key_ranges.py",
         "bounds.append_column(_BOUND, pa.repeat(0, len(bounds)))",
         "bounds.append_column(_BOUND, pa.repeat(2, len(bounds)))",
-        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges[0-kinds0]",),
+        ("tests/unit/spark/test_key_ranges.py::test_each_key_is_in_one_slice_and_slices_are_ranges[11-kinds0]",),
     ),
     Mutant(
         "slices begin in no order",
