@@ -50,7 +50,7 @@ class Images:
         lines = joined(images)
         for trace in traces:
             if trace in lines:
-                odd.update(_places(pc.match_substring(images, trace.decode())))
+                odd.update(_places(pc.match_substring(images, trace.decode())).to_pylist())
         objects = pc.and_(pc.starts_with(images, "{"), pc.ends_with(images, "}"))
         if one_a_line(lines, len(images), objects=pc.all(objects).as_py()):
             try:
@@ -94,16 +94,17 @@ class Columnar:
     def batches(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The decoded rows of a batch as some batches, in no order."""
         for schema_id, flat, part in _by_schema(batch):
-            left = set(range(part.num_rows))
+            done: list[pa.Array] = []
             if not self._keyless and schema_id not in self._decoder.decoding.bad_schemas:
                 try:
                     for places, decoded in self._plain(part, schema_id, flat):
-                        left.difference_update(places)
+                        done.append(places)
                         yield decoded
                 except Exception as error:  # noqa: BLE001 (one by one, the decoder of rows tells whose fault it is)
                     poison(error)
-            if left:
-                yield from self._by_rows(part.take(pa.array(sorted(left), pa.int64())))
+            if sum(map(len, done)) < part.num_rows:
+                left = set(range(part.num_rows)).difference(*(places.to_pylist() for places in done))
+                yield from self._by_rows(part.take(pa.array(sorted(left), pa.uint64())))
 
     def _by_rows(self, part: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         columns = [part.column(name).to_pylist() for name in READ]
@@ -114,7 +115,7 @@ class Columnar:
 
     def _plain(
         self, part: pa.RecordBatch, schema_id: str | None, flat: bool
-    ) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
+    ) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """The plain changes of a part with one schema: their places, and them decoded."""
         op, before, after = part["op"], part["before"], part["after"]
         placed, deletes = pc.is_null(part["fault"]), pc.equal(op, "d")
@@ -129,7 +130,7 @@ class Columnar:
         images = pc.coalesce(part["key"], before, after)
         short = pc.less_equal(pc.binary_length(images), _LONGEST_DELETE)
         chosen = _places(pc.and_(pc.and_(placed, deletes), pc.fill_null(short, False)))
-        if chosen:
+        if len(chosen):
             # The first of these images that names the whole key counts: where it does not, the rows' decoder looks on.
             odd: set[int] = set()
             arrays = self._of(schema_id, flat, key_only=True).arrays(_taken(images, chosen), odd, whole=True)
@@ -137,15 +138,15 @@ class Columnar:
 
     def _rows(
         self, part: pa.RecordBatch, rows: pa.Array, images: pa.Array, schema: tuple[str | None, bool]
-    ) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
+    ) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         chosen = _places(rows)
-        if not chosen:
+        if not len(chosen):
             return
         odd: set[int] = set()
         arrays = self._of(*schema).arrays(_taken(images, chosen), odd)
         if self._mirror:
             for ordinal in self._key:
-                odd.update(_places(pc.is_null(arrays[ordinal])))
+                odd.update(_places(pc.is_null(arrays[ordinal])).to_pylist())
             op, before = _taken(part["op"], chosen), _taken(part["before"], chosen)
             odd |= self._moved(op, before, [arrays[ordinal] for ordinal in self._key], schema)
         yield from self._kept(part, chosen, dict(enumerate(arrays)), odd)
@@ -155,7 +156,7 @@ class Columnar:
     ) -> set[int]:
         """The places of updates whose key may have been another in the images before them."""
         updates = _places(pc.and_(pc.equal(op, "u"), pc.is_valid(images)))
-        if not updates:
+        if not len(updates):
             return set()
         odd: set[int] = set()
         before = self._of(*schema, key_only=True).arrays(_taken(images, updates), odd)
@@ -163,19 +164,19 @@ class Columnar:
             try:
                 same = pc.equal(old, _taken(new, updates))
             except pa.ArrowNotImplementedError:  # lists
-                return set(updates)
-            odd.update(_places(pc.invert(pc.fill_null(same, False))))
-        return {updates[place] for place in odd}
+                return set(updates.to_pylist())
+            odd.update(_places(pc.invert(pc.fill_null(same, False))).to_pylist())
+        return {updates[place].as_py() for place in odd}
 
     def _kept(
-        self, part: pa.RecordBatch, chosen: Sequence[int], arrays: dict[int, pa.Array], odd: set[int]
-    ) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
+        self, part: pa.RecordBatch, chosen: pa.Array, arrays: dict[int, pa.Array], odd: set[int]
+    ) -> Iterator[tuple[pa.Array, pa.RecordBatch]]:
         """The chosen rows with their typed columns, but for the odd."""
         if odd:
-            kept = [place for place in range(len(chosen)) if place not in odd]
+            kept = pa.array([place for place in range(len(chosen)) if place not in odd], pa.uint64())
             arrays = {ordinal: _taken(array, kept) for ordinal, array in arrays.items()}
-            chosen = [chosen[place] for place in kept]
-        if not chosen:
+            chosen = chosen.take(kept)
+        if not len(chosen):
             return
         passed = _PASSED if self._mirror else _PASSED | {"_before": "before"}
         found = [_taken(part[passed[name]], chosen) if name in passed else None for name in self._meta]
@@ -226,11 +227,10 @@ def joined(images: pa.Array) -> bytes:
     return found
 
 
-def _places(chosen: pa.Array) -> list[int]:
+def _places(chosen: pa.Array) -> pa.Array:
     """Where a boolean array is true."""
-    found: list[int] = pc.indices_nonzero(chosen).to_pylist()
-    return found
+    return pc.indices_nonzero(chosen)
 
 
-def _taken(array: pa.Array, places: Sequence[int]) -> pa.Array:
-    return array if len(places) == len(array) else array.take(pa.array(places, pa.int64()))
+def _taken(array: pa.Array, places: pa.Array) -> pa.Array:
+    return array if len(places) == len(array) else array.take(places)

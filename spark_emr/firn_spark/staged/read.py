@@ -1,21 +1,20 @@
 """Staged objects as raw changes (packed.py), with what they say about their tables: fetched, read and placed, by
 executors, readers and the job's own process alike."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from firn.changes.change import TIMES
-from firn.changes.merge.ordering import PLACED_BY, Order, placed
+from firn.changes.merge.ordering import Order
 from firn.log import layout
 from firn.log.store import Store, get
-from firn.tables.batch_facts import SAID_BY, facts_in
+from firn_spark.staged.facts import facts_of
 from firn_spark.staged.packed import CHANGES, STAGED
+from firn_spark.staged.placing import placed
 
 _FETCHES_AT_ONCE = 8
 
@@ -60,32 +59,26 @@ def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, li
     the batch's own."""
     columns = _staged(body)
     rows = len(columns["table"])
-    nothing = [None] * rows
-    lists = {
-        name: nothing if columns[name].null_count == rows else columns[name].to_pylist()
-        for name in {*PLACED_BY, *SAID_BY}
-    }
     by = replace(order, generation=batch.generation)
-    times = {"ts": columns["ts"].to_pylist()} if order.kept or not _in_time(columns["ts"]) else {}
-    named = {name: lists[name] for name in PLACED_BY} | times
-    where = placed(named, batch.place, by, layout.accepted(batch.batch))
-    said, bad = facts_in({name: lists[name] for name in SAID_BY})
-    for row, why in bad.items():
-        if where["fault"][row] is None:
-            where["fault"][row], where["fault_text"][row] = why.code, str(why)
-    changes = columns | {name: pa.array(values, CHANGES.field(name).type) for name, values in where.items()}
+    changes = columns | placed(columns, batch.place, by, layout.accepted(batch.batch))
+    said, bad = facts_of(columns)
+    if bad:
+        changes |= _with_faults(changes, {row: (why.code, str(why)) for row, why in bad.items()})
     changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
     changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)
-    table = pa.table([changes[name] for name in CHANGES.names], schema=CHANGES)
-    return table, said
+    return pa.table([changes[name] for name in CHANGES.names], schema=CHANGES), said
 
 
-def _in_time(times: Any) -> bool:
-    ends = pc.min_max(times).as_py()
-    return all(end is None or end in TIMES for end in ends.values())
+def _with_faults(changes: Mapping[str, pa.Array], bad: Mapping[int, tuple[str, str]]) -> dict[str, pa.Array]:
+    """The faults, and more of them: the first of a change counts."""
+    codes, texts = changes["fault"].to_pylist(), changes["fault_text"].to_pylist()
+    for row, why in bad.items():
+        if codes[row] is None:
+            codes[row], texts[row] = why
+    return {"fault": pa.array(codes, pa.string()), "fault_text": pa.array(texts, pa.string())}
 
 
-def _staged(body: bytes) -> dict[str, Any]:
+def _staged(body: bytes) -> dict[str, pa.Array]:
     """All columns of one staged object; what says nothing is not in the file (docs/architecture.md)."""
     table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)  # pq.read_table takes twice as long
     rows = table.num_rows
@@ -93,7 +86,8 @@ def _staged(body: bytes) -> dict[str, Any]:
     for name, kind in STAGED.items():
         if name in table.column_names:
             column = table.column(name)
-            columns[name] = column if column.type == kind else column.cast(kind)
+            whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+            columns[name] = whole if whole.type == kind else whole.cast(kind)
         elif name == "index":
             columns[name] = pa.array(range(rows), kind)
         elif name == "flat":

@@ -35,6 +35,7 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -44,11 +45,12 @@ from msgspec import Struct
 from firn.errors import EventError
 
 WIDTH = 4 + 16 + 1 + 24
+HASHED: Final = 8  # bytes of the hash of a change's content
 _OLDEST = bytes(WIDTH)  # of a row without a position: older than everything
 # Of two changes at one position the higher rank wins. A PK change is a delete and a create at one position.
-_RANK = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
+RANK: Final = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
 
-_MADE_RANK = b"\5"  # above all of _RANK
+_MADE_RANK = b"\5"  # above all of RANK
 # Streams of these were ordered by `order_by` before Firn read their LSNs, and those that name it still are.
 NAMED_LATER: Final = frozenset({"db2", "informix"})
 
@@ -178,7 +180,7 @@ def order_key(position: bytes | None, op: str, content: bytes) -> bytes:
     Total, and the same for any order of arrival. `content`: the change's own bytes, such as its row images. A change
     without a position is older than all others.
     """
-    return (position or _OLDEST) + _RANK[op] + blake2b(content, digest_size=8).digest()
+    return (position or _OLDEST) + RANK[op] + blake2b(content, digest_size=HASHED).digest()
 
 
 def _decoder(*types: Any) -> Callable[[str], tuple[Any, ...]]:
@@ -231,10 +233,15 @@ def _postgres(order: str, _: str) -> tuple[int, int]:
 
 def _mysql(order: str, _: str) -> tuple[int, int]:
     file, pos, row = _binlog(order)
+    return _file_number(file) << 64 | _unsigned(pos, "pos"), _unsigned(row or 0, "row")
+
+
+@lru_cache(maxsize=64)
+def _file_number(file: str) -> int:
     number = re.search(r"\.([0-9]+)$", file)
     if number is None:
         raise ValueError(f"the binlog file {file[:40]!r} has no number")
-    return _unsigned(int(number[1][:40]), "file") << 64 | _unsigned(pos, "pos"), _unsigned(row or 0, "row")
+    return _unsigned(int(number[1][:40]), "file")
 
 
 def _sql_server(order: str, op: str) -> tuple[int, int]:

@@ -107,13 +107,23 @@ def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> I
                 mine = (bool(form[0]) is flat and form[1] is None for form in forms for _ in range(2))
                 images = compress(images, mine)
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
-            if not all(column.name for column in seen):
-                raise EventError("bad_image", "the row has a column without a name, which no table can have")
-            yield fact | {"fact": "columns", "value": columns_to_json(seen)}
+            yield fact | columns_fact(seen)
         for key in _key_names(of_table["key"]):
-            text = json.dumps(key, ensure_ascii=False)
-            text.encode()  # half a surrogate pair is not a name that could be passed on
-            yield {"table": name, "fact": "key", "value": text}
+            yield key_fact(name, key)
+
+
+def columns_fact(seen: Sequence[Column]) -> dict[str, Any]:
+    """The fact of columns that images show. Raises EventError."""
+    if not all(column.name for column in seen):
+        raise EventError("bad_image", "the row has a column without a name, which no table can have")
+    return {"fact": "columns", "value": columns_to_json(seen)}
+
+
+def key_fact(table: str, names: Sequence[str]) -> dict[str, Any]:
+    """The fact of the names in a table's keys. Raises UnicodeError."""
+    text = json.dumps(names, ensure_ascii=False)
+    text.encode()  # half a surrogate pair is not a name that could be passed on
+    return {"table": table, "fact": "key", "value": text}
 
 
 def _by_table(columns: Mapping[str, Sequence[Any]]) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
@@ -139,14 +149,17 @@ def _key_names(keys: Sequence[str | None]) -> set[tuple[str, ...]]:
     """The names that the keys of records have, in their order. A record without a key of names says nothing."""
     texts = [key for key in keys if key is not None]
     lines = joined([text.encode() for text in texts])
-    if lines is not None:
-        try:
-            named = _decode_keys(lines)
-        except (msgspec.MsgspecError, UnicodeError):
-            named = []
-        if len(named) == len(texts):
-            return {tuple(key) for key in named if key}
-    return {names for names in map(_names_in, texts) if names}
+    found = None if lines is None else key_names_in_lines(lines, len(texts))
+    return {names for names in map(_names_in, texts) if names} if found is None else found
+
+
+def key_names_in_lines(lines: bytes, count: int) -> set[tuple[str, ...]] | None:
+    """The names of keys that are `count` lines (json_lines.one_a_line); None unless all are objects."""
+    try:
+        named = _decode_keys(lines)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+    return {tuple(key) for key in named if key} if len(named) == count else None
 
 
 def _names_in(key: str) -> tuple[str, ...]:

@@ -95,7 +95,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     return {
         "pos": pos,
         "ord": totals,
-        "occurrence": _occurrences(totals, tables, indexes, emitted, given),
+        "occurrence": occurrences(totals, tables, indexes, emitted, given),
         "fault": _by_row({row: code for row, (code, _) in faults.items()}, len(ops)),
         "fault_text": _by_row({row: text for row, (_, text) in faults.items()}, len(ops)),
         "tx_order": _in_transaction(ops, in_transaction, emitted),
@@ -178,7 +178,7 @@ def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, byte
     return kept or None
 
 
-def _occurrences(
+def occurrences(
     totals: Sequence[bytes],
     tables: Sequence[str],
     indexes: Sequence[int],

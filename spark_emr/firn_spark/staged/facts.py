@@ -1,0 +1,71 @@
+"""What one staged object says about its table, by columns: as firn.tables.batch_facts.facts_in, for the changes of one
+table of which none is a truncate and all have one inline schema or none. Anything else is left to `facts_in`.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.changes.decode.inference import seen_in_lines
+from firn.changes.decode.json_lines import one_a_line
+from firn.changes.decode.poison import poison
+from firn.errors import EventError
+from firn.tables.batch_facts import SAID_BY, Facts, columns_fact, facts_in, key_fact, key_names_in_lines
+from firn_spark.staged.columnar import joined
+from firn_spark.staged.placing import FEW
+
+
+class _Unusual(Exception):
+    """A turn to the rows, not an error."""
+
+
+def facts_of(columns: Mapping[str, pa.Array]) -> tuple[Facts, dict[int, EventError]]:
+    """As facts_in. `columns`: those of SAID_BY."""
+    try:
+        return list(_said(columns)), {}
+    except _Unusual:
+        pass
+    except Exception as error:  # noqa: BLE001 (row by row it turns out whose fault it is)
+        poison(error)
+    return facts_in({name: columns[name].to_pylist() for name in SAID_BY})
+
+
+def _said(columns: Mapping[str, pa.Array]) -> Iterator[dict[str, Any]]:
+    if len(columns["op"]) < FEW:
+        raise _Unusual
+    table, flat, schema_id = (pc.unique(columns[name]).to_pylist() for name in ("table", "flat", "schema_id"))
+    if not len(table) == len(flat) == len(schema_id) == 1 or pc.any(pc.equal(columns["op"], "t")).as_py():
+        raise _Unusual
+    fact = {"table": table[0], "flat": bool(flat[0]), "schema_id": schema_id[0]}
+    if schema_id[0] is None:
+        lines, count = _lines(columns["before"], columns["after"])
+        seen = seen_in_lines(lines, count, flat=fact["flat"]) if count else ()
+        if seen is None:
+            raise _Unusual
+        yield fact | columns_fact(seen)
+    else:
+        yield fact | {"fact": "schema", "value": columns["schema"].drop_null()[-1].as_py()}
+    lines, count = _lines(columns["key"])
+    names = key_names_in_lines(lines, count) if count else ()
+    if names is None:
+        raise _Unusual
+    for key in names:
+        yield key_fact(table[0], key)
+
+
+def _lines(*images: pa.Array) -> tuple[bytes, int]:
+    """JSON objects, a line each, the first of a row before its second; and how many."""
+    some = [texts for texts in images if texts.null_count < len(texts)]
+    if not some:
+        return b"", 0
+    for texts in some:
+        if not pc.all(pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))).as_py():
+            raise _Unusual
+    rows = some[0] if len(some) == 1 else pc.binary_join_element_wise(*some, "\n", null_handling="skip")
+    lines = joined(rows.drop_null() if len(some) == 1 else rows.filter(pc.not_equal(rows, "")))
+    count = sum(len(texts) - texts.null_count for texts in some)
+    if not one_a_line(lines, count, objects=True):
+        raise _Unusual
+    return lines, count

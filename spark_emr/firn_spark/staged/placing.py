@@ -1,0 +1,145 @@
+"""Placing by columns: what firn.changes.merge.ordering.placed gives change by change, for batches without surprises.
+
+Without surprises is a batch that nobody replays, of which each change has a known op, a time in range and an order that
+can be read, and none is MongoDB's. Any other is left to `placed`, which tells the change that is at fault, and why.
+"""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import pairwise, repeat
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.changes.change import OPS, TIMES
+from firn.changes.decode.json_lines import one_a_line
+from firn.changes.decode.poison import poison
+from firn.changes.merge import ordering
+from firn.changes.merge.ordering import PLACED_BY, Order
+from firn.changes.positions import HASHED, NAMED_LATER, RANK, WIDTH, position
+from firn_spark.staged.columnar import joined
+from firn_spark.staged.packed import CHANGES
+
+Arrays = Mapping[str, pa.Array]
+FEW = 200  # changes: for fewer, calls of Arrow's cost more than rows do
+# Where the parts of a total order lie: \1, the position (positions.py), the op's rank, the hash of the content.
+_GENERATION, _COMMIT, _KIND, _CHANGE, _RANK, _HASH = 1, 13, 21, 38, 1 + WIDTH, 1 + WIDTH + 1
+_LENGTH = _HASH + HASHED
+_RANKS = pa.array(sorted(RANK, key=RANK.__getitem__))
+_hash = blake2b(digest_size=HASHED).copy  # copying one costs less than making one
+_decode_lsns = msgspec.json.Decoder(tuple[int | None, int], strict=False).decode_lines
+# ordering._SENT for RE2, whose \s is not Python's.
+_SPACE = r"[\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
+_SENT = rf',{_SPACE}"__ts_[mun]s":{_SPACE}-?[0-9]+'
+
+
+def placed(columns: Arrays, place: int, by: Order, accepted: int) -> dict[str, pa.Array]:
+    """As ordering.placed. `columns`: those of PLACED_BY and `ts`."""
+    if _is_usual(columns, by):
+        try:
+            return _at_once(columns, by)
+        except Exception as error:  # noqa: BLE001 (change by change it turns out whose fault it is)
+            poison(error)
+    found = ordering.placed({name: columns[name].to_pylist() for name in (*PLACED_BY, "ts")}, place, by, accepted)
+    return {name: pa.array(values, CHANGES.field(name).type) for name, values in found.items()}
+
+
+def _is_usual(columns: Arrays, by: Order) -> bool:
+    rows, orders = len(columns["op"]), columns["order"]
+    if not rows or rows < FEW or orders.null_count or by.kept:
+        return False
+    if columns["occurrence"].null_count != rows or columns["generation"].null_count != rows:
+        return False
+    ends = pc.min_max(columns["ts"])
+    times = {ends["min"].as_py(), ends["max"].as_py()} - {None}
+    told_apart = {"mongodb"} if by.field is None else {"mongodb"} | NAMED_LATER
+    ops, connectors = (set(pc.unique(columns[name]).to_pylist()) for name in ("op", "connector"))
+    return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
+
+
+def _at_once(columns: Arrays, by: Order) -> dict[str, pa.Array]:
+    op, reads = columns["op"], pc.equal(columns["op"], "r")
+    rows = len(op)
+    hashes = _hashes(columns, reads)
+    orders = bytearray((b"\1" + by.generation.to_bytes(4) + bytes(_LENGTH - 5)) * rows)
+    lsns = _lsns(columns["order"]) if pc.all(pc.equal(columns["connector"], "postgresql")).as_py() else None
+    if lsns is None:
+        _put(orders, _GENERATION, WIDTH, b"".join(_positions(columns, by)))
+    else:
+        for at, numbers in zip((_COMMIT, _CHANGE), lsns, strict=True):
+            numbers.byteswap()
+            _put(orders, at, 8, numbers.tobytes())
+        _put(orders, _KIND, 1, _bytes_of(pc.invert(reads)))
+    _put(orders, _RANK, 1, _bytes_of(pc.index_in(op, value_set=_RANKS)))
+    _put(orders, _HASH, HASHED, b"".join(hashes))
+    total = pa.Array.from_buffers(pa.binary(_LENGTH), rows, [None, pa.py_buffer(orders)]).cast(pa.binary())
+    number = columns["tx_order"]
+    return {
+        "pos": pc.binary_slice(total, 1, 1 + WIDTH),
+        "ord": total,
+        "occurrence": _occurrences(columns, bytes(orders), hashes),
+        "fault": pa.nulls(rows, pa.string()),
+        "fault_text": pa.nulls(rows, pa.string()),
+        "tx_order": pc.if_else(pc.and_(reads, pc.is_null(number)), columns["emitted"], number),
+    }
+
+
+def _positions(columns: Arrays, by: Order) -> Sequence[bytes]:
+    connectors, ops, orders = (columns[name].to_pylist() for name in ("connector", "op", "order"))
+    found = map(position, connectors, ops, orders, repeat(by.generation), repeat(by.generation == by.commits))
+    return [where for where in found if where is not None]  # each has an order
+
+
+def _lsns(orders: pa.Array) -> tuple["array[int]", "array[int]"] | None:
+    """Commits and changes of PostgreSQL's orders, [commit, change]; None if one is of another form."""
+    arrays = pc.and_(pc.starts_with(orders, "["), pc.ends_with(orders, "]"))
+    lines = joined(orders)
+    if not one_a_line(lines, len(orders), objects=pc.all(arrays).as_py()):
+        return None
+    try:
+        rows = _decode_lsns(lines)
+        commits, changes = zip(*rows, strict=True)
+        if len(rows) != len(orders):
+            return None
+        return array("Q", [commit or 0 for commit in commits]), array("Q", changes)
+    except (ValueError, OverflowError, RecursionError):  # msgspec's errors are ValueErrors
+        return None
+
+
+def _hashes(columns: Arrays, reads: pa.Array) -> list[bytes]:
+    """The hash of each change's content, as ordering.placed takes it."""
+    key, before, after = (pc.fill_null(columns[name], "None") for name in ("key", "before", "after"))
+    bare = pc.and_(pc.is_null(columns["before"]), pc.is_null(columns["after"]))
+    content = pc.binary_join_element_wise(before, after, pc.if_else(bare, key, ""), "\0")
+    if b'"__ts_' in content.buffers()[2].to_pybytes():
+        content = pc.if_else(reads, content, pc.replace_substring_regex(content, pattern=_SENT, replacement=""))
+    _, ends, data = content.buffers()
+    text, found = data.to_pybytes(), []
+    for first, end in pairwise(memoryview(ends).cast("i")[: len(content) + 1]):
+        one = _hash()
+        one.update(text[first:end])
+        found.append(one.digest())
+    return found
+
+
+def _occurrences(columns: Arrays, orders: bytes, hashes: Sequence[bytes]) -> pa.Array:
+    rows = len(hashes)
+    if len(set(hashes)) == rows:
+        return pa.repeat(pa.scalar(0, pa.int32()), rows)
+    totals = [orders[first : first + _LENGTH] for first in range(0, len(orders), _LENGTH)]
+    told = (columns[name].to_pylist() for name in ("table", "index", "emitted", "occurrence"))
+    return pa.array(ordering.occurrences(totals, *told), pa.int32())
+
+
+def _bytes_of(numbers: pa.Array) -> bytes:
+    """Small numbers, a byte each."""
+    found: bytes = numbers.cast(pa.uint8()).buffers()[1].to_pybytes()[: len(numbers)]
+    return found
+
+
+def _put(orders: bytearray, at: int, width: int, parts: bytes) -> None:
+    """Writes parts of one width into each order, from its byte `at` on."""
+    for byte in range(width):
+        orders[at + byte :: _LENGTH] = parts[byte::width]
