@@ -68,15 +68,15 @@ MUTANTS: Final = (
     Mutant(
         "at one position a delete beats a create",
         _POSITIONS,
-        '_RANK = {"t": b"\\0", "d": b"\\1", "r": b"\\2", "c": b"\\3", "u": b"\\4"}',
-        '_RANK = {"t": b"\\0", "d": b"\\4", "r": b"\\1", "c": b"\\2", "u": b"\\3"}',
+        'RANK: Final = {"t": b"\\0", "d": b"\\1", "r": b"\\2", "c": b"\\3", "u": b"\\4"}',
+        'RANK: Final = {"t": b"\\0", "d": b"\\4", "r": b"\\1", "c": b"\\2", "u": b"\\3"}',
         (f"{_POSITION_TESTS}::test_of_two_changes_at_one_position_the_create_beats_the_delete",),
     ),
     Mutant(
         "of two changes at one position the first to arrive wins",
         _POSITIONS,
-        "blake2b(content, digest_size=8).digest()",
-        "bytes(8)",
+        "blake2b(content, digest_size=HASHED).digest()",
+        "bytes(HASHED)",
         (f"{_POSITION_TESTS}::test_equal_changes_have_equal_keys_and_others_differ",),
     ),
     Mutant(

@@ -168,9 +168,16 @@ MUTANTS: Final = (
     Mutant(
         "decoding by columns misses that a key changed",
         f"{_SPARK}/staged/columnar.py",
-        "odd.update(_places(pc.invert(pc.fill_null(same, False))))",
-        "odd.difference_update(_places(pc.invert(pc.fill_null(same, False))))",
+        "odd.update(_places(pc.invert(pc.fill_null(same, False))).to_pylist())",
+        "odd.difference_update(_places(pc.invert(pc.fill_null(same, False))).to_pylist())",
         ("tests/property/test_columnar.py::test_a_key_that_changes_among_keys_that_do_not_is_a_move",),
+    ),
+    Mutant(
+        "placing by columns leaves the record's key out of what tells changes apart",
+        f"{_SPARK}/staged/placing.py",
+        'pc.if_else(bare, key, "")',
+        'pc.if_else(bare, "", "")',
+        ("tests/property/test_staged_columns.py::test_each_change_is_placed_as_it_is_alone",),
     ),
     Mutant(
         "decoding by columns takes an unavailable value at its word",
