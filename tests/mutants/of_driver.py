@@ -10,6 +10,9 @@ _TESTS: Final = "tests/integration/spark"
 _MANY: Final = (
     f"{_TESTS}/test_specification.py::test_many_epochs_of_random_changes_in_any_order_equal_the_specification"
 )
+_SEVERAL: Final = (
+    f"{_TESTS}/test_truncates.py::test_a_truncate_of_one_of_several_source_tables_is_newer_than_what_has_no_position"
+)
 _RANGES: Final = f"{_TESTS}/test_mixed_ranges.py::test_they_equal_the_specification_after_each_epoch"
 _MIXED, _SLICES = (f"{_RANGES}[one-t-copy-on-write-1-{home}]" for home in ("driver", "slices"))
 _OLDER: Final = (
@@ -178,7 +181,7 @@ MUTANTS: Final = (
         "layers/core/python/firn/changes/merge/decide.py",
         "min((change.order for change in (*changes, *truncates)), default",
         "min((change.order for change in placed), default",
-        (f"{_TESTS}/test_truncates.py::test_a_truncate_is_newer_than_what_has_no_position[None-driver]",),
+        (f"{_SEVERAL}[driver]",),
     ),
     Mutant(
         "a text that Iceberg reads as null is in the partition of nulls",
@@ -277,13 +280,6 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/slice_engine.py",
         "rows = [*changes.good, *by_columns.rows_of(done.left, decoding, changes.source)]",
         "rows = list(changes.good)",
-        (_SLICES,),
-    ),
-    Mutant(
-        "slices decide the keys of changes that are not plain, too",
-        f"{_SPARK}/slices/slice_engine.py",
-        "Apart(keys_in(changes.good, emptied, decoding), moves),",
-        "Apart(keys_in((), emptied, decoding), moves),",
         (_SLICES,),
     ),
     Mutant(

@@ -9,6 +9,7 @@ from firn.changes.merge.fold import fold
 from firn_spark.slices import slice_engine as slices
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
+from tests.integration.spark.test_mixed_ranges import several
 from tests.integration.spark.test_specification import change
 
 pytestmark = pytest.mark.spark
@@ -63,6 +64,24 @@ def test_a_truncate_is_newer_than_what_has_no_position(lake: Callable[[str], Lak
     check(lake(config()), told)
 
 
+@HOMES
+def test_a_truncate_of_one_of_several_source_tables_is_newer_than_what_has_no_position(
+    lake: Callable[[str], Lake], home: str
+) -> None:
+    one = lake(several("key: [id], columns: {id: long, v: string, w: string}"))
+    one.land([event("c", 10 + n, row(n), table="ab"[n % 2]) for n in range(8)] + [event("t", 50, table="a")])
+    assert sorted(one.by_key("lake.t", "id")) == [1, 3, 5, 7]
+    one.land([unplaced("u", 0) | {"source": unplaced("u", 0)["source"] | {"table": "a"}}]
+             + [event("u", 60 + n, row(n, v="new"), table="b") for n in (1, 3)])  # fmt: skip
+    assert {key: each["v"] for key, each in one.by_key("lake.t", "id").items()} == {
+        1: "new",
+        3: "new",
+        5: "v5",
+        7: "v7",
+    }
+    assert one.line("lake.t")["way"]["lookup"] == home
+
+
 def unplaced(op: str, number: int) -> dict[str, Any]:
     one = event(op, 90, None if op == "d" else row(number, v="arrived"), row(number) if op == "d" else None)
     one["source"] = {name: told for name, told in one["source"].items() if name not in ("lsn", "sequence")}
@@ -81,5 +100,6 @@ def test_a_delete_without_a_position_removes_and_is_not_remembered(lake: Callabl
     said = one.line("lake.t")
     assert (said["way"]["lookup"], said["way"]["by"], said["merged"]) == (home, "columns", 4)
     assert not one.catalog.table_exists(("lake", "t__deletes"))
-    one.land([unplaced("u", 0), event("d", 30, None, row(5)), unplaced("u", 5)])
-    assert sorted(one.by_key("lake.t", "id")) == [0, 3, 4, 6, 7]
+    one.land([unplaced("u", 0), event("d", 30, None, row(5)), unplaced("u", 5), unplaced("d", 3)])
+    assert sorted(one.by_key("lake.t", "id")) == [0, 4, 6, 7]
+    assert [fact["id"] for fact in one.rows("lake.t__deletes")] == [5]
