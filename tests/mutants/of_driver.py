@@ -7,9 +7,6 @@ from tests.mutants.copy import Mutant
 _SPARK: Final = "spark_emr/firn_spark"
 _DRIVER, _MERGE, _FILES = (f"{_SPARK}/{folder}" for folder in ("driver", "merge", "files"))
 _TESTS: Final = "tests/integration/spark"
-_MANY: Final = (
-    f"{_TESTS}/test_specification.py::test_many_epochs_of_random_changes_in_any_order_equal_the_specification"
-)
 _SEVERAL: Final = (
     f"{_TESTS}/test_truncates.py::test_a_truncate_of_one_of_several_source_tables_is_newer_than_what_has_no_position"
 )
@@ -62,7 +59,7 @@ MUTANTS: Final = (
         f"{_SPARK}/files/row_lookup.py",
         "chosen = left(pa.array(_places(wanted, held), pa.int64()), first, gone)",
         "chosen = pa.array(_places(wanted, held), pa.int64())",
-        (f"{_MANY}[4-90-6-3-key: [id]-driver]",),
+        (f"{_TESTS}/test_commit.py::test_a_row_that_another_tool_deleted_is_not_found",),
     ),
     Mutant(
         "the driver finds rows that are deleted, by columns",
@@ -266,7 +263,7 @@ MUTANTS: Final = (
         f"{_SPARK}/slices/work.py",
         "if self.mine.facts is None or not len(orders):",
         "if self.mine.facts is None or len(orders):",
-        (_SLICES,),
+        (f"{_TESTS}/test_mixed_ranges.py::test_what_is_late_or_lacks_values_is_decided_by_the_slices",),
     ),
     Mutant(
         "the deletes of slices are not remembered",

@@ -167,6 +167,15 @@ def test_a_value_from_before_a_delete_never_comes_back(lake: Make) -> None:
     assert [(row["v"], row["n"]) for row in one.rows("lake.t")] == [(None, 3)]
 
 
+def test_a_row_that_another_tool_deleted_is_not_found(lake: Make) -> None:
+    one = lake(config())
+    one.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b"}) for n in range(3)])
+    one.spark.sql("ALTER TABLE firn.lake.t SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+    one.spark.sql("DELETE FROM firn.lake.t WHERE id = 1")
+    one.land([event("u", 20, {"id": 1, "v": GONE, "w": "c"})])
+    assert {row["id"]: row["v"] for row in one.rows("lake.t")} == {0: "a", 1: None, 2: "a"}
+
+
 def test_a_move_takes_unavailable_columns_from_the_row_that_the_table_has(lake: Make) -> None:
     one = lake(config())
     one.land([event("c", 10, {"id": 1, "v": "long text", "n": 1}), event("c", 11, {"id": 5, "v": GONE, "n": 5})])
