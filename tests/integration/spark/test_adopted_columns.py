@@ -13,6 +13,7 @@ from pyiceberg.transforms import BucketTransform
 
 from firn.changes.merge.fold import Row, fold
 from firn_spark.slices import by_partition, slice_engine
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_specification import change
@@ -21,7 +22,6 @@ from tests.soak import seeds
 pytestmark = pytest.mark.spark
 
 Make = Callable[[str], Lake]
-HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
 ADDRESS = t.StructType(
     t.NestedField(20, "city", t.StringType(), required=True),
     t.NestedField(
@@ -66,8 +66,7 @@ def adopted(lake: Lake, keys: int, *, required: bool = False) -> None:
 
 
 def at_home(monkeypatch: pytest.MonkeyPatch, home: str) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 100)
+    commit_in(home, monkeypatch, events=100)
     monkeypatch.setattr(slice_engine, "_TIMES_LARGER", 3)
     monkeypatch.setattr(by_partition, "WORTH", 20)
 

@@ -21,6 +21,7 @@ from firn_spark.slices import slice_engine
 from firn_spark.tables import fence
 from tests.appending import CONFIG, STREAMS, Sent, requests, rows_of, source, specified, ticking
 from tests.integration.spark.committing import Died
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 from tests.integration.spark.test_rebuild import rebuilt
@@ -79,12 +80,11 @@ def test_two_streams_into_one_append_table_shuffled_doubled_split_truncated_and_
     assert len({row["_firn_id"] for row in found}) == len(found)
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_a_change_that_comes_twice_in_one_range_is_one_row(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "" if home == "driver" else "0")
-    monkeypatch.setattr(slice_engine, "EVENTS", 7)
+    commit_in(home, monkeypatch, events=7)
     lake = Lake(spark, tmp_path, config("mode: append, partition_by: ['bucket(2, id)']"))
     told = [event("c", 10 + n, {"id": n % 4, "v": str(n)}) for n in range(40)]
     bad = event("c", 99, None)

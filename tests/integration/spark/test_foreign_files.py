@@ -10,26 +10,19 @@ import pytest
 from pyiceberg.table.snapshots import Operation
 
 from firn.config.names import TableName
-from firn_spark.slices import slice_engine as slices
 from firn_spark.tables import foreign_files
 from firn_spark.tables.evolve import Tables
+from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 
 pytestmark = pytest.mark.spark
-HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
 RULE = "key: [id], columns: {id: long, v: string, w: string}"
 
 
 @pytest.fixture(autouse=True)
 def at_home(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "EVENTS", 3)
-    monkeypatch.setattr(slices, "_ONE_TASK", 3)
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-
-
-def row(number: int, **more: Any) -> dict[str, Any]:
-    return {"id": number, "v": f"v{number}", "w": f"w{number}"} | more
+    commit_in(home, monkeypatch, events=3, one_task=3)
 
 
 def values(one: Lake) -> list[tuple[Any, ...]]:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import RowChange, fold, key_of
-from firn_spark.slices import slice_engine
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
@@ -21,7 +21,6 @@ from tests.soak import seeds
 
 pytestmark = pytest.mark.spark
 
-HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
 NAN = float("nan")
 
 
@@ -104,8 +103,7 @@ def as_table(one: RowChange, kind: Kind) -> RowChange:
 def test_random_changes_equal_the_specification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 40)
+    commit_in(home, monkeypatch, events=40)
     dice, kind = random.Random(f"{name} {seed}"), KINDS[name]
     events, told = told_of(dice, kind, 300)
     order = sorted(range(len(events)), key=lambda at: events[at]["source"]["lsn"] + dice.randrange(120))
@@ -130,8 +128,7 @@ def test_random_changes_equal_the_specification(
 def test_a_key_of_several_such_columns_is_one(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 20)
+    commit_in(home, monkeypatch, events=20)
     one = lake(config("key: [f, l, b], columns: {f: double, l: list<string>, b: boolean, n: long}"))
     keys = [{"f": f, "l": [text], "b": b} for f in (0.0, "NaN", 1.5) for text in "xyz" for b in (True, False)]
     for turn in range(3):
@@ -148,7 +145,7 @@ def test_a_key_of_several_such_columns_is_one(
 def test_a_key_of_floats_that_became_doubles_is_found(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+    commit_in(home, monkeypatch)
     one = lake(config("key: [f], columns: {f: float, n: long}"))
     one.land([event("c", 10 + n, {"f": n / 2, "n": 0}) for n in range(9)])
     one.spark.sql("ALTER TABLE firn.lake.t ALTER COLUMN f TYPE double")
@@ -164,8 +161,7 @@ def test_changes_that_cannot_have_a_key_are_dead_letters(
 ) -> None:
     """The table is not made, and no column of its key is to be seen. A truncate among them counts for what comes
     late."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 3)
+    commit_in(home, monkeypatch, events=3)
     one = lake(config("key: [nowhere]"))
     one.land([*(event("c", 10 + n, {"v": "a"}) for n in range(9)), event("t", 50, None)])
     assert [letter.reason for letter in letters(one)] == ["no_key"] * 9

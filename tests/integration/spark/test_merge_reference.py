@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.config.names import TableName
-from firn_spark.slices import slice_engine
 from firn_spark.tables import deletes, fence
 from tests.integration.spark.committing import files_of
+from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.soak import LONG, SEED, times
@@ -101,8 +101,7 @@ def test_the_engine_does_what_merge_does(
     home: str,
 ) -> None:
     lake = Lake(spark, tmp_path, config(partitions, write))
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 15)
+    commit_in(home, monkeypatch, events=15)
     monkeypatch.setattr(deletes, "_PER_FILE", 3)
     told = history(SEED, 40 * (epochs := times(3, 8)))
     late = random.Random(SEED).sample(told[:-40], 10)  # again, and some of them after what made them void

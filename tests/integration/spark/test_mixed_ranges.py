@@ -23,6 +23,7 @@ from firn_spark.not_eligible import Unfit
 from firn_spark.slices import by_partition
 from firn_spark.slices import slice_engine as slices
 from firn_spark.tables.evolve import Tables
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
@@ -75,7 +76,7 @@ def crossing(dice: random.Random, told: list[dict[str, Any]], late: int) -> list
     return sorted(some, key=lambda one: one["source"]["lsn"] + dice.randrange(late))
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize("seed", seeds(1, 40))
 @pytest.mark.parametrize(
     ("key", "tables", "write"),
@@ -98,10 +99,8 @@ def test_they_equal_the_specification_after_each_epoch(
 ) -> None:
     dice = random.Random(f"{seed}-{key}-{tables}")
     names = KEYS[key]
-    if home == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
-        monkeypatch.setattr(slices, "EVENTS", 50)
-        monkeypatch.setattr(by_partition, "WORTH", 20)
+    commit_in(home, monkeypatch, events=50)
+    monkeypatch.setattr(by_partition, "WORTH", 20)
     monkeypatch.setattr(ranges, "ALONE", dice.choice((0, ALONE)))
     monkeypatch.setattr(ranges, "cores", lambda: 2)
     delivered = crossing(dice, mostly_plain(dice, 500, 150, tables), dice.choice((60, 200)))
@@ -125,12 +124,11 @@ def test_they_equal_the_specification_after_each_epoch(
     assert {by for _, by in ways} <= {"both"} if tables == "t" else {"both", "rows", "columns"}, ways
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    if home == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    commit_in(home, monkeypatch)
     one = lake(config(f"key: [id], {COLUMNS}"))
     row = lambda number, **more: {"id": number, "of": "a", "v": "old", "w": "old", "n": 1} | more  # noqa: E731
     one.land([event("c", 10 + n, row(n)) for n in range(9)])
@@ -142,13 +140,12 @@ def test_a_truncate_takes_the_values_that_a_newer_row_had_from_before_it(
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize("much", [True, False])
 def test_what_only_the_staged_log_tells_is_looked_for_there_however_much_it_holds(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str, *, much: bool
 ) -> None:
-    if home == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    commit_in(home, monkeypatch)
     one = lake(config(f"key: [id], {COLUMNS}"))
     row = lambda number, **more: {"id": number, "of": "a", "v": f"v{number}", "w": "w", "n": 1} | more  # noqa: E731
     told = [

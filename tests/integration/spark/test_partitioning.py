@@ -13,8 +13,9 @@ from firn.log import published_configs
 from firn.tables.bloom_filters import ENABLED
 from firn_lake.lake import Lake as Read
 from firn_lake.reading.bloom import BloomFilter
-from firn_spark.slices import by_partition, slice_engine
+from firn_spark.slices import by_partition
 from tests.integration.snapshots import epochs_of
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
@@ -44,12 +45,11 @@ def everywhere(lake: Lake) -> dict[int, str]:
     return dict(found)
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_a_table_that_is_copy_on_write_from_now_on_loses_what_it_had_deleted_before(
     lake: Make, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if home == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    commit_in(home, monkeypatch)
     rule = f"key: [id], {COLUMNS}, partition_by: ['bucket(2, id)']"
     one = lake(config(rule))
     one.land([event("c", 10 + n, row(n, "a")) for n in range(20)])
@@ -131,12 +131,11 @@ def _local(path: str) -> str:
     return "/" + path.removeprefix("file:").lstrip("/")
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_bloom_filters_by_setting_let_a_look_up_skip_the_other_files(
     lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    if home == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    commit_in(home, monkeypatch)
     rule = "key: [u], columns: {u: string, n: long}"
     one = lake(config(rule))
     keys = [f"{hash((3, n)) & (2**64 - 1):016x}" for n in range(300)]
@@ -207,13 +206,12 @@ BY = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize("by", BY, ids=range(len(BY)))
 def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(
     lake: Make, monkeypatch: pytest.MonkeyPatch, by: str, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-    monkeypatch.setattr(slice_engine, "EVENTS", 60)
+    commit_in(home, monkeypatch, events=60)
     monkeypatch.setattr(by_partition, "WORTH", 20)
     columns = ", ".join(f"{name}: {kind}" for name, kind in KINDS.items())
     one = lake(config(f"key: [id], columns: {{id: long, {columns}}}, partition_by: [{by.lower()}]"))
@@ -260,8 +258,7 @@ def _are_where_iceberg_looks(one: Lake, by: str) -> None:
 def test_a_table_that_spreads_its_files_over_folders_has_them_spread(
     lake: Make, monkeypatch: pytest.MonkeyPatch, ways: str
 ) -> None:
-    if ways == "slices":
-        monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0")
+    commit_in(ways, monkeypatch)
     one = lake(config("key: [id], columns: {id: long, v: string}"))
     one.land([event("c", 10, {"id": 0, "v": "a"})])
     one.spark.sql("ALTER TABLE firn.lake.t SET TBLPROPERTIES ('write.object-storage.enabled' = 'true')")

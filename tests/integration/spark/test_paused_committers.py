@@ -17,6 +17,7 @@ from firn.config.names import TableName
 from firn.log import published_configs
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
+from tests.integration.spark.homes import commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_catalogs import made_again
 from tests.integration.spark.test_commit import GONE, config, event, with_schema
@@ -121,7 +122,7 @@ def test_a_committer_that_sleeps_over_an_alteration_lands_nothing_wrong(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper],
     what: str, mode: str, first: bool, way: str,
 ) -> None:  # fmt: skip
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
+    commit_in(way, monkeypatch)
     later, value = ALTERATIONS[what]
     paused, quick = Lake(spark, tmp_path, text(MODES[mode])), Lake(spark, tmp_path, text(MODES[mode]))
     if not first:
@@ -176,7 +177,7 @@ def test_a_committer_of_facts_that_sleeps_while_the_key_becomes_text_lands_nothi
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sleeper: Callable[[str], Sleeper], way: str
 ) -> None:
     """A delete that is remembered under a field that nobody reads any more would let the row of an older change in."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
+    commit_in(way, monkeypatch)
     paused, quick = Lake(spark, tmp_path, config()), Lake(spark, tmp_path, config())
     paused.land([event("c", 10, {"id": 1, "n": 1}), event("d", 11, None, {"id": 1}), event("c", 12, {"id": 2, "n": 2})])
     paused.post([event("d", 20, None, {"id": 2})])
@@ -222,7 +223,7 @@ def test_a_row_that_was_deleted_before_an_alteration_gives_its_values_to_a_move_
 ) -> None:
     """The halves of a changed key come in different epochs; in between the column gets another type, or another name,
     and the log no longer has the value. What the row had held stays held: a late change of before still counts."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if way == "slices" else "20000")
+    commit_in(way, monkeypatch)
     lake = Lake(spark, tmp_path, config())
     gone = base64.b64encode(GONE.encode()).decode()
 

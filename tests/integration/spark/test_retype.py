@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from firn_spark.slices import slice_engine
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
 
@@ -40,7 +40,7 @@ def test_one_epoch_or_one_for_each_change_give_the_same_columns(spark: SparkSess
     assert rows(one_by_one)[2] == rows(at_once)[2] | {"v": "late"}
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
     assert lake.rows("lake.t") == [], "what was remembered before the key became text, and after it"
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("key", [50, "fifty"])
 def test_the_row_that_a_move_took_away_is_found_when_its_columns_got_another_type(
@@ -85,9 +85,7 @@ def test_the_row_that_a_move_took_away_is_found_when_its_columns_got_another_typ
 
 
 def at(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_engine, "EVENTS", 3)
-    monkeypatch.setattr(slice_engine, "_ONE_TASK", 3)
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+    commit_in(home, monkeypatch, events=3, one_task=3)
 
 
 def decimal(precision: int, scale: int) -> dict[str, Any]:

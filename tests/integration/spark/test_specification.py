@@ -15,8 +15,8 @@ from firn.config.names import TableName
 from firn.log import holds
 from firn.log.epochs import read
 from firn.quarantine.rules import unreadable_epoch
-from firn_spark.slices import slice_engine
 from firn_spark.tables.evolve import Tables
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_appending import Died, dying
 from tests.integration.spark.test_commit import GONE, config, event
@@ -93,7 +93,7 @@ PLAIN = "key: [id]"
 REWRITTEN = "key: [id], write: copy-on-write, partition_by: ['bucket(3, id)', 'truncate(50, n)']"
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize(
     ("seed", "events", "keys", "count", "table"),
     [(3, 600, 60, 6, PLAIN), (4, 150, 6, 8, PLAIN), (5, 150, 6, 8, REWRITTEN)]
@@ -112,8 +112,7 @@ def test_many_epochs_of_random_changes_in_any_order_equal_the_specification(
     table: str,
 ) -> None:
     """Deletes before their rows, halves of moves in different epochs, values that come late: what a table remembers."""
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "20000" if home == "driver" else "0")
-    monkeypatch.setattr(slice_engine, "EVENTS", 12)
+    commit_in(home, monkeypatch, events=12)
     told = history(seed, events, keys)
     dice = random.Random(seed)
     delivered = told + dice.choices(told, k=events // 3)

@@ -13,6 +13,7 @@ from firn_spark.driver.engine import DriverEngine
 from firn_spark.slices import slice_engine
 from firn_spark.slices.slice_engine import SliceEngine
 from firn_spark.table_commit import TableCommit
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
@@ -27,11 +28,11 @@ def ledger(home: DriverEngine | SliceEngine, one: TableCommit) -> None:
     one.outcome.way["book"] = "ledger"
 
 
-@pytest.mark.parametrize("home", ["driver", "slices"])
+@HOMES
 def test_a_mode_is_a_line_of_the_registry_and_one_of_each_home(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+    commit_in(home, monkeypatch)
     monkeypatch.setitem(MODES, "ledger", LEDGER)
     monkeypatch.setitem(engine.MODES, "ledger", ledger)
     monkeypatch.setitem(slice_engine.MODES, "ledger", ledger)

@@ -6,25 +6,18 @@ from typing import Any
 import pytest
 
 from firn.changes.merge.fold import fold
-from firn_spark.slices import slice_engine as slices
+from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 from tests.integration.spark.test_mixed_ranges import several
 from tests.integration.spark.test_specification import change
 
 pytestmark = pytest.mark.spark
-HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
 
 
 @pytest.fixture(autouse=True)
 def at_home(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slices, "EVENTS", 5)
-    monkeypatch.setattr(slices, "_ONE_TASK", 5)
-    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
-
-
-def row(number: int, **more: Any) -> dict[str, Any]:
-    return {"id": number, "v": f"v{number}", "w": f"w{number}"} | more
+    commit_in(home, monkeypatch, events=5, one_task=5)
 
 
 def check(one: Lake, told: list[list[dict[str, Any]]]) -> None:

@@ -1,0 +1,24 @@
+"""The two homes of the engine: the job's own process, and Spark's tasks by slices of the keys."""
+
+import pytest
+
+from firn_spark.slices import slice_engine
+
+HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
+
+
+def commit_in(
+    home: str, monkeypatch: pytest.MonkeyPatch, *, events: int | None = None, one_task: int | None = None
+) -> None:
+    """Has ranges committed in this home. `events`: about so many of a slice; `one_task`: more than these are decoded
+    by several tasks."""
+    monkeypatch.setenv("FIRN_DRIVER_EVENTS", "0" if home == "slices" else "20000")
+    if events is not None:
+        monkeypatch.setattr(slice_engine, "EVENTS", events)
+    if one_task is not None:
+        monkeypatch.setattr(slice_engine, "_ONE_TASK", one_task)
+
+
+def row(number: int, **more: object) -> dict[str, object]:
+    """A row of three columns."""
+    return {"id": number, "v": f"v{number}", "w": f"w{number}"} | more
