@@ -64,9 +64,16 @@ class MemoryTable:
         found = {key: row for key, row in self.live.items() if keys is None or key in keys}
         return found if wide else {key: Row({}, row.order, row.held, row.source) for key, row in found.items()}
 
-    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
-        wanted = (one for one in self.remembered if one.op in "dc")
-        found = [one for one in wanted if keys is None or (one.key in keys and one.order > low)]
+    def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
+        return [one for one in self._facts() if one.key in keys and one.order > low]
+
+    def halves(self, positions: Collection[bytes]) -> Sequence[RowChange]:
+        at = {*positions, *(one.position for one in self._facts() if one.op == "c")}
+        return [one for one in self._facts() if one.position in at]
+
+    def _facts(self) -> Sequence[RowChange]:
+        """The deletes and creates, as a table remembers them."""
+        found = (one for one in self.remembered if one.op in "dc")
         return [RowChange(o.op, o.key, o.position, o.order, None, o.unavailable, o.source) for o in found]
 
     def truncates(self) -> Sequence[RowChange]:

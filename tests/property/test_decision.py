@@ -125,8 +125,8 @@ class Memory:
         newest = max((fact.order for fact in self.table.remembered), default=b"")
         return Remembered(newest, self.table.newest_truncate, self.table.creates, self.table.floor)
 
-    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
-        return self.table.facts(keys, low)
+    def halves(self, key: Sequence[Column], positions: Collection[bytes]) -> Sequence[RowChange]:
+        return self.table.halves(positions)
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class Lookup:
         return pa.table(columns)
 
     def newer(self, orders: pa.Table, decoding: Decoding) -> pa.Table:
-        known = [(fact.key[0], plain(fact.order)) for fact in self.table.facts(None, b"")]
+        known = [(fact.key[0], plain(fact.order)) for fact in self.table.remembered if fact.op in "dc"]
         late = [any(one == row["c0"] and at > row["_order"] for one, at in known) for row in orders.to_pylist()]
         return orders.select(["c0"]).filter(pa.array(late, pa.bool_()))
 

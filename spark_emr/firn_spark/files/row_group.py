@@ -55,9 +55,11 @@ class RowGroup:
             self._known[name] = self._file.read_row_group(self._number, columns=[inside], use_threads=False).column(0)
         return self._known.get(name)
 
-    def candidates(self, key: Sequence[Column], wanted: Sequence[pa.Array]) -> pa.Array | None:
+    def candidates(
+        self, key: Sequence[Column], wanted: Sequence[pa.Array], prefix: int | None = None
+    ) -> pa.Array | None:
         """The places of the rows that have wanted values in each column of the key; None if no column can tell.
-        `wanted`: of each of those columns (values.key_type)."""
+        `wanted`: of each of those columns (values.key_type); `prefix`: how many of their bytes count, None: all."""
         mask = None
         for some, kind in zip(wanted, key, strict=True):
             if (ends := self.ends(kind)) is not None:
@@ -69,6 +71,8 @@ class RowGroup:
                     return pa.array([], pa.int64())
                 continue
             plain = values.found(data, kind.type).combine_chunks()
+            if prefix is not None:
+                plain = pc.binary_slice(plain, 0, prefix)
             # Arrow searches no decimals.
             if len(key) == 1 and kind.type.name != "decimal" and (runs := _runs(plain)) is not None:
                 return pa.concat_arrays([_searched(some.drop_null(), plain.slice(*run), run[0]) for run in runs])

@@ -46,7 +46,8 @@ class Wanted:
     outside are left out. `snapshot`: as they were in it; None: in the newest. `some`: instead of keys, the values of
     each of their columns (column_decoder.key_names, no nulls), of which each combination is looked for. `between`: the
     files that may hold such values are planned for, before the values are known: the least and the greatest of the
-    first column (values.key_type), None where there is no end."""
+    first column (values.key_type), None where there is no end. `prefix`: how many bytes of the only column of the key
+    count, None: all."""
 
     key: Sequence[Column]
     keys: Collection[Key] | None = None
@@ -55,6 +56,7 @@ class Wanted:
     snapshot: int | None = None
     some: Sequence[pa.Array] | None = None
     between: tuple[Any, Any] | None = None
+    prefix: int | None = None
 
     @property
     def every(self) -> bool:
@@ -257,7 +259,7 @@ def _places(wanted: Wanted, group: RowGroup) -> list[int]:
     if wanted.keys is None:
         return list(range(group.rows))
     # One column at a time, by Arrow; then the few that are left as whole keys.
-    found = group.candidates(wanted.key, wanted.values)
+    found = group.candidates(wanted.key, wanted.values, wanted.prefix)
     places = list(range(group.rows)) if found is None else found.to_pylist()
     if found is not None and len(wanted.key) == 1:
         return places
@@ -342,7 +344,8 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
     for some, column in zip(wanted.values, wanted.key, strict=True) if not (wanted.every or wanted.between) else ():
         if column.name in there and len(some) and not some.null_count:
             ends = pc.min_max(some)
-            yield from _between(expressions, buffer, column, ends["min"].as_py(), ends["max"].as_py())
+            low, high = ends["min"].as_py(), ends["max"].as_py()
+            yield from _between(expressions, buffer, column, low, high if wanted.prefix is None else None)
     if POSITION not in there:
         return
     if wanted.low is not None:

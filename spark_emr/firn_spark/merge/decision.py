@@ -208,9 +208,10 @@ def moves_of(changes: Changes, memory: DeleteMemory) -> Moves:
     decoding = changes.decoding
     if not (memory.said.creates or changes.seen.creates_unavailable):
         return Moves(frozenset(), by_columns.keys_of((), decoding))
-    known = memory.changes([decoding.columns[i] for i in decoding.key], None, b"")
-    halves = [*known, *(decoded_rows.row_change(row, decoding) for row in changes.good)]
-    moves = frozenset(one.position for one in halves if one.position and one.op == "c" and one.unavailable)
+    new = [decoded_rows.row_change(row, decoding) for row in changes.good]
+    known = memory.halves([decoding.columns[i] for i in decoding.key], decide.made_at(new))
+    halves = [*known, *new]
+    moves = decide.made_at(halves)
     return Moves(moves, by_columns.keys_of({one.key for one in halves if one.position in moves}, decoding))
 
 

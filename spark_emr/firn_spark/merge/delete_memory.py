@@ -44,13 +44,25 @@ class DeleteMemory:
         """What the facts' metadata says."""
         return self.where.said
 
-    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
-        """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all. Their
-        creates name no values, and "?" as what they left out. Raises Unfit."""
-        if self.where.table is None or (keys is not None and self.said.newest <= low):
+    def changes(self, key: Sequence[Column], keys: Collection[Key], low: bytes) -> list[RowChange]:
+        """The deletes and the creates with unavailable values of these keys, newer than `low`. The creates name no
+        values, and "?" as what they left out. Raises Unfit."""
+        if self.where.table is None or self.said.newest <= low:
             return []
-        wanted = row_lookup.Wanted(key, keys, None if keys is None else plain(low) or None)
-        return changes_in(self._plan(self.where.table, wanted), self.ids, low)
+        wanted = row_lookup.Wanted(key, keys, plain(low) or None)
+        return changes_in(self._plan(self.where.table, wanted), self.ids, key, low)
+
+    def halves(self, key: Sequence[Column], positions: Collection[bytes]) -> list[RowChange]:
+        """The creates with unavailable values, and the deletes at their positions and at these; as `changes` has them.
+        Raises Unfit."""
+        if self.where.table is None:
+            return []
+        creates: list[RowChange] = []
+        if self.said.creates:
+            creates = changes_in(self._plan(self.where.table, row_lookup.Wanted([_OP], {("c",)})), self.ids, key)
+        at = {(position,) for position in (*positions, *(one.position for one in creates)) if position}
+        wanted = row_lookup.Wanted([_POSITION], at, prefix=WIDTH)
+        return changes_in(self._plan(self.where.table, wanted), self.ids, key)
 
     def truncates(self) -> list[RowChange]:
         """All truncates. Raises Unfit."""
@@ -168,15 +180,16 @@ def earlier_rows(
     return rows.join(f.broadcast(keys), reduce(and_, same), "left_semi").toArrow()
 
 
-def changes_in(files: row_lookup.Files, ids: Mapping[str, int], low: bytes) -> list[RowChange]:
+def changes_in(
+    files: row_lookup.Files, ids: Mapping[str, int], key: Sequence[Column], low: bytes = b""
+) -> list[RowChange]:
     """What DeleteMemory.changes says, out of the files of facts that may tell it."""
-    key, every = files.wanted.key, files.wanted.keys is None
-    found = row_lookup.read(files, ids, [_OP, _POSITION, SOURCE_METADATA])
+    found = row_lookup.read(files, ids, [*key, _OP, _POSITION, SOURCE_METADATA])
     named = (found.columns[name] for name in (OP, POSITION, SOURCE))
     return [
         RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
         for op, position, source, one in zip(*named, found.keys(key), strict=True)
-        if op in "dc" and (every or total(position) > low)
+        if op in "dc" and total(position) > low
     ]
 
 

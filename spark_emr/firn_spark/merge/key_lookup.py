@@ -106,7 +106,8 @@ class Ground:
     creates: bool
     newest_truncate: bytes
     files: Callable[[Collection[Key] | None], row_lookup.Files]
-    facts: Callable[[Collection[Key] | None, bytes], Sequence[RowChange]]
+    facts: Callable[[Collection[Key], bytes], Sequence[RowChange]]
+    halves: Callable[[Collection[bytes]], Sequence[RowChange]]
     truncates: Callable[[], Sequence[RowChange]]
     removed: Callable[[Collection[Key]], Iterable[tuple[Key, Row]]]
     log: Callable[[Collection[Key]], Sequence[RowChange]]
@@ -226,7 +227,8 @@ class TableLookup:
         holds = table is not None and bool(table.state.properties.get(HELD_IDS))
         ground = Ground(
             key, self.columns, self.sources, ids, holds, memory.said.creates, memory.said.truncated, files,
-            lambda keys, low: memory.changes(key, keys, low), memory.truncates, removed, log,
+            lambda keys, low: memory.changes(key, keys, low), lambda positions: memory.halves(key, positions),
+            memory.truncates, removed, log,
         )  # fmt: skip
         return ground, late_times
 

@@ -122,14 +122,14 @@ class _SliceLookup:
             wanted = Wanted(key, touched if keys is None else keys)
             return replace(mine.rows, wanted=wanted) if wanted.keys else Files(wanted)
 
-        def facts(keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+        def facts(keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
             if mine.facts is None:
                 return ()
-            return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, low)
+            return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, key, low)
 
         ground = Ground(
             key, work.shape.columns, work.sources, work.ids, bool(work.shape.held_ids), False, work.emptied,
-            files, facts, lambda: work.truncates, lambda _: (), lambda _: (),
+            files, facts, lambda _: (), lambda: work.truncates, lambda _: (), lambda _: (),
         )  # fmt: skip
         before = decide.look(ground, changes, truncates, work.sources)
         return Found(before, ground.places, ground.times, {}, ground.spare)

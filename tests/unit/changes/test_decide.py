@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from firn.changes.merge.decide import Before, decide
 from firn.changes.merge.fold import LOADED, Row, RowChange, fold
-from firn.changes.merge.key_rows import Truncates
+from firn.changes.merge.key_rows import Truncates, linked_keys
 from firn.changes.merge.ordering import stored_held
 from firn.changes.merge.ordering import total as total_of
 
@@ -91,3 +91,19 @@ def test_orders_as_columns_hold_them() -> None:
     assert stored_held(b"m", {}) is None
     # A row's held columns come out of a set: their order is another in each process.
     assert stored_held(b"m", dict(reversed(held.items()))) == stored_held(b"m", held)
+
+
+def test_ten_thousand_moves_in_a_row_are_linked_from_one_end_to_the_other() -> None:
+    """To compare each with each would take minutes."""
+    count = 10_000
+    moved = [
+        one
+        for n in range(count)
+        for one in (change("d", n, 9 + count - n), change("c", n + 1, 9 + count - n, "?", "v"))
+    ]
+    late = change("u", 0, 5, "late")
+    assert linked_keys([late], moved) == {(n,) for n in range(count + 1)}
+    assert linked_keys([change("u", 0, 9 + 2 * count)], moved) == set()
+    assert linked_keys([change("u", count + 1, 5)], moved, [(count + 1,)]) == {(count + 1,)}
+    truncate = RowChange("t", (), order(5)[1:46], order(5), None)
+    assert linked_keys([truncate], moved[-2:]) == {(count - 1,), (count,)}

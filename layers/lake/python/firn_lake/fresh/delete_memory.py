@@ -2,10 +2,11 @@
 creates with unavailable values."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -47,16 +48,37 @@ class Facts:
         self.creates = any(CREATES in one for one in told)
         self.floor = floor_of(self._table.properties) if self._table else b""
 
-    def changes(self, key: Sequence[Column], keys: Collection[Key] | None, low: bytes) -> list[RowChange]:
-        """The deletes and the creates with unavailable values of these keys that are newer than `low`; None: all of
-        them. Creates name no values, and "?" as what they left out."""
-        if self._table is None or (keys is not None and self._newest <= low):
+    def changes(self, key: Sequence[Column], keys: Collection[Key], low: bytes) -> list[RowChange]:
+        """The deletes and the creates with unavailable values of these keys that are newer than `low`. Creates name no
+        values, and "?" as what they left out."""
+        if self._newest <= low:
+            return []
+        return [one for one in self._changes(key, keys) if one.order > low]
+
+    def halves(self, key: Sequence[Column], positions: Collection[bytes]) -> list[RowChange]:
+        """The creates with unavailable values, and the deletes at their positions and at these."""
+        at = {*positions, *(one.position for one in self._changes([Column(OP, STRING)], {("c",)}))}
+        prefixes = pa.array(list(at), pa.binary())
+
+        def mine(batch: pa.RecordBatch) -> pa.Array:
+            return pc.is_in(pc.binary_slice(batch.column(POSITION).cast(pa.binary()), 0, WIDTH), value_set=prefixes)
+
+        return self._changes(key, None, mine)
+
+    def _changes(
+        self,
+        key: Sequence[Column],
+        keys: Collection[Key] | None,
+        only: Callable[[pa.RecordBatch], pa.Array] | None = None,
+    ) -> list[RowChange]:
+        """The facts of op d and c, as RowsByKey.read takes `key`, `keys` and `only`."""
+        if self._table is None:
             return []
         found = RowsByKey(version_of(self._table, self._table.current_snapshot()), key, [OP, POSITION, SOURCE])
         return [
             RowChange(op, one, position[:WIDTH], total(position), None, frozenset("?" if op == "c" else ""), source)
-            for one, (op, position, source) in found.read(keys)
-            if op in "dc" and (keys is None or total(position) > low)
+            for one, (op, position, source) in found.read(keys, only)
+            if op in "dc"
         ]
 
     def truncates(self) -> list[RowChange]:

@@ -1,6 +1,6 @@
 """Rows of a table by their keys: found by PyIceberg, told apart exactly."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -102,9 +102,13 @@ class RowsByKey:
             elif (mask := wanted.mask(batch)) is not None:
                 yield batch.filter(mask)
 
-    def read(self, keys: Collection[Key] | None) -> Iterator[tuple[Key, tuple[Any, ...]]]:
-        """(key, values of the columns) of each."""
+    def read(
+        self, keys: Collection[Key] | None, only: Callable[[pa.RecordBatch], pa.Array] | None = None
+    ) -> Iterator[tuple[Key, tuple[Any, ...]]]:
+        """(key, values of the columns) of each. `only`: which rows of a batch, None: all."""
         for batch in self.batches(keys):
+            if only is not None:
+                batch = batch.filter(only(batch))
             nothing = [None] * batch.num_rows
             there = set(batch.schema.names)
             values = [batch.column(name).to_pylist() if name in there else nothing for name in self._columns]

@@ -113,9 +113,13 @@ class _Ground:
             return {**{key: row for key, row in every if row.held}, **dict(found)}
         return dict(found)
 
-    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
+    def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
         """As decide.Ground says."""
         return self._facts.changes(self._key, keys, low)
+
+    def halves(self, positions: Collection[bytes]) -> Sequence[RowChange]:
+        """As decide.Ground says."""
+        return self._facts.halves(self._key, positions)
 
     def removed(self, keys: Collection[Key]) -> Iterable[tuple[Key, Row]]:
         """As decide.Ground says."""

@@ -69,8 +69,12 @@ class Ground(Protocol):
         """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `wide`:
         with their values."""
 
-    def facts(self, keys: Collection[Key] | None, low: bytes) -> Sequence[RowChange]:
-        """The deletes and the creates with unavailable values: of these keys, newer than `low`; None: all."""
+    def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
+        """The deletes and the creates with unavailable values of these keys, newer than `low`."""
+
+    def halves(self, positions: Collection[bytes]) -> Sequence[RowChange]:
+        """Of what is remembered the creates with unavailable values, and the deletes at their positions and at
+        these."""
 
     def truncates(self) -> Sequence[RowChange]:
         """All truncates that are remembered."""
@@ -92,6 +96,11 @@ def may_move(ground: Ground, changes: Iterable[RowChange]) -> bool:
     return ground.creates or any(change.op == "c" and change.unavailable for change in changes)
 
 
+def made_at(changes: Iterable[RowChange]) -> frozenset[bytes]:
+    """The positions of the creates with unavailable values."""
+    return frozenset(one.position for one in changes if one.position and one.op == "c" and one.unavailable)
+
+
 def look(
     ground: Ground, changes: Sequence[RowChange], truncates: Sequence[RowChange], sources: Iterable[str | None]
 ) -> Before:
@@ -100,14 +109,14 @@ def look(
     touched = {change.key for change in changes}
     low = min((change.order for change in changes), default=b"")
     creates = may_move(ground, changes)
-    facts = ground.facts(None if creates else touched, low)
+    halves = ground.halves(made_at(changes)) if creates else ()
     placed = [change for change in (*changes, *truncates) if plain(change.order)]
     earlier: Sequence[RowChange] = ()
     # What has no position is older than any of them.
     if ground.newest_truncate > min((change.order for change in (*changes, *truncates)), default=b""):
         earlier = ground.truncates()
     known = Truncates(earlier, truncates, len({*sources, *(t.source for t in (*earlier, *truncates))} - {None}) > 1)
-    linked = linked_keys(placed, facts) if creates else set[Key]()
+    linked = linked_keys(placed, halves) if creates else set[Key]()
     gaps = any(change.unavailable for change in changes)
     wide = ground.holds or gaps or bool(linked) or (known.several and bool(known.newest))
     rows = dict(ground.rows(None if truncates else touched | linked, wide=wide))
@@ -117,12 +126,15 @@ def look(
         for change in changes:
             mine[change.key].append(change)
         mixed = {key for key in {*mine, *rows} if known.meet(rows.get(key), mine.get(key, ()))}
-        linked = linked_keys(placed, facts, linked | mixed)
+        linked = linked_keys(placed, halves, linked | mixed)
     if linked - seen:
         rows |= ground.rows(linked - seen, wide=True)
     if linked and not earlier and ground.newest_truncate:
         known = Truncates(ground.truncates(), truncates, known.several)
 
+    facts = ground.facts(touched - linked, low)
+    if linked:
+        facts = [*facts, *ground.facts(linked, b"")]
     there = [(key, rows[key]) for key in linked if key in rows]
     late: Sequence[RowChange] = ()
     new = [*(change for change in changes if change.key in linked), *truncates]

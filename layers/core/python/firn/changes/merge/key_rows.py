@@ -2,6 +2,7 @@
 folded again. The steps of `decide`. Pure."""
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -163,19 +164,21 @@ def linked_keys(new: Collection[RowChange], facts: Collection[RowChange], mixed:
     """The keys to fold again: those of moves with unavailable values of which a half is new, or whose old key has a new
     change (or the table a new truncate) from before the move, those in `mixed` (Truncates.meet), and all that further
     moves connect with them."""
-    pairs = [pair for pair in moves((*facts, *new)) if pair[1].unavailable]
     fresh = {change.identity for change in new}
-    linked = set(mixed)
-    for delete, create in pairs:
-        late = any(change.order < delete.order and (change.op == "t" or change.key == delete.key) for change in new)
-        if late or any(half.identity in fresh for half in (delete, create)):
-            linked |= {delete.key, create.key}
-    grown = True
-    while linked and grown:
-        grown = False
-        for delete, create in pairs:
-            both = {delete.key, create.key}
-            if both & linked and not both <= linked:
-                linked |= both
-                grown = True
+    oldest: dict[Key, bytes] = {}  # the first new change of each key; of (), the first truncate, which reaches all
+    for change in new:
+        oldest[change.key] = min(change.order, oldest.get(change.key, change.order))
+    beside: defaultdict[Key, list[Key]] = defaultdict(list)
+    found = list(mixed)
+    for delete, create in (pair for pair in moves((*facts, *new)) if pair[1].unavailable):
+        beside[delete.key].append(create.key)
+        beside[create.key].append(delete.key)
+        late = any(oldest.get(key, delete.order) < delete.order for key in (delete.key, ()))
+        if late or delete.identity in fresh or create.identity in fresh:
+            found.append(delete.key)
+    linked = set[Key]()
+    while found:
+        if (key := found.pop()) not in linked:
+            linked.add(key)
+            found += beside.get(key, ())
     return linked
