@@ -18,6 +18,7 @@ from firn.errors import TerminalError
 
 _DAY: Final = 86_400_000_000  # microseconds
 _HOUR: Final = 3_600_000_000
+_DAYS_OF_400_YEARS: Final = 146_097
 _FIRST: Final = date(1970, 1, 1).toordinal()
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"  # a text that Iceberg reads as null
 _NANOSECONDS: Final = frozenset({"timestamp_ns", "timestamptz_ns"})
@@ -99,13 +100,18 @@ def _texts(column: Any, transform: str, kind: str) -> Any:
         return _bucket(column, size, kind).cast(pa.string())
     if name == "truncate":
         return _truncated(column, size, kind)
-    if name in ("year", "month"):
-        years = pc.subtract(pc.year(column), 1970)
-        months = pc.add(pc.multiply(years, 12), pc.subtract(pc.month(column), 1))
-        return (years if name == "year" else months).cast(pa.string())
-    if kind == "date":
-        return _identity(column, kind)
-    return _floor(_micros(column, kind), _HOUR if name == "hour" else _DAY).cast(pa.string())
+    if name == "hour":
+        return _floor(_micros(column, kind), _HOUR).cast(pa.string())
+    days = column.cast(pa.int32()).cast(pa.int64()) if kind == "date" else _floor(_micros(column, kind), _DAY)
+    return (days if name == "day" else _months(days, as_years=name == "year")).cast(pa.string())
+
+
+def _months(days: Any, *, as_years: bool) -> Any:
+    """The months since 1970 of days, or as many years: Arrow knows none after the year 32767."""
+    cycles = _floor(days, _DAYS_OF_400_YEARS)
+    inside = pc.subtract(days, pc.multiply(cycles, _DAYS_OF_400_YEARS)).cast(pa.int32()).cast(pa.date32())
+    years = pc.add(pc.subtract(pc.year(inside), 1970), pc.multiply(cycles, 400))
+    return years if as_years else pc.add(pc.multiply(years, 12), pc.subtract(pc.month(inside), 1))
 
 
 def _identity(column: Any, kind: str) -> Any:
@@ -137,7 +143,9 @@ def _truncated(column: Any, width: int, kind: str) -> Any:
     if kind == "binary":
         return _hex(pc.binary_slice(column, 0, width))
     if kind in ("int", "long"):
-        return pc.multiply(_floor(column.cast(pa.int64()), width), width).cast(pa.string())
+        found = pc.multiply(_floor(column.cast(pa.int64()), width), width)
+        # The last steps below zero go round, as Java's do.
+        return (found.cast(pa.int32(), safe=False) if kind == "int" else found).cast(pa.string())
     # Decimals: the unscaled value is truncated.
     found = (None if one is None else _unscaled(one) // width * width for one in column.to_pylist())
     return pa.array([None if one is None else f"{one}E-{column.type.scale}" for one in found], pa.string())

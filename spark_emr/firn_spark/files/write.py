@@ -20,6 +20,7 @@ from firn_spark.files import partition_values, values
 from firn_spark.files.objects import Objects
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.locations import LONGEST, of_new_file
 
 _CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most
@@ -184,13 +185,14 @@ def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | No
 
 
 def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:
-    folders = "".join(
-        f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}/"
+    folders = (
+        f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}"
         for field, text in zip(layout.partition, partition or (), strict=True)
     )
     name = uuid.uuid4()
     before, after = layout.locations[name.int % len(layout.locations)]
-    path = f"{before}{folders}{name.hex}.parquet{after}"
+    inside = "/".join([*(one for one in folders if len(one) <= LONGEST), f"{name.hex}.parquet"])
+    path = f"{before}{inside}{after}"
     body = _body(layout, rows)
     Objects(path).write(path, body)
     return NewFile(path, body.size, len(rows), partition)
@@ -233,12 +235,11 @@ def write_cells(
 def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: Any = None) -> list[Any]:
     """The same of rows as the files have them. `partition`: what they have in common, an
     org.apache.iceberg.StructLike; None for an unpartitioned table."""
-    layout, locations = layout_of(table), table.java.locationProvider()
+    layout = layout_of(table)
 
     def write(part: pa.Table) -> Any:
         name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
-        inside = () if partition is None else (table.java.spec(), partition)
-        path = locations.newDataLocation(*inside, name)
+        path = of_new_file(table.java, name, table.java.spec(), partition)
         Objects(path).write(path, body)
         return _data_file(spark, table, NewFile(path, body.size, len(part), None), partition)
 

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
+from firn_spark.tables.locations import of_new_file
 
 Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
 _PER_FILE = (
@@ -117,8 +118,7 @@ def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any
     spec = java.specs().get(group.spec_id)
     partitioned = spec.isPartitioned()
     name = f"{uuid.uuid4().hex}-deletes.parquet"
-    locations = java.locationProvider()
-    path = locations.newDataLocation(spec, group.partition, name) if partitioned else locations.newDataLocation(name)
+    path = of_new_file(java, name, spec, group.partition if partitioned else None)
     out = java.io().newOutputFile(path).createOrOverwrite()
     out.write(body)
     out.close()

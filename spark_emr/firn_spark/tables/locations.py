@@ -20,8 +20,22 @@ PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-sto
 _GLUE: Final = "org.apache.iceberg.aws.glue.GlueCatalog"
 _DENIED: Final = "software.amazon.awssdk.services.glue.model.AccessDeniedException"
 
+LONGEST: Final = (
+    200  # characters of a partition's folder, which only people read: file systems take 255, S3 1,024 in all
+)
+
 Place = tuple[tuple[str, ...], list[str]]
 """A table's identifier, and where it has files."""
+
+
+def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
+    """Where a file of an org.apache.iceberg.Table goes. `partition`: of that spec; None for none."""
+    locations = java.locationProvider()
+    if partition is not None:
+        path = str(locations.newDataLocation(spec, partition, name))
+        if all(len(one) <= LONGEST for one in path.split("/")):
+            return path
+    return str(locations.newDataLocation(name))
 
 
 def places(spark: SparkSession, catalog: Any, own: str, is_ours: Callable[[str], bool]) -> Iterator[Place]:

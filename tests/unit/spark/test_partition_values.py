@@ -2,6 +2,7 @@
 
 import random
 import uuid
+from datetime import date
 from decimal import Decimal
 from typing import Any
 
@@ -71,7 +72,8 @@ CASES = [
 def test_each_transform_of_each_type_gives_what_pyiceberg_gives(transform: str, kind: str) -> None:
     of, held, values = VALUES[kind]
     # At its very end, truncate runs over a number's range in Java, and in Python there is none.
-    some = [*(v for v in values if not (transform.startswith("truncate") and kind == "long" and v == 1 - 2**63)), None]
+    ends = {"int": 1 - 2**31, "long": 1 - 2**63} if transform.startswith("truncate") else {}
+    some = [*(v for v in values if v != ends.get(kind)), None]
     column = pa.array(some, held)
     column = pa.ExtensionArray.from_storage(FILE[kind], column) if kind == "uuid" else column.cast(FILE.get(kind, held))
     rows = pa.table({"v": column, "n": pa.arange(0, len(some))})
@@ -120,6 +122,26 @@ def test_nanoseconds_are_partitioned_by_their_microseconds() -> None:
     for transform, expected in (("day", ["-1", "1"]), ("hour", ["-1", "24"]), ("identity", ["-1", "86400000000001"])):
         found = [text for [text], _ in partition_values.parts(rows, [(transform, "timestamp_ns", ["v"])])]
         assert found == expected, transform
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("int", 32), ("long", 64)])
+def test_the_last_step_of_truncate_goes_round_as_in_java(kind: str, bits: int) -> None:
+    """org.apache.iceberg.util.TruncateUtil: v - (((v % w) + w) % w), in the type's own arithmetic."""
+    lowest = -(2 ** (bits - 1))
+    rows = pa.table({"v": pa.array([lowest, lowest + 8], VALUES[kind][1])})
+    found = [int(text) for [text], _ in partition_values.parts(rows, [("truncate[10]", kind, ["v"])])]
+    assert found == [-lowest - 2, lowest + 8]
+
+
+@pytest.mark.parametrize("day", [11_000_000, 12_000_000, 40_000_000, -12_700_000, 2**31 - 1, -(2**31)])
+def test_years_and_months_have_no_end(day: int) -> None:
+    """Days of other cycles of 400 years, which have 146,097 of them."""
+    cycles, inside = divmod(day, 146_097)
+    known = date.fromordinal(date(1970, 1, 1).toordinal() + inside)
+    year = known.year - 1970 + 400 * cycles
+    rows = pa.table({"v": pa.array([day], pa.int32()).cast(pa.date32())})
+    for transform, expected in (("year", year), ("month", 12 * year + known.month - 1), ("day", day)):
+        assert [text for [text], _ in partition_values.parts(rows, [(transform, "date", ["v"])])] == [str(expected)]
 
 
 @pytest.mark.parametrize(
