@@ -24,7 +24,7 @@ from firn.changes.decode.types import parse_declared
 from firn.changes.merge.ordering import Order
 from firn_spark.staged.decode import decoded
 from firn_spark.staged.packed import Packer, unpacked
-from firn_spark.staged.read import SealedBatch, rows_of
+from firn_spark.staged.read import SealedBatch, rows_of_all
 
 DECLARED = "id long, name string, balance decimal(18,2), branch int, updated_at timestamptz, note string"
 INFERRED = "id long, name string, balance string, branch long, updated_at long, note string"
@@ -46,8 +46,9 @@ def staged(count: int, per_request: int) -> list[bytes]:
 def read(bodies: list[bytes]) -> Iterator[pa.RecordBatch]:
     """What a reading task gives: rows with packed changes, a flush of the packer after the other."""
     packer = Packer()
-    for place, body in enumerate(bodies):
-        packer.add(1, f"bank.{place}", *rows_of(SealedBatch(1, place, f"bank.{place}", "p", len(body)), body, Order()))
+    objects = ((SealedBatch(1, n, f"bank.{n:06}", "p", len(body)), body) for n, body in enumerate(bodies))
+    for rows in rows_of_all(objects, Order()):
+        packer.add(1, rows.batch.batch, rows.changes, rows.said)
         if packer.full:
             yield packer.packed()
     yield packer.packed()

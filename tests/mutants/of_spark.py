@@ -173,6 +173,20 @@ MUTANTS: Final = (
         ("tests/property/test_columnar.py::test_a_key_that_changes_among_keys_that_do_not_is_a_move",),
     ),
     Mutant(
+        "equal changes of requests that are read together count each other",
+        f"{_SPARK}/staged/placing.py",
+        "zip(sizes, ends, strict=True)",
+        "[(len(hashes), len(hashes))]",
+        ("tests/property/test_staged_columns.py::test_requests_together_say_what_each_says_alone",),
+    ),
+    Mutant(
+        "a truncate among changes of several tables tells of its table",
+        f"{_SPARK}/staged/facts.py",
+        "if pc.any(truncates).as_py() else told",
+        "if False else told",
+        ("tests/property/test_staged_columns.py::test_what_is_usual_never_goes_row_by_row",),
+    ),
+    Mutant(
         "placing by columns leaves the record's key out of what tells changes apart",
         f"{_SPARK}/staged/placing.py",
         'pc.if_else(bare, key, "")',

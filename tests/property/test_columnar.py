@@ -196,9 +196,9 @@ def raw_of(file: str) -> tuple[pa.Table, dict[str, TableFacts]]:
         body = b"[" + b",".join(events[place : place + 700]) + b"]"
         meta = BatchMeta(1, "shop", f"shop.{place}", "2026-03-01T12:30:00.000Z", "sha", 1, 0, {}, {})
         staged = write_batch(parse_events(body, "auto"), meta)
-        changes, facts = rows_of(SealedBatch(1, place, f"shop.{place}", "p", len(staged)), staged, Order())
-        found.append(changes)
-        said += facts
+        rows = rows_of(SealedBatch(1, place, f"shop.{place}", "p", len(staged)), staged, Order())
+        found.append(rows.changes)
+        said += rows.said
     every = dict.fromkeys(("flat", "schema_id")) | {"epoch": 1}
     return pa.concat_tables(found), collected([every | fact for fact in said], [])
 

@@ -7,15 +7,19 @@ from itertools import product
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from firn.changes.merge import ordering
 from firn.changes.merge.ordering import PLACED_BY, Order
-from firn.tables.batch_facts import SAID_BY, facts_in
+from firn.commit.staged_changes import once
+from firn.tables.batch_facts import SAID_BY, collected, facts_in
+from firn.tables.planning import plan_columns
 from firn_spark.staged import facts, placing
 from firn_spark.staged.packed import CHANGES, STAGED
+from firn_spark.staged.read import SealedBatch, StagedRows, rows_of, rows_of_all
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**63, 2**64 - 1, 2**64, 10**30, -1]) | st.integers(0, 10**12)
 LSNS = st.tuples(st.none() | NUMBERS, NUMBERS, st.sampled_from(['["%s","%s"]', '["%s", "%s"]', "[%s,%s]"]))
@@ -34,6 +38,8 @@ MADE = {
 }
 TIMES = ['"__ts_ms":5', '"__ts_ns": -17', '"__ts_us":"x"']
 SPACES = st.sampled_from(["", " ", "\t", "\v", "\x1c", "\x85", "\u2003", "\u200b"])
+SCHEMA = json.dumps({"type": "struct", "fields": [{"field": "after", "type": "struct", "fields": [
+    {"field": "id", "type": "int64", "optional": False}]}]})  # fmt: skip
 CELLS = st.sampled_from([None, 1, 2.5, "a", "None", True, "NaN", 2**60, 2**70, [1], {"a": 1}, "\x00", "é\n"])
 
 
@@ -75,7 +81,7 @@ def staged(draw: Any) -> dict[str, pa.Array]:
         one = dict.fromkeys(STAGED) | {"index": index, "table": draw(st.sampled_from(tables)), "op": op, "flat": flat}
         one |= {"connector": connector, "order": order, "schema_id": draw(st.sampled_from(schemas))}
         one |= {name: draw(st.none() | st.sampled_from(pool)) for name in ("before", "after")}
-        one |= {"key": draw(st.sampled_from(pool)) if keys else None, "schema": "5" if index == 0 else None}
+        one |= {"key": draw(st.sampled_from(pool)) if keys else None}
         one |= {name: draw(st.none() | st.integers(0, 2)) for name in ("tx_order", "emitted", "ts")}
         if hostile and not draw(st.integers(0, 5)):
             one |= {"generation": draw(st.none() | st.just(1)), "occurrence": draw(st.none() | st.just(3))}
@@ -83,6 +89,8 @@ def staged(draw: Any) -> dict[str, pa.Array]:
         rows.append(one)
         if rows and not draw(st.integers(0, 3)):
             rows.append(rows[0] | {"index": index, "emitted": draw(st.none() | st.integers(0, 1))})
+    for schema_id in {row["schema_id"] for row in rows} - {None}:  # its text stands on the first row that uses it
+        next(row for row in rows if row["schema_id"] == schema_id)["schema"] = draw(st.sampled_from(["5", SCHEMA]))
     return {name: pa.array([row[name] for row in rows], kind) for name, kind in STAGED.items()}
 
 
@@ -91,6 +99,7 @@ def however_few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for module in (placing, facts):
             patch.setattr(module, "FEW", 0)
+        patch.setattr(facts, "_FEW_OF_A_TABLE", 0)
         yield
 
 
@@ -114,10 +123,7 @@ def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: 
 @settings(max_examples=600)
 @given(staged())
 def test_a_table_is_told_of_what_its_rows_tell(columns: dict[str, pa.Array]) -> None:
-    try:
-        expected: Any = facts_in({name: columns[name].to_pylist() for name in SAID_BY})
-    except KeyError:  # a schema without its text, which staging never writes
-        return
+    expected = facts_in({name: columns[name].to_pylist() for name in SAID_BY})
     with however_few():
         said, bad = facts.facts_of(columns)
     assert sorted(map(repr, said)) == sorted(map(repr, expected[0]))
@@ -128,15 +134,54 @@ def test_what_is_usual_never_goes_row_by_row(monkeypatch: pytest.MonkeyPatch) ->
     """Else the tests above would hold for columns that leave everything to the rows."""
     rows = [
         dict.fromkeys(STAGED)
-        | {"index": index, "table": "a", "op": "cudr"[index % 4], "connector": "postgresql", "flat": False,
+        | {"index": index, "table": "ab"[index % 2], "op": "cudrt"[index % 5], "connector": "postgresql", "flat": False,
            "order": f'["{index}","{index + 5}"]', "key": '{"id":1}', "before": None, "after": f'{{"id":{index}}}'}
-        for index in range(placing.FEW)
+        for index in range(2 * placing.FEW)
     ]  # fmt: skip
+    rows += [row | {"table": "c", "op": "t", "after": '{"gone":1}'} for row in rows[:2]]
     columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in STAGED.items()}
+    expected = facts_in({name: columns[name].to_pylist() for name in SAID_BY})
     for owner, name in ((ordering, "placed"), (placing, "_positions"), (facts, "facts_in")):
         monkeypatch.setattr(owner, name, None)
-    assert len(placing.placed(columns, 0, Order(), 0)["ord"]) == placing.FEW
-    assert {fact["fact"] for fact in facts.facts_of(columns)[0]} == {"columns", "key"}
+    assert len(placing.placed(columns, 0, Order(), 0)["ord"]) == len(rows)
+    assert facts.facts_of(columns) == expected
+    assert {(fact["table"], fact["fact"]) for fact in expected[0]} == set(product("ab", ("columns", "key")))
+
+
+def body_of(columns: dict[str, pa.Array]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink)
+    return bytes(sink.getvalue())
+
+
+@settings(max_examples=600)
+@given(st.lists(st.tuples(staged(), st.integers(1, 2), st.integers(0, 1)), max_size=3), ORDERS)
+def test_requests_together_say_what_each_says_alone(
+    drawn: list[tuple[dict[str, pa.Array], int, int]], by: Order
+) -> None:
+    told = [one for one in sorted(drawn, key=lambda one: one[1]) for _ in range(2)]  # each comes twice
+    some = [
+        (SealedBatch(epoch, place, f"20260301T123000000Z-{place}", "p", 0, generation), body_of(columns))
+        for place, (columns, epoch, generation) in enumerate(told)
+    ]
+    alone = [rows_of(batch, body, by) for batch, body in some]
+    with however_few():
+        together = list(rows_of_all(some, by))
+    event(f"together: {len(together) < len(some)}")
+    nothing = CHANGES.empty_table()
+    assert pa.concat_tables([nothing, *(one.changes for one in together)]).equals(
+        pa.concat_tables([nothing, *(one.changes for one in alone)])
+    )
+    assert told_of(together) == told_of(alone)
+
+
+def told_of(rows: list[StagedRows]) -> dict[str, Any]:
+    """By table: the columns that it would have, its schemas and the epochs of its keys."""
+    said = [fact | {"epoch": one.batch.epoch, "batch": one.batch.batch} for one in rows for fact in one.said]
+    return {
+        table: (plan_columns((), (), told.seen, ()).columns, told.schemas, told.bad_schemas, told.keys)
+        for table, told in collected(once(said), []).items()
+    }
 
 
 def changes_with(**lists: list[str | None]) -> dict[str, pa.Array]:

@@ -21,8 +21,8 @@ from firn_spark.merge import column_decoder
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.kept_generations import early_of
-from firn_spark.staged.packed import CHANGES
-from firn_spark.staged.read import SealedBatch, bodies, rows_of
+from firn_spark.staged.packed import CHANGES, by_table
+from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
 from firn_spark.staged.span import span_of_all
 
 Change = dict[str, Any]
@@ -121,17 +121,15 @@ class Held(Said):
         self._tables: dict[str, list[_Slim]] = {}
         self.bytes = 0
         for batches, order in parts:
-            for batch, body in bodies(store, staging, batches, whole=whole):
-                changes, said = rows_of(batch, body, order)
-                names = pc.unique(changes["table"]).to_pylist()
-                for name in names:
-                    mine = changes if len(names) == 1 else changes.filter(pc.equal(changes["table"], name))
+            for rows in rows_of_all(bodies(store, staging, batches, whole=whole), order):
+                batch = rows.batch
+                for name, mine in by_table(rows.changes):
                     for op in pc.value_counts(mine["op"]).to_pylist():
                         self.counts[name, batch.epoch, op["values"]] += op["counts"]
                     slim = _Slim(mine, batch.epoch)
                     self._tables.setdefault(name, []).append(slim)
                     self.bytes += slim.bytes
-                self.said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in said]
+                self.said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in rows.said]
                 if most is not None and self.bytes > most:
                     raise Unfit(f"more than {most} bytes of changes in one process")
 
@@ -204,6 +202,8 @@ class _Slim:
         for name in changes.column_names:
             if not (name == "pos" and placed):
                 self._columns[name] = _one_value(changes[name])
+        if isinstance(names := self._columns["batch"], pa.ChunkedArray):
+            self._columns["batch"] = names.dictionary_encode()
         self.bytes = sum(one.nbytes for one in self._columns.values() if isinstance(one, pa.ChunkedArray))
 
     def changes(self) -> pa.Table:
@@ -218,7 +218,7 @@ class _Slim:
         held = self._columns.get(field.name)
         if held is None:
             held = column_decoder.position(self._columns["ord"])
-        return pa.repeat(held, self.rows) if isinstance(held, pa.Scalar) else held
+        return pa.repeat(held, self.rows) if isinstance(held, pa.Scalar) else held.cast(field.type)
 
 
 def _one_value(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Scalar:

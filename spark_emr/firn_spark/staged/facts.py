@@ -1,5 +1,5 @@
-"""What one staged object says about its table, by columns: as firn.tables.batch_facts.facts_in, for the changes of one
-table of which none is a truncate and all have one inline schema or none. Anything else is left to `facts_in`.
+"""What staged objects say about their tables, by columns: as firn.tables.batch_facts.facts_in, for tables of which all
+changes have one inline schema or none. Anything else is left to `facts_in`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,10 @@ from firn.changes.decode.poison import poison
 from firn.errors import EventError
 from firn.tables.batch_facts import SAID_BY, Facts, columns_fact, facts_in, key_fact, key_names_in_lines
 from firn_spark.staged.columnar import joined
+from firn_spark.staged.packed import by_table
 from firn_spark.staged.placing import FEW
+
+_FEW_OF_A_TABLE = 20  # changes: as FEW, for what is done for each table
 
 
 class _Unusual(Exception):
@@ -33,26 +36,37 @@ def facts_of(columns: Mapping[str, pa.Array]) -> tuple[Facts, dict[int, EventErr
 
 
 def _said(columns: Mapping[str, pa.Array]) -> Iterator[dict[str, Any]]:
-    if len(columns["op"]) < FEW:
+    told = pa.table({name: columns[name] for name in SAID_BY})
+    texts = told.select(["schema_id", "schema"]).filter(pc.is_valid(told["schema"]))
+    schemas = dict(zip(texts["schema_id"].to_pylist(), texts["schema"].to_pylist(), strict=True))
+    truncates = pc.equal(told["op"], "t")
+    rows = told.filter(pc.invert(truncates)) if pc.any(truncates).as_py() else told
+    if len(rows) < max(FEW, _FEW_OF_A_TABLE * len(pc.unique(rows["table"]))):
         raise _Unusual
-    table, flat, schema_id = (pc.unique(columns[name]).to_pylist() for name in ("table", "flat", "schema_id"))
-    if not len(table) == len(flat) == len(schema_id) == 1 or pc.any(pc.equal(columns["op"], "t")).as_py():
+    for name, mine in by_table(rows):
+        yield from _said_of(name, mine.combine_chunks(), schemas)
+
+
+def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    flat, schema_id = (pc.unique(rows[name]).to_pylist() for name in ("flat", "schema_id"))
+    if not len(flat) == len(schema_id) == 1:
         raise _Unusual
-    fact = {"table": table[0], "flat": bool(flat[0]), "schema_id": schema_id[0]}
+    key, before, after = (rows[name].chunk(0) for name in ("key", "before", "after"))
+    fact = {"table": table, "flat": bool(flat[0]), "schema_id": schema_id[0]}
     if schema_id[0] is None:
-        lines, count = _lines(columns["before"], columns["after"])
+        lines, count = _lines(before, after)
         seen = seen_in_lines(lines, count, flat=fact["flat"]) if count else ()
         if seen is None:
             raise _Unusual
         yield fact | columns_fact(seen)
     else:
-        yield fact | {"fact": "schema", "value": columns["schema"].drop_null()[-1].as_py()}
-    lines, count = _lines(columns["key"])
+        yield fact | {"fact": "schema", "value": schemas[schema_id[0]]}
+    lines, count = _lines(key)
     names = key_names_in_lines(lines, count) if count else ()
     if names is None:
         raise _Unusual
-    for key in names:
-        yield key_fact(table[0], key)
+    for one in names:
+        yield key_fact(table, one)
 
 
 def _lines(*images: pa.Array) -> tuple[bytes, int]:

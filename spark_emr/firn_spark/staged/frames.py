@@ -15,7 +15,7 @@ from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn_spark.arrow import map_in_arrow
 from firn_spark.staged.packed import CHANGES, PACKED, Packer, unpacked
-from firn_spark.staged.read import SealedBatch, bodies, rows_of
+from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
 from firn_spark.staged.span import span_of_batch, together
 
 _SPANS = pa.schema({"span": pa.binary()})
@@ -36,8 +36,8 @@ def raw_changes(
     def read(places: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
         packer = Packer()
-        for batch, body in bodies(open_store(staging), staging, mine, whole=whole):
-            packer.add(batch.epoch, batch.batch, *rows_of(batch, body, order))
+        for rows in rows_of_all(bodies(open_store(staging), staging, mine, whole=whole), order):
+            packer.add(rows.batch.epoch, rows.batch.batch, rows.changes, rows.said)
             if packer.full:
                 yield packer.packed()
         yield packer.packed()

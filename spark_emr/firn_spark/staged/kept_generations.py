@@ -52,7 +52,7 @@ def kept_here(
     if sum(batch.bytes for batch in older) > most:
         return None
     parts = (
-        lowest(found.names, _placed(rows_of(batch, body, order)[0]))
+        lowest(found.names, _placed(rows_of(batch, body, order).changes))
         for batch, body in bodies(store, staging, older, whole=False)
     )
     nothing: dict[bytes, int] = {}

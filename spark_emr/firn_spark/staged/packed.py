@@ -66,7 +66,7 @@ class Packer:
         """All that was collected, as rows of PACKED; what comes next starts again."""
         rows: list[dict[str, Any]] = []
         for epoch, tables in self._changes.items():
-            for name, changes in _by_table(pa.concat_tables(tables)):
+            for name, changes in by_table(pa.concat_tables(tables)):
                 of_table = {"epoch": epoch, "table": name}
                 ops = pc.value_counts(changes["op"]).to_pylist()
                 rows += [of_table | {"fact": "count", "value": op["values"], "count": op["counts"]} for op in ops]
@@ -78,7 +78,8 @@ class Packer:
         return pa.RecordBatch.from_pylist(rows, PACKED)
 
 
-def _by_table(changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+def by_table(changes: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """The changes of each source table, in their order."""
     if len(pc.unique(changes["table"])) > 1:
         changes = changes.take(pc.sort_indices(changes["table"]))
     first = 0

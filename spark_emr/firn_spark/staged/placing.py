@@ -7,7 +7,7 @@ can be read, and none is MongoDB's. Any other is left to `placed`, which tells t
 from array import array
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 
 import msgspec
 import pyarrow as pa
@@ -37,13 +37,23 @@ _SENT = rf',{_SPACE}"__ts_[mun]s":{_SPACE}-?[0-9]+'
 
 def placed(columns: Arrays, place: int, by: Order, accepted: int) -> dict[str, pa.Array]:
     """As ordering.placed. `columns`: those of PLACED_BY and `ts`."""
-    if _is_usual(columns, by):
-        try:
-            return _at_once(columns, by)
-        except Exception as error:  # noqa: BLE001 (change by change it turns out whose fault it is)
-            poison(error)
+    at_once = placed_at_once(columns, by, [len(columns["op"])])
+    if at_once is not None:
+        return at_once
     found = ordering.placed({name: columns[name].to_pylist() for name in (*PLACED_BY, "ts")}, place, by, accepted)
     return {name: pa.array(values, CHANGES.field(name).type) for name, values in found.items()}
+
+
+def placed_at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.Array] | None:
+    """The same of the changes of several requests, one after the other; None for what is not without surprises.
+    `sizes`: how many are of each."""
+    if not _is_usual(columns, by):
+        return None
+    try:
+        return _at_once(columns, by, sizes)
+    except Exception as error:  # noqa: BLE001 (change by change it turns out whose fault it is)
+        poison(error)
+        return None
 
 
 def _is_usual(columns: Arrays, by: Order) -> bool:
@@ -59,7 +69,7 @@ def _is_usual(columns: Arrays, by: Order) -> bool:
     return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
 
 
-def _at_once(columns: Arrays, by: Order) -> dict[str, pa.Array]:
+def _at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.Array]:
     op, reads = columns["op"], pc.equal(columns["op"], "r")
     rows = len(op)
     hashes = _hashes(columns, reads)
@@ -79,7 +89,7 @@ def _at_once(columns: Arrays, by: Order) -> dict[str, pa.Array]:
     return {
         "pos": pc.binary_slice(total, 1, 1 + WIDTH),
         "ord": total,
-        "occurrence": _occurrences(columns, bytes(orders), hashes),
+        "occurrence": _occurrences(columns, bytes(orders), hashes, sizes),
         "fault": pa.nulls(rows, pa.string()),
         "fault_text": pa.nulls(rows, pa.string()),
         "tx_order": pc.if_else(pc.and_(reads, pc.is_null(number)), columns["emitted"], number),
@@ -124,13 +134,16 @@ def _hashes(columns: Arrays, reads: pa.Array) -> list[bytes]:
     return found
 
 
-def _occurrences(columns: Arrays, orders: bytes, hashes: Sequence[bytes]) -> pa.Array:
+def _occurrences(columns: Arrays, orders: bytes, hashes: Sequence[bytes], sizes: Sequence[int]) -> pa.Array:
     rows = len(hashes)
     if len(set(hashes)) == rows:
         return pa.repeat(pa.scalar(0, pa.int32()), rows)
     totals = [orders[first : first + _LENGTH] for first in range(0, len(orders), _LENGTH)]
-    told = (columns[name].to_pylist() for name in ("table", "index", "emitted", "occurrence"))
-    return pa.array(ordering.occurrences(totals, *told), pa.int32())
+    told = [totals, *(columns[name].to_pylist() for name in ("table", "index", "emitted", "occurrence"))]
+    ends = list(accumulate(sizes))
+    requests = (slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
+    found = (ordering.occurrences(*(one[request] for one in told)) for request in requests)
+    return pa.array(list(chain.from_iterable(found)), pa.int32())
 
 
 def _bytes_of(numbers: pa.Array) -> bytes:

@@ -1,10 +1,9 @@
 """Staged objects as raw changes (packed.py), with what they say about their tables: fetched, read and placed, by
 executors, readers and the job's own process alike."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,11 +11,13 @@ import pyarrow.parquet as pq
 from firn.changes.merge.ordering import Order
 from firn.log import layout
 from firn.log.store import Store, get
+from firn.tables.batch_facts import Facts
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.packed import CHANGES, STAGED
-from firn_spark.staged.placing import placed
+from firn_spark.staged.placing import placed, placed_at_once
 
 _FETCHES_AT_ONCE = 8
+_TOGETHER = 2_000  # changes of small objects: to put more together costs more than it saves
 
 
 @dataclass(frozen=True)
@@ -54,19 +55,77 @@ def bodies(
                     yield batch, body
 
 
-def rows_of(batch: SealedBatch, body: bytes, order: Order) -> tuple[pa.Table, list[dict[str, Any]]]:
-    """The changes of one staged object, columns packed.CHANGES, and its facts. `order`: the stream's; the generation is
-    the batch's own."""
-    columns = _staged(body)
-    rows = len(columns["table"])
-    by = replace(order, generation=batch.generation)
-    changes = columns | placed(columns, batch.place, by, layout.accepted(batch.batch))
+@dataclass(frozen=True)
+class StagedRows:
+    """The changes of a staged object, or of several of one epoch (packed.CHANGES), what they say about their tables,
+    and the first of the objects."""
+
+    batch: SealedBatch
+    changes: pa.Table
+    said: Facts
+
+
+def rows_of_all(objects: Iterable[tuple[SealedBatch, bytes]], order: Order) -> Iterator[StagedRows]:
+    """The changes of staged objects and their facts, in order, those of small objects together: what is done for each
+    object costs as much as some hundred changes. `order`: the stream's; the generation is each batch's own."""
+    some: list[_Object] = []
+    for batch, body in objects:
+        one = _object(batch, body)
+        if some and (sum(each.rows for each in some) + one.rows > _TOGETHER or not one.goes_with(some[0])):
+            yield from _rows(some, order)
+            some = []
+        some.append(one)
+    yield from _rows(some, order)
+
+
+def rows_of(batch: SealedBatch, body: bytes, order: Order) -> StagedRows:
+    """The same of one object."""
+    return next(_rows([_object(batch, body)], order))
+
+
+@dataclass(frozen=True)
+class _Object:
+    """`table`: what is in its file."""
+
+    batch: SealedBatch
+    table: pa.Table
+
+    @property
+    def rows(self) -> int:
+        return int(self.table.num_rows)
+
+    def goes_with(self, other: "_Object") -> bool:
+        mine, its = self.batch, other.batch
+        return (mine.epoch, mine.generation) == (its.epoch, its.generation)
+
+
+def _object(batch: SealedBatch, body: bytes) -> _Object:
+    # pq.read_table takes twice as long
+    return _Object(batch, pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False))
+
+
+def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
+    if not some:
+        return
+    first, sizes = some[0].batch, [one.rows for one in some]
+    columns, by = _staged(some), replace(order, generation=first.generation)
+    if len(some) == 1:
+        places = placed(columns, first.place, by, layout.accepted(first.batch))
+    else:
+        found = placed_at_once(columns, by, sizes)
+        if found is None:  # request by request it turns out what is the matter
+            for one in some:
+                yield from _rows([one], order)
+            return
+        places = found
+    changes = {**columns, **places}
     said, bad = facts_of(columns)
     if bad:
         changes |= _with_faults(changes, {row: (why.code, str(why)) for row, why in bad.items()})
-    changes["epoch"] = pa.repeat(pa.scalar(batch.epoch, pa.int64()), rows)
-    changes["batch"] = pa.repeat(pa.scalar(batch.batch, pa.string()), rows)
-    return pa.table([changes[name] for name in CHANGES.names], schema=CHANGES), said
+    names = [pa.repeat(pa.scalar(one.batch.batch, pa.string()), one.rows) for one in some]
+    changes["epoch"] = pa.repeat(pa.scalar(first.epoch, pa.int64()), sum(sizes))
+    changes["batch"] = pa.concat_arrays(names)
+    yield StagedRows(first, pa.table([changes[name] for name in CHANGES.names], schema=CHANGES), said)
 
 
 def _with_faults(changes: Mapping[str, pa.Array], bad: Mapping[int, tuple[str, str]]) -> dict[str, pa.Array]:
@@ -78,20 +137,26 @@ def _with_faults(changes: Mapping[str, pa.Array], bad: Mapping[int, tuple[str, s
     return {"fault": pa.array(codes, pa.string()), "fault_text": pa.array(texts, pa.string())}
 
 
-def _staged(body: bytes) -> dict[str, pa.Array]:
-    """All columns of one staged object; what says nothing is not in the file (docs/architecture.md)."""
-    table = pq.ParquetFile(pa.BufferReader(body)).read(use_threads=False)  # pq.read_table takes twice as long
-    rows = table.num_rows
+def _staged(objects: Sequence["_Object"]) -> dict[str, pa.Array]:
+    """All columns of staged objects; what says nothing is not in the files (docs/architecture.md)."""
+    rows = sum(one.rows for one in objects)
     columns = {}
     for name, kind in STAGED.items():
-        if name in table.column_names:
-            column = table.column(name)
-            whole = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-            columns[name] = whole if whole.type == kind else whole.cast(kind)
-        elif name == "index":
-            columns[name] = pa.array(range(rows), kind)
-        elif name == "flat":
-            columns[name] = pa.repeat(pa.scalar(False, kind), rows)
+        if name == "index" or any(name in one.table.column_names for one in objects):
+            parts = (_column(one.table, name, kind) for one in objects)
+            columns[name] = pa.chunked_array((chunk for part in parts for chunk in part.chunks), kind).combine_chunks()
         else:
-            columns[name] = pa.nulls(rows, kind)
+            columns[name] = _unsaid(name, rows)
     return columns
+
+
+def _column(table: pa.Table, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    if name in table.column_names:
+        return table.column(name).cast(kind)
+    return pa.chunked_array([_unsaid(name, table.num_rows)])
+
+
+def _unsaid(name: str, rows: int) -> pa.Array:
+    if name == "index":
+        return pa.array(range(rows), STAGED[name])
+    return pa.repeat(False, rows) if name == "flat" else pa.nulls(rows, STAGED[name])

@@ -16,7 +16,8 @@ def test_columns_that_are_not_in_the_file_are_filled_in() -> None:
     source = {"connector": "postgresql", "schema": "public", "table": "a", "sequence": '["1","2"]'}
     events = [{"op": "c", "before": None, "after": {"id": n}, "source": source} for n in range(2)]
     body = write_batch(parse(json.dumps(events).encode(), "debezium"), META)
-    changes, facts = rows_of(SealedBatch(1, 0, "shop.x", "p", len(body)), body, Order())
+    found = rows_of(SealedBatch(1, 0, "shop.x", "p", len(body)), body, Order())
+    changes, facts = found.changes, found.said
     assert changes.schema == CHANGES
     rows = changes.to_pylist()
     assert [(row["index"], row["flat"], row["ts"], row["key"], row["schema_id"]) for row in rows] == [

@@ -235,7 +235,7 @@ def test_what_is_alike_in_all_changes_comes_back_as_it_was(tmp_path: Path, count
     put_if_absent(open_store(url), "staged/0", body)
     batch = SealedBatch(1, 0, "bank.0", "staged/0", len(body))
     held = Held(open_store(url), url, [([batch], Order())], whole=True)
-    assert held.of(["s.same"]).columns.equals(rows_of(batch, body, Order())[0])
+    assert held.of(["s.same"]).columns.equals(rows_of(batch, body, Order()).changes)
 
 
 def test_one_that_died_while_nothing_was_asked_is_noticed(tmp_path: Path, readers: Readers) -> None:
