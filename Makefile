@@ -43,7 +43,7 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup-tests  ## all tests
-	@$(BIN)/python -m pytest -n 2 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
+	@$(BIN)/python -m pytest -n 3 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
 	  tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM

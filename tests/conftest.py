@@ -4,6 +4,7 @@ so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks fur
 
 import os
 import sys
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,9 +26,10 @@ def no_credentials_of_another_test() -> None:
 
 
 # They start stacks, whose functions and jobs are processes of their own, out of one package that they share, or JVMs:
-# those of a group one after the other, in one process of pytest and always in the same order.
+# those of a group one after the other, in one process of pytest and always in the same order. Those of Spark are two
+# groups with a JVM each: tests wait for processes and JVMs half of the time, so that two cores take three processes.
 _STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
-# What takes longest begins first, so that the small files at the end keep both processes busy.
+# What takes longest begins first, so that the small files at the end keep all processes busy.
 _LONGEST_FIRST = (
     "stacks",
     "spark",
@@ -43,7 +45,8 @@ class _LongestFirst(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_STACKS):
             return "stacks"
-        return "spark" if nodeid.startswith("tests/integration") else nodeid.partition("::")[0]
+        file = nodeid.partition("::")[0]
+        return f"spark {crc32(file.encode()) % 2}" if file.startswith("tests/integration") else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         def turn(scope: str) -> int:
@@ -55,5 +58,5 @@ class _LongestFirst(LoadScopeScheduling):
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """What `-n 2 --dist loadscope` runs where."""
+    """What `-n 3 --dist loadscope` runs where."""
     return _LongestFirst(config, log)
