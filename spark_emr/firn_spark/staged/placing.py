@@ -30,6 +30,8 @@ _LENGTH = _HASH + HASHED
 _RANKS = pa.array(sorted(RANK, key=RANK.__getitem__))
 _hash = blake2b(digest_size=HASHED).copy  # copying one costs less than making one
 _decode_lsns = msgspec.json.Decoder(tuple[int | None, int], strict=False).decode_lines
+_LSN = "(?:0|[1-9][0-9]{0,18})"
+_LSNS = rf'^\["{_LSN}","{_LSN}"\]$'
 # ordering._SENT for RE2, whose \s is not Python's.
 _SPACE = r"[\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
 _SENT = rf',{_SPACE}"__ts_[mun]s":{_SPACE}-?[0-9]+'
@@ -89,7 +91,7 @@ def _at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.A
     return {
         "pos": pc.binary_slice(total, 1, 1 + WIDTH),
         "ord": total,
-        "occurrence": _occurrences(columns, bytes(orders), hashes, sizes),
+        "occurrence": _occurrences(columns, total, hashes, sizes),
         "fault": pa.nulls(rows, pa.string()),
         "fault_text": pa.nulls(rows, pa.string()),
         "tx_order": pc.if_else(pc.and_(reads, pc.is_null(number)), columns["emitted"], number),
@@ -104,6 +106,11 @@ def _positions(columns: Arrays, by: Order) -> Sequence[bytes]:
 
 def _lsns(orders: pa.Array) -> tuple["array[int]", "array[int]"] | None:
     """Commits and changes of PostgreSQL's orders, [commit, change]; None if one is of another form."""
+    if pc.all(pc.match_substring_regex(orders, _LSNS)).as_py():  # as Debezium writes them: twice as fast
+        numbers = array("Q")
+        parts = pc.utf8_trim(pc.split_pattern(orders, '","').values, '[]"').cast(pa.uint64())
+        numbers.frombytes(parts.buffers()[1].to_pybytes()[: 8 * len(parts)])
+        return numbers[::2], numbers[1::2]
     arrays = pc.and_(pc.starts_with(orders, "["), pc.ends_with(orders, "]"))
     lines = joined(orders)
     if not one_a_line(lines, len(orders), objects=pc.all(arrays).as_py()):
@@ -134,12 +141,11 @@ def _hashes(columns: Arrays, reads: pa.Array) -> list[bytes]:
     return found
 
 
-def _occurrences(columns: Arrays, orders: bytes, hashes: Sequence[bytes], sizes: Sequence[int]) -> pa.Array:
+def _occurrences(columns: Arrays, total: pa.Array, hashes: Sequence[bytes], sizes: Sequence[int]) -> pa.Array:
     rows = len(hashes)
-    if len(set(hashes)) == rows:
+    if len(set(hashes)) == rows or pc.count_distinct(total).as_py() == rows:
         return pa.repeat(pa.scalar(0, pa.int32()), rows)
-    totals = [orders[first : first + _LENGTH] for first in range(0, len(orders), _LENGTH)]
-    told = [totals, *(columns[name].to_pylist() for name in ("table", "index", "emitted", "occurrence"))]
+    told = [total.to_pylist(), *(columns[name].to_pylist() for name in ("table", "index", "emitted", "occurrence"))]
     ends = list(accumulate(sizes))
     requests = (slice(end - size, end) for size, end in zip(sizes, ends, strict=True))
     found = (ordering.occurrences(*(one[request] for one in told)) for request in requests)

@@ -143,8 +143,8 @@ def _staged(objects: Sequence["_Object"]) -> dict[str, pa.Array]:
     columns = {}
     for name, kind in STAGED.items():
         if name == "index" or any(name in one.table.column_names for one in objects):
-            parts = (_column(one.table, name, kind) for one in objects)
-            columns[name] = pa.chunked_array((chunk for part in parts for chunk in part.chunks), kind).combine_chunks()
+            chunks = [chunk for one in objects for chunk in _column(one.table, name, kind).chunks]
+            columns[name] = chunks[0] if len(chunks) == 1 else pa.chunked_array(chunks, kind).combine_chunks()
         else:
             columns[name] = _unsaid(name, rows)
     return columns
