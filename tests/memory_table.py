@@ -60,9 +60,12 @@ class MemoryTable:
     def holds(self) -> bool:
         return any(row.held for row in self.live.values())
 
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
         found = {key: row for key, row in self.live.items() if keys is None or key in keys}
-        return found if wide else {key: Row({}, row.order, row.held, row.source) for key, row in found.items()}
+        if columns is None:
+            return found
+        told = {key: {name: row.values.get(name) for name in columns} for key, row in found.items()}
+        return {key: Row(told[key], row.order, row.held, row.source) for key, row in found.items()}
 
     def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
         return [one for one in self._facts() if one.key in keys and one.order > low]

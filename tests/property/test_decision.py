@@ -228,8 +228,8 @@ class Some:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._table, name)
 
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        return self._table.rows(self._some if keys is None else keys, wide=wide)
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
+        return self._table.rows(self._some if keys is None else keys, columns)
 
 
 class WithoutLog(Some):

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 from firn_spark.files import readable_files
 from firn_spark.files.copy_on_write import kept_rows
-from firn_spark.files.objects import Objects
 from firn_spark.files.write import layout_of, ordered, write_arrays
 from firn_spark.not_eligible import Unfit
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.objects import Objects
 
 _AT_LEAST = 8  # files of one size that are worth making one of
 SMALL_BYTES = 16 * 1024 * 1024  # of a file: from here on it is none of the small ones

@@ -14,8 +14,8 @@ import pyarrow as pa
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, RowChange
 from firn_spark.files import values
-from firn_spark.files.objects import Objects
 from firn_spark.files.row_lookup import by_id
+from firn_spark.tables.objects import Objects
 
 
 def lasting(before: Before, changes: Iterable[RowChange]) -> set[Key]:

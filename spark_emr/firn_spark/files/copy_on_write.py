@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from firn.config.model import Write
 from firn_spark.files import readable_files, values
-from firn_spark.files.objects import Objects
 from firn_spark.files.row_lookup import by_id, needed_in
 from firn_spark.files.write import Layout, NewFile, ordered, write_rows
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.objects import Objects
 
 _ROWS = 400_000  # that are held before they are written
 _BYTES = 256 * 1024 * 1024  # of them

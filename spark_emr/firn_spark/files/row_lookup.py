@@ -15,12 +15,12 @@ from firn.changes.decode.types import Column
 from firn.changes.merge.fold import Key, key_of
 from firn.changes.metadata_columns import HELD, POSITION
 from firn_spark.files import readable_files, values
-from firn_spark.files.objects import Objects
 from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_spark.tables.objects import Objects
 
 T = TypeVar("T")
 

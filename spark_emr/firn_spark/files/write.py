@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.types import Column, Type, storable
 from firn.tables import bloom_filters
 from firn_spark.files import partition_values, values
-from firn_spark.files.objects import Objects
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 from firn_spark.tables.locations import LONGEST, of_new_file
+from firn_spark.tables.objects import Objects
 
 _CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most
@@ -241,29 +241,39 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
         name, body = f"{uuid.uuid4().hex}.parquet", _body(layout, part)
         path = of_new_file(table.java, name, table.java.spec(), partition)
         Objects(path).write(path, body)
-        return _data_file(spark, table, NewFile(path, body.size, len(part), None), partition)
+        return described.data_file(NewFile(path, body.size, len(part), None), partition)
 
+    described = _Described(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(write, (rows.slice(first, _ROWS) for first in range(0, len(rows), _ROWS))))
 
 
 def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> list[Any]:
     """New files as Iceberg has them (org.apache.iceberg.DataFile)."""
+    if not files:
+        return []
     partitions = _partitions(spark, table, {file.partition for file in files if file.partition is not None})
+    described = _Described(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        each = lambda file: _data_file(spark, table, file, file.partition and partitions[file.partition])  # noqa: E731
+        each = lambda file: described.data_file(file, file.partition and partitions[file.partition])  # noqa: E731
         return list(pool.map(each, files))
 
 
-def _data_file(spark: SparkSession, table: Table, file: NewFile, partition: Any) -> Any:
-    java = table.java
-    config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(java)
-    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
-    metrics = parquet.fileMetrics(java.io().newInputFile(file.path), config)
-    builder = java_class(spark, "org.apache.iceberg.DataFiles").builder(java.spec())
-    builder = builder.withPath(file.path).withFormat("parquet")
-    builder = builder.withFileSizeInBytes(file.bytes).withRecordCount(file.rows).withMetrics(metrics)
-    return (builder.withPartition(partition) if partition is not None else builder).build()
+class _Described:
+    """What Iceberg says of new files of a table. To ask the JVM takes longer than what it does."""
+
+    def __init__(self, spark: SparkSession, table: Table) -> None:
+        self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(table.java)
+        self._parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+        self._files = java_class(spark, "org.apache.iceberg.DataFiles")
+        self._io, self._spec = table.java.io(), table.java.spec()
+
+    def data_file(self, file: NewFile, partition: Any) -> Any:
+        """Its org.apache.iceberg.DataFile."""
+        metrics = self._parquet.fileMetrics(self._io.newInputFile(file.path), self._config)
+        builder = self._files.builder(self._spec).withPath(file.path).withFormat("parquet")
+        builder = builder.withFileSizeInBytes(file.bytes).withMetrics(metrics)  # which count its rows
+        return (builder.withPartition(partition) if partition is not None else builder).build()
 
 
 def _partitions(

@@ -8,10 +8,10 @@ here, and Iceberg is left to look at what comes after them.
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from firn_spark.files.objects import Objects
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.objects import Objects
 
 _MOST_SNAPSHOTS: Final = 500
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of files of deletes that are read for this

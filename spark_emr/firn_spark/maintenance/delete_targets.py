@@ -6,7 +6,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from firn_spark.files.objects import Objects
+from firn_spark.tables.objects import Objects
 
 _BATCH: Final = 100_000  # rows: as text, a path a row, all at once would take a hundred times the memory
 

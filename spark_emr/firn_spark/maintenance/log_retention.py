@@ -13,13 +13,13 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from firn.maintenance.compaction_planner import DeleteFile
-from firn_spark.files.objects import Objects
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.maintenance.listing import Listing
 from firn_spark.tables import deletes, fence
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
+from firn_spark.tables.objects import Objects
 
 _MOST_BYTES: Final = 256 * 1024 * 1024  # of files of deletes that one sweep reads
 _MOST_ROWS: Final = 2_000_000  # places that are rewritten for one partition

@@ -115,13 +115,15 @@ class Ground:
     places: dict[Key, tuple[str, int]] = field(default_factory=dict)
     spare: list[Spare] = field(default_factory=list)
 
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
         """As decide.Ground says, and where each is: of a key the newest. Raises Unfit."""
-        columns = self.columns if wide else ()
-        found = row_lookup.read(self.files(keys), self.ids, [*columns, _POSITION, _TIME, _HELD, SOURCE_METADATA])
+        read = [column for column in self.columns if columns is None or column.name in columns]
+        found = row_lookup.read(self.files(keys), self.ids, [*read, _POSITION, _TIME, _HELD, SOURCE_METADATA])
         names, places = found.keys(self.key), list(zip(found.paths, found.places, strict=True))
-        rows = list(zip(names, self.as_rows(found, columns or self.key), strict=True))
+        rows = list(zip(names, self.as_rows(found, read or self.key), strict=True))
         chosen = {key: number for number, key in enumerate(names)}
+        if len(chosen) < len(rows) and columns:
+            return self.rows(keys, None)  # which of equal ones counts, all their values tell
         if len(chosen) < len(rows):
             chosen = _newest(rows)
             others = set(range(len(rows))).difference(chosen.values())

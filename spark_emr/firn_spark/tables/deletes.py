@@ -1,6 +1,5 @@
-"""Position deletes: which rows of which data files go. New files in no snapshot yet, through the table's own FileIO."""
+"""Position deletes: which rows of which data files go. New files in no snapshot yet."""
 
-import io
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
 from firn_spark.tables.java import java_class
 from firn_spark.tables.locations import of_new_file
+from firn_spark.tables.objects import Objects
 
 Places = Mapping[str, pa.Array]  # data file -> rows in it, from 0 (int64)
 _PER_FILE = (
@@ -82,24 +82,17 @@ def write_from_driver(spark: SparkSession, table: Table, places: Places) -> list
     Raises LostRace if one of the data files is no longer in the table.
     """
     groups = _groups(table, {file: len(rows) for file, rows in places.items()})
+    writer = _Writer(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(lambda group: _write_group(spark, table, group, places), groups))
+        return list(pool.map(lambda group: writer.write(group, places), groups))
 
 
 def write_one(spark: SparkSession, table: Table, spec_id: int, partition: Any, places: Places) -> Any:
     """One delete file for data files of one partition (None in an unpartitioned spec), whether they are still there."""
-    return _write_group(spark, table, _Group(spec_id, partition, tuple(sorted(places))), places)
+    return _Writer(spark, table).write(_Group(spec_id, partition, tuple(sorted(places))), places)
 
 
-def _write_group(spark: SparkSession, table: Table, group: _Group, places: Places) -> Any:
-    parts = [
-        (pa.repeat(pa.scalar(number, pa.int32()), len(rows)), rows.take(pc.sort_indices(rows)))
-        for number, rows in enumerate(places[file] for file in group.files)
-    ]
-    return _write(spark, table, group, _body(group.files, parts))
-
-
-def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> bytes:
+def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> pa.Buffer:
     """One delete file: (numbers of files, rows), sorted by both."""
     numbers, rows = zip(*parts, strict=True)
     names = pa.array(files, pa.string())
@@ -108,27 +101,34 @@ def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> b
     # As dictionary codes: as text, a path a row, it would take a hundred times the memory.
     kind = pa.dictionary(pa.int32(), pa.string())
     schema = _POSITIONS.set(0, _POSITIONS.field(0).with_type(kind))
-    file = io.BytesIO()
+    file = pa.BufferOutputStream()
     pq.write_table(table.cast(schema), file, compression="zstd", use_dictionary=["file_path"], store_schema=False)
     return file.getvalue()
 
 
-def _write(spark: SparkSession, table: Table, group: _Group, body: bytes) -> Any:
-    java = table.java
-    spec = java.specs().get(group.spec_id)
-    partitioned = spec.isPartitioned()
-    name = f"{uuid.uuid4().hex}-deletes.parquet"
-    path = of_new_file(java, name, spec, group.partition if partitioned else None)
-    out = java.io().newOutputFile(path).createOrOverwrite()
-    out.write(body)
-    out.close()
-    config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(java)
-    parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
-    metrics = parquet.fileMetrics(java.io().newInputFile(path), config)
-    builder = java_class(spark, "org.apache.iceberg.FileMetadata").deleteFileBuilder(spec)
-    builder = builder.ofPositionDeletes().withPath(path)
-    builder = builder.withFormat("parquet").withFileSizeInBytes(len(body)).withMetrics(metrics)
-    return (builder.withPartition(group.partition) if partitioned else builder).build()
+class _Writer:
+    """Writes delete files of one table. To ask the JVM takes longer than what it does."""
+
+    def __init__(self, spark: SparkSession, table: Table) -> None:
+        self._java, self._io, self._specs = table.java, table.java.io(), table.java.specs()
+        self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forPositionDelete(table.java)
+        self._parquet = java_class(spark, "org.apache.iceberg.parquet.ParquetUtil")
+        self._files = java_class(spark, "org.apache.iceberg.FileMetadata")
+
+    def write(self, group: _Group, places: Places) -> Any:
+        """A file, as an org.apache.iceberg.DeleteFile."""
+        parts = [
+            (pa.repeat(pa.scalar(number, pa.int32()), len(rows)), rows.take(pc.sort_indices(rows)))
+            for number, rows in enumerate(places[file] for file in group.files)
+        ]
+        body, spec = _body(group.files, parts), self._specs.get(group.spec_id)
+        partition = group.partition if group.partition is not None and spec.isPartitioned() else None
+        path = of_new_file(self._java, f"{uuid.uuid4().hex}-deletes.parquet", spec, partition)
+        Objects(path).write(path, body)
+        metrics = self._parquet.fileMetrics(self._io.newInputFile(path), self._config)
+        builder = self._files.deleteFileBuilder(spec).ofPositionDeletes().withPath(path).withFormat("parquet")
+        builder = builder.withFileSizeInBytes(body.size).withMetrics(metrics)
+        return (builder.withPartition(partition) if partition is not None else builder).build()
 
 
 def _groups(table: Table, counts: Mapping[str, int]) -> list[_Group]:

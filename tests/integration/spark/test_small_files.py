@@ -15,8 +15,7 @@ from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log import published_configs
 from firn.maintenance import compaction_trigger
 from firn_spark.driver import small_files
-from firn_spark.files import objects
-from firn_spark.tables import fence
+from firn_spark.tables import fence, objects
 from firn_spark.tables.evolve import Tables
 from tests.integration.snapshots import epochs_of
 from tests.integration.spark.committing import Died, Loss, files_of

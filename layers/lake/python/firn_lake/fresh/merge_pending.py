@@ -102,14 +102,14 @@ class _Ground:
         self.truncates = self._facts.truncates
         self.log = waiting.pending.log(all_of(waiting.target, state, waiting.pending.settings), waiting.decoding)
 
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
         """As decide.Ground says. What a truncate only removes is left out: `Result.truncates` says that."""
         if not self.there:
             return {}
-        columns = self._columns if wide else ()
-        found = rows_of(self._version, columns, self._key, self.touched if keys is None else keys, self.unnamed)
+        read = [column for column in self._columns if columns is None or column.name in columns]
+        found = rows_of(self._version, read, self._key, self.touched if keys is None else keys, self.unnamed)
         if keys is None and self.holds:
-            every = rows_of(self._version, columns, self._key, None, self.unnamed)
+            every = rows_of(self._version, read, self._key, None, self.unnamed)
             return {**{key: row for key, row in every if row.held}, **dict(found)}
         return dict(found)
 

@@ -65,9 +65,9 @@ class Ground(Protocol):
     creates: bool  # whether creates with unavailable values are remembered
     holds: bool  # whether rows may hold values
 
-    def rows(self, keys: Collection[Key] | None, *, wide: bool) -> Mapping[Key, Row]:
-        """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `wide`:
-        with their values."""
+    def rows(self, keys: Collection[Key] | None, columns: Collection[str] | None) -> Mapping[Key, Row]:
+        """The rows of these keys; None: all, or those that may need more than to go with the new truncates. `columns`:
+        those whose values they have, None: all."""
 
     def facts(self, keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
         """The deletes and the creates with unavailable values of these keys, newer than `low`."""
@@ -117,9 +117,11 @@ def look(
         earlier = ground.truncates()
     known = Truncates(earlier, truncates, len({*sources, *(t.source for t in (*earlier, *truncates))} - {None}) > 1)
     linked = linked_keys(placed, halves) if creates else set[Key]()
-    gaps = any(change.unavailable for change in changes)
-    wide = ground.holds or gaps or bool(linked) or (known.several and bool(known.newest))
-    rows = dict(ground.rows(None if truncates else touched | linked, wide=wide))
+    # A row that holds nothing stays as it is, or gives a newer one what that left out.
+    columns: Collection[str] | None = {name for change in changes for name in change.unavailable}
+    if ground.holds or linked or (known.several and known.newest):
+        columns = None
+    rows = dict(ground.rows(None if truncates else touched | linked, columns))
     seen = touched | (rows.keys() if truncates else linked)
     if known.several and known.newest:
         mine: defaultdict[Key, list[RowChange]] = defaultdict(list)
@@ -128,7 +130,7 @@ def look(
         mixed = {key for key in {*mine, *rows} if known.meet(rows.get(key), mine.get(key, ()))}
         linked = linked_keys(placed, halves, linked | mixed)
     if linked - seen:
-        rows |= ground.rows(linked - seen, wide=True)
+        rows |= ground.rows(linked - seen, None)
     if linked and not earlier and ground.newest_truncate:
         known = Truncates(ground.truncates(), truncates, known.several)
 
