@@ -48,7 +48,7 @@ def read(bodies: list[bytes]) -> Iterator[pa.RecordBatch]:
     packer = Packer()
     objects = ((SealedBatch(1, n, f"bank.{n:06}", "p", len(body)), body) for n, body in enumerate(bodies))
     for rows in rows_of_all(objects, Order()):
-        packer.add(1, rows.batch.batch, rows.changes, rows.said)
+        packer.add(1, rows.changes, rows.said)
         if packer.full:
             yield packer.packed()
     yield packer.packed()

@@ -122,14 +122,13 @@ class Held(Said):
         self.bytes = 0
         for batches, order in parts:
             for rows in rows_of_all(bodies(store, staging, batches, whole=whole), order):
-                batch = rows.batch
                 for name, mine in by_table(rows.changes):
                     for op in pc.value_counts(mine["op"]).to_pylist():
-                        self.counts[name, batch.epoch, op["values"]] += op["counts"]
-                    slim = _Slim(mine, batch.epoch)
+                        self.counts[name, rows.epoch, op["values"]] += op["counts"]
+                    slim = _Slim(mine, rows.epoch)
                     self._tables.setdefault(name, []).append(slim)
                     self.bytes += slim.bytes
-                self.said += [fact | {"epoch": batch.epoch, "batch": batch.batch} for fact in rows.said]
+                self.said += [fact | {"epoch": rows.epoch} for fact in rows.said]
                 if most is not None and self.bytes > most:
                     raise Unfit(f"more than {most} bytes of changes in one process")
 

@@ -36,6 +36,8 @@ class Limits:
     delete_bytes: int = 64 * 1024 * 1024
 
 
+_ABOVE = b"\xff" * 16  # whatever follows a prefix is below this
+
 ALONE = Limits()  # where Spark's tasks do the rest better
 EMPTIED = Limits(4_000, 30_000_000, 30_000_000)  # the same of a table that is truncated: places of rows are held
 
@@ -345,7 +347,7 @@ def _conditions(spark: SparkSession, table: Table, wanted: Wanted) -> Iterator[A
         if column.name in there and len(some) and not some.null_count:
             ends = pc.min_max(some)
             low, high = ends["min"].as_py(), ends["max"].as_py()
-            yield from _between(expressions, buffer, column, low, high if wanted.prefix is None else None)
+            yield from _between(expressions, buffer, column, low, high if wanted.prefix is None else high + _ABOVE)
     if POSITION not in there:
         return
     if wanted.low is not None:

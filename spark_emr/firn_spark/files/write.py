@@ -19,7 +19,7 @@ from firn.tables import bloom_filters
 from firn_spark.files import partition_values, values
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
-from firn_spark.tables.locations import LONGEST, of_new_file
+from firn_spark.tables.locations import fit, of_new_file
 from firn_spark.tables.objects import Objects
 
 _CODEC = "write.parquet.compression-codec"
@@ -185,13 +185,13 @@ def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | No
 
 
 def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:
-    folders = (
+    folders = [
         f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}"
         for field, text in zip(layout.partition, partition or (), strict=True)
-    )
+    ]
     name = uuid.uuid4()
     before, after = layout.locations[name.int % len(layout.locations)]
-    inside = "/".join([*(one for one in folders if len(one) <= LONGEST), f"{name.hex}.parquet"])
+    inside = "/".join([*(folders if fit(folders) else ()), f"{name.hex}.parquet"])
     path = f"{before}{inside}{after}"
     body = _body(layout, rows)
     Objects(path).write(path, body)

@@ -37,7 +37,7 @@ def raw_changes(
         mine = [sealed[place] for batch in places for place in batch.column(0).to_pylist()]
         packer = Packer()
         for rows in rows_of_all(bodies(open_store(staging), staging, mine, whole=whole), order):
-            packer.add(rows.batch.epoch, rows.batch.batch, rows.changes, rows.said)
+            packer.add(rows.epoch, rows.changes, rows.said)
             if packer.full:
                 yield packer.packed()
         yield packer.packed()

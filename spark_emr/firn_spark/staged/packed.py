@@ -49,13 +49,14 @@ class Packer:
         self._facts: dict[_Fact, str] = {}
         self._bytes = 0
 
-    def add(self, epoch: int, batch: str, changes: pa.Table, facts: Iterable[Mapping[str, Any]]) -> None:
-        """Take one object: its changes with the columns CHANGES, and what firn.tables.batch_facts says of them."""
+    def add(self, epoch: int, changes: pa.Table, facts: Iterable[Mapping[str, Any]]) -> None:
+        """Take objects: their changes with the columns CHANGES, and what firn.tables.batch_facts says of them, each
+        fact with its `batch`."""
         self._changes.setdefault(epoch, []).append(changes)
         self._bytes += changes.nbytes
         for said in facts:
             fact = epoch, said["table"], said.get("flat"), said.get("schema_id"), said["fact"], said["value"]
-            self._facts[fact] = min(batch, self._facts.get(fact, batch))
+            self._facts[fact] = min(said["batch"], self._facts.get(fact, said["batch"]))
 
     @property
     def full(self) -> bool:

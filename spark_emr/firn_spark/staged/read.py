@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 from firn.changes.merge.ordering import Order
 from firn.log import layout
 from firn.log.store import Store, get
-from firn.tables.batch_facts import Facts
+from firn.tables.batch_facts import SAID_BY, Facts
 from firn_spark.staged.facts import facts_of
 from firn_spark.staged.packed import CHANGES, STAGED
 from firn_spark.staged.placing import placed, placed_at_once
 
 _FETCHES_AT_ONCE = 8
+_BYTES = 8 * 1024 * 1024  # of changes of small objects, in memory
 _TOGETHER = 2_000  # changes of small objects: to put more together costs more than it saves
 
 
@@ -57,10 +58,10 @@ def bodies(
 
 @dataclass(frozen=True)
 class StagedRows:
-    """The changes of a staged object, or of several of one epoch (packed.CHANGES), what they say about their tables,
-    and the first of the objects."""
+    """The changes of a staged object, or of several of one epoch (packed.CHANGES), and what each of the objects says
+    about its tables: facts with their `batch`."""
 
-    batch: SealedBatch
+    epoch: int
     changes: pa.Table
     said: Facts
 
@@ -69,13 +70,18 @@ def rows_of_all(objects: Iterable[tuple[SealedBatch, bytes]], order: Order) -> I
     """The changes of staged objects and their facts, in order, those of small objects together: what is done for each
     object costs as much as some hundred changes. `order`: the stream's; the generation is each batch's own."""
     some: list[_Object] = []
+    rows = size = 0
     for batch, body in objects:
         one = _object(batch, body)
-        if some and (sum(each.rows for each in some) + one.rows > _TOGETHER or not one.goes_with(some[0])):
+        if not one.rows:
+            continue
+        rows, size = rows + one.rows, size + one.table.nbytes
+        if some and (rows > _TOGETHER or size > _BYTES or not one.goes_with(some[0])):
             yield from _rows(some, order)
-            some = []
+            some, rows, size = [], one.rows, one.table.nbytes
         some.append(one)
-    yield from _rows(some, order)
+    if some:
+        yield from _rows(some, order)
 
 
 def rows_of(batch: SealedBatch, body: bytes, order: Order) -> StagedRows:
@@ -105,8 +111,6 @@ def _object(batch: SealedBatch, body: bytes) -> _Object:
 
 
 def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
-    if not some:
-        return
     first, sizes = some[0].batch, [one.rows for one in some]
     columns, by = _staged(some), replace(order, generation=first.generation)
     if len(some) == 1:
@@ -119,13 +123,27 @@ def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
             return
         places = found
     changes = {**columns, **places}
-    said, bad = facts_of(columns)
+    said, bad = _said(some, columns)
     if bad:
-        changes |= _with_faults(changes, {row: (why.code, str(why)) for row, why in bad.items()})
+        changes |= _with_faults(changes, bad)
     names = [pa.repeat(pa.scalar(one.batch.batch, pa.string()), one.rows) for one in some]
     changes["epoch"] = pa.repeat(pa.scalar(first.epoch, pa.int64()), sum(sizes))
     changes["batch"] = pa.concat_arrays(names)
-    yield StagedRows(first, pa.table([changes[name] for name in CHANGES.names], schema=CHANGES), said)
+    yield StagedRows(first.epoch, pa.table([changes[name] for name in CHANGES.names], schema=CHANGES), said)
+
+
+def _said(some: Sequence[_Object], columns: Mapping[str, pa.Array]) -> tuple[Facts, dict[int, tuple[str, str]]]:
+    """The facts of each object for itself, for how they are put together is not to show; and the changes, among all,
+    that can't be asked, with code and text. `columns`: of all."""
+    said: Facts = []
+    bad: dict[int, tuple[str, str]] = {}
+    begin = 0
+    for one in some:
+        mine, wrong = facts_of({name: columns[name].slice(begin, one.rows) for name in SAID_BY})
+        said += [fact | {"batch": one.batch.batch} for fact in mine]
+        bad |= {begin + row: (why.code, str(why)) for row, why in wrong.items()}
+        begin += one.rows
+    return said, bad
 
 
 def _with_faults(changes: Mapping[str, pa.Array], bad: Mapping[int, tuple[str, str]]) -> dict[str, pa.Array]:

@@ -5,7 +5,7 @@ the places of `write.data.path` and its like beside it (IcebergToGlueConverter).
 which the job may not, and tables that are no Iceberg tables are seen too. Of other catalogs each table is loaded.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -20,12 +20,14 @@ PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-sto
 _GLUE: Final = "org.apache.iceberg.aws.glue.GlueCatalog"
 _DENIED: Final = "software.amazon.awssdk.services.glue.model.AccessDeniedException"
 
-LONGEST: Final = (
-    200  # characters of a partition's folder, which only people read: file systems take 255, S3 1,024 in all
-)
-
 Place = tuple[tuple[str, ...], list[str]]
 """A table's identifier, and where it has files."""
+
+
+def fit(folders: Sequence[str]) -> bool:
+    """Whether storages take names of these partitions' folders, which only people read: file systems 255 characters
+    each, S3 1,024 bytes in all."""
+    return all(len(one) <= 200 for one in folders) and sum(map(len, folders)) <= 600
 
 
 def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
@@ -33,7 +35,7 @@ def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
     locations = java.locationProvider()
     if partition is not None:
         path = str(locations.newDataLocation(spec, partition, name))
-        if all(len(one) <= LONGEST for one in path.split("/")):
+        if fit(path.split("/")):
             return path
     return str(locations.newDataLocation(name))
 
