@@ -19,7 +19,7 @@ from firn.tables import bloom_filters
 from firn_spark.files import partition_values, values
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
-from firn_spark.tables.locations import fit, of_new_file
+from firn_spark.tables.locations import is_too_long, of_new_file
 from firn_spark.tables.objects import Objects
 
 _CODEC = "write.parquet.compression-codec"
@@ -185,14 +185,15 @@ def partitioned(layout: Layout, rows: pa.Table) -> Iterator[tuple[tuple[str | No
 
 
 def _written(layout: Layout, partition: tuple[str | None, ...] | None, rows: pa.Table) -> NewFile:
-    folders = [
-        f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}"
+    folders = "".join(
+        f"{quote_plus(field.name)}={quote_plus(partition_values.in_folder(text, field.transform, field.kind))}/"
         for field, text in zip(layout.partition, partition or (), strict=True)
-    ]
+    )
     name = uuid.uuid4()
     before, after = layout.locations[name.int % len(layout.locations)]
-    inside = "/".join([*(folders if fit(folders) else ()), f"{name.hex}.parquet"])
-    path = f"{before}{inside}{after}"
+    path = f"{before}{folders}{name.hex}.parquet{after}"
+    if is_too_long(path):
+        path = f"{before}{name.hex}.parquet{after}"
     body = _body(layout, rows)
     Objects(path).write(path, body)
     return NewFile(path, body.size, len(rows), partition)
@@ -260,7 +261,8 @@ def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> l
 
 
 class _Described:
-    """What Iceberg says of new files of a table. To ask the JVM takes longer than what it does."""
+    """What Iceberg says of new files of one table. What all files share is asked once: a call into the JVM takes longer
+    than what it does there."""
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
         self._config = java_class(spark, "org.apache.iceberg.MetricsConfig").forTable(table.java)

@@ -67,8 +67,8 @@ class StagedRows:
 
 
 def rows_of_all(objects: Iterable[tuple[SealedBatch, bytes]], order: Order) -> Iterator[StagedRows]:
-    """The changes of staged objects and their facts, in order, those of small objects together: what is done for each
-    object costs as much as some hundred changes. `order`: the stream's; the generation is each batch's own."""
+    """The changes of staged objects and their facts, in order, those of small objects together: the work for an object,
+    however small, costs as much as some hundred changes. `order`: the stream's; the generation is each batch's own."""
     some: list[_Object] = []
     rows = size = 0
     for batch, body in objects:
@@ -133,8 +133,8 @@ def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
 
 
 def _said(some: Sequence[_Object], columns: Mapping[str, pa.Array]) -> tuple[Facts, dict[int, tuple[str, str]]]:
-    """The facts of each object for itself, for how they are put together is not to show; and the changes, among all,
-    that can't be asked, with code and text. `columns`: of all."""
+    """The facts of each object on its own, since how objects are grouped must not change the tables; and the places of
+    the changes that can't be asked, with code and text. `columns`: of all objects."""
     said: Facts = []
     bad: dict[int, tuple[str, str]] = {}
     begin = 0

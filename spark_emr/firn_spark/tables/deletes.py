@@ -107,7 +107,7 @@ def _body(files: Sequence[str], parts: Iterable[tuple[pa.Array, pa.Array]]) -> p
 
 
 class _Writer:
-    """Writes delete files of one table. To ask the JVM takes longer than what it does."""
+    """Writes delete files of one table. What they share is asked of the JVM once, as for new data files."""
 
     def __init__(self, spark: SparkSession, table: Table) -> None:
         self._java, self._io, self._specs = table.java, table.java.io(), table.java.specs()

@@ -5,7 +5,7 @@ the places of `write.data.path` and its like beside it (IcebergToGlueConverter).
 which the job may not, and tables that are no Iceberg tables are seen too. Of other catalogs each table is loaded.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
@@ -20,14 +20,17 @@ PROPERTIES: Final = ("write.data.path", "write.metadata.path", "write.object-sto
 _GLUE: Final = "org.apache.iceberg.aws.glue.GlueCatalog"
 _DENIED: Final = "software.amazon.awssdk.services.glue.model.AccessDeniedException"
 
+_LONGEST_FOLDER: Final = 200
+_LONGEST_PATH: Final = 800
+
 Place = tuple[tuple[str, ...], list[str]]
 """A table's identifier, and where it has files."""
 
 
-def fit(folders: Sequence[str]) -> bool:
-    """Whether storages take names of these partitions' folders, which only people read: file systems 255 characters
-    each, S3 1,024 bytes in all."""
-    return all(len(one) <= 200 for one in folders) and sum(map(len, folders)) <= 600
+def is_too_long(path: str) -> bool:
+    """Whether the path of a file, with a folder for each partition, is longer than storages take: file systems 255
+    characters a folder, S3 1,024 bytes in all. Such a file goes beside the folders, whose names only people read."""
+    return len(path) > _LONGEST_PATH or any(len(one) > _LONGEST_FOLDER for one in path.split("/"))
 
 
 def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
@@ -35,7 +38,7 @@ def of_new_file(java: Any, name: str, spec: Any, partition: Any) -> str:
     locations = java.locationProvider()
     if partition is not None:
         path = str(locations.newDataLocation(spec, partition, name))
-        if fit(path.split("/")):
+        if not is_too_long(path):
             return path
     return str(locations.newDataLocation(name))
 

@@ -58,6 +58,8 @@ class Facts:
     def halves(self, key: Sequence[Column], positions: Collection[bytes]) -> list[RowChange]:
         """The creates with unavailable values, and the deletes at their positions and at these."""
         at = {*positions, *(one.position for one in self._changes([Column(OP, STRING)], {("c",)}))}
+        if not at:
+            return []
         prefixes = pa.array(list(at), pa.binary())
 
         def mine(batch: pa.RecordBatch) -> pa.Array:
