@@ -30,6 +30,30 @@ MUTANTS: Final = (
         (f"{_TESTS}/test_commit.py::test_null_is_a_key_like_another",),
     ),
     Mutant(
+        "a prefix is taken for the end of what begins with it",
+        f"{_FILES}/row_lookup.py",
+        "high + _ABOVE",
+        "high",
+        (
+            f"{_TESTS}/test_commit.py"
+            "::test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_bounds_exactly[driver]",
+        ),
+    ),
+    Mutant(
+        "the deletes of moves that are remembered are not looked up",
+        f"{_MERGE}/delete_memory.py",
+        "(*positions, *(one.position for one in creates))",
+        "positions",
+        (f"{_RANGES}[moving-t-merge-on-read-1-driver]",),
+    ),
+    Mutant(
+        "which of several equal rows counts, few of their columns tell",
+        f"{_MERGE}/key_lookup.py",
+        "return self.rows(keys, None)",
+        "pass",
+        (f"{_TESTS}/test_doubled_keys.py::test_which_of_equal_rows_counts_does_not_hang_on_what_else_changes[alone-driver]",),
+    ),
+    Mutant(
         "a rewrite brings back what was deleted meanwhile",
         f"{_SPARK}/maintenance/concurrent_commits.py",
         "if not paths_in(objects, file.location()).keys().isdisjoint(paths):",

@@ -173,6 +173,23 @@ MUTANTS: Final = (
         ("tests/property/test_columnar.py::test_a_key_that_changes_among_keys_that_do_not_is_a_move",),
     ),
     Mutant(
+        "objects are put together however large they are",
+        f"{_SPARK}/staged/read.py",
+        "or size > _BYTES",
+        "or size > 2**60",
+        (
+            "tests/unit/spark/test_read.py"
+            "::test_small_objects_are_put_together_up_to_some_bytes_and_never_with_those_of_another_epoch",
+        ),
+    ),
+    Mutant(
+        "objects of two generations are put together",
+        f"{_SPARK}/staged/read.py",
+        "(mine.epoch, mine.generation) == (its.epoch, its.generation)",
+        "mine.epoch == its.epoch",
+        ("tests/property/test_staged_columns.py::test_requests_together_say_what_each_says_alone",),
+    ),
+    Mutant(
         "equal changes of requests that are read together count each other",
         f"{_SPARK}/staged/placing.py",
         "zip(sizes, ends, strict=True)",

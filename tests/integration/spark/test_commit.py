@@ -18,6 +18,7 @@ from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from firn_spark.tables.fence import LostRace
 from tests.integration.spark.committing import Died, Unsure, append_rows, unknown
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -378,3 +379,19 @@ def test_a_source_without_positions_is_ordered_by_the_field_that_the_configurati
     one.land([{**value, "after": {"id": 1, "v": "ten", "version": 10}}])
     one.land([{**value, "after": {"id": 1, "v": "nine", "version": 9}}])
     assert one.by_key("lake.t", "id")[1]["v"] == "ten"
+
+
+@HOMES
+def test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_bounds_exactly(
+    lake: Make, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch)
+    one = lake(config("key: [id], columns: {id: long, v: string}"))
+    one.land([event("c", 10, {"id": 1, "v": "long"}), event("c", 11, {"id": 9, "v": "x"})])
+    one.land([event("d", 12, None, {"id": 9})])
+    # As long as Iceberg cuts bounds to 16 bytes, those of all files with the position look alike.
+    one.spark.sql("ALTER TABLE firn.lake.t__deletes SET TBLPROPERTIES ('write.metadata.metrics.default' = 'full')")
+    one.land([event("d", 20, None, {"id": 1})])
+    one.land([event("c", 20, {"id": 2, "v": GONE})])
+    assert {row["id"]: row["v"] for row in one.rows("lake.t")} == {2: "long"}
+    assert one.line("lake.t")["way"]["lookup"] == home

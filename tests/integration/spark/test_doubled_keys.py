@@ -85,3 +85,18 @@ def test_a_truncate_takes_the_rows_of_a_doubled_key_that_are_older(
     if tables == "t" or home == "driver":
         assert one.line("lake.t")["way"]["lookup"] == home
     assert values(one.rows("lake.t")) == specified([*told, *news])
+
+
+@HOMES
+@pytest.mark.parametrize("beside", [(), (event("u", 21, {"id": 2, "v": GONE, "w": "new"}),)], ids=["alone", "beside"])
+def test_which_of_equal_rows_counts_does_not_hang_on_what_else_changes(
+    lake: Callable[[str], Lake], home: str, beside: tuple[dict[str, Any], ...]
+) -> None:
+    """Rows that another tool loaded have no order: the one of the highest values counts, all columns taken together."""
+    one = lake(config("key: [id], columns: {id: long, v: string, w: string}"))
+    one.land([event("c", 10, row(2))])
+    rows = "(1, 'a', 'z', NULL, NULL), (1, 'b', 'y', NULL, NULL)"
+    one.spark.sql(f"INSERT INTO firn.lake.t (id, v, w, _firn_pos, _firn_ts) VALUES {rows}")
+    one.land([event("u", 20, {"id": 1, "v": "new", "w": GONE}), *beside])
+    assert one.line("lake.t")["way"]["lookup"] == home
+    assert [found for found in values(one.rows("lake.t")) if found[0] == 1] == [(1, "new", "y")]
