@@ -116,6 +116,14 @@ MUTANTS: Final = (
          "::test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows",),
     ),
     Mutant(
+        "what was loaded after a delete is taken for newer than it",
+        _DECIDE,
+        "row.order == LOADED}",
+        "row.order < LOADED}",
+        ("tests/property/test_decide.py"
+         "::test_a_row_that_was_loaded_after_its_delete_is_older_than_it_whatever_comes_beside[d-True-False]",),
+    ),
+    Mutant(
         "the halves of a move are not linked",
         _DECIDE,
         "linked = linked_keys(placed, halves) if creates else set[Key]()",

@@ -51,7 +51,9 @@ MUTANTS: Final = (
         f"{_MERGE}/key_lookup.py",
         "return self.rows(keys, None)",
         "pass",
-        (f"{_TESTS}/test_doubled_keys.py::test_which_of_equal_rows_counts_does_not_hang_on_what_else_changes[alone-driver]",),
+        (
+            f"{_TESTS}/test_doubled_keys.py::test_which_of_equal_rows_counts_does_not_hang_on_what_else_changes[alone-driver]",
+        ),
     ),
     Mutant(
         "a rewrite brings back what was deleted meanwhile",

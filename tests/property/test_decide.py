@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.merge.fold import Key, Row, RowChange, fold
+from firn.changes.merge.fold import LOADED, Key, Row, RowChange, fold
+from firn.changes.positions import RANK
 from tests.memory_table import MemoryTable
 from tests.property.test_fold import Source, histories
 
@@ -81,3 +83,27 @@ def test_what_comes_in_order_on_a_table_older_than_the_log_needs_only_its_rows(
 
 def _between_statements(log: list[RowChange], i: int) -> bool:
     return i in {0, len(log)} or log[i - 1].position != log[i].position
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("creates", [False, True])
+@pytest.mark.parametrize("took", ["d", "t"])
+def test_a_row_that_was_loaded_after_its_delete_is_older_than_it_whatever_comes_beside(
+    took: str, creates: bool, beside: bool
+) -> None:
+    def told(op: str, key: int, at: int, *unavailable: str) -> RowChange:
+        values = None if op in "dt" else {"v": f"v{at}", "w": f"w{at}"} | dict.fromkeys(unavailable)
+        position = at.to_bytes(45)
+        return RowChange(
+            op, () if op == "t" else (key,), position, b"\1" + position + RANK[op], values, frozenset(unavailable), "t"
+        )
+
+    table = MemoryTable()
+    first = [told("c", key, 10 + key) for key in range(5)]
+    table.commit(first)
+    table.commit([told(took, 1, 100)])
+    if creates:
+        table.commit([told("d", 2, 120), told("c", 20, 120, "w")])
+    table.live[1,] = Row({"v": "loaded", "w": "loaded"}, LOADED)
+    table.commit([*([first[3]] if beside else ()), told("u", 1, 200, "v")])
+    assert table.live[1,].values == {"v": None, "w": "w200"}

@@ -187,7 +187,8 @@ def _planned(one: TableCommit, memory: DeleteMemory, seen: Survey, parts: _Parts
     def planned(number: int, ends: tuple[Any, Any]) -> Slice:
         wanted = row_lookup.Wanted(key, between=ends)
         rows = row_lookup.plan(one.context.spark, one.table, wanted, None) if one.table else row_lookup.Files(wanted)
-        return Slice(number, rows, memory.between(key, low, ends))
+        older = memory.between(key, b"", ends) if seen.unavailable else None
+        return Slice(number, rows, memory.between(key, low, ends), older)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         each = [pool.submit(planned, number, one) for number, one in enumerate(ends)]
@@ -204,9 +205,10 @@ def _work(
 ) -> Work:
     """What the slices have in common. The memory is made before the rows are: facts that nobody needs do no harm."""
     table, layout = ready.table, layout_of(ready.table)
+    asked = memory.said.truncated > seen.low or seen.unavailable  # as Slice.older
     return Work(
         rules, ready.shape, table.state.sources, memory.said.truncated,
-        memory.truncates() if memory.said.truncated > seen.low else (), row_lookup.ids_of(table), memory.ids,
+        memory.truncates() if asked else (), row_lookup.ids_of(table), memory.ids,
         layout, memory.layout(one.plan) if ready.newest else None, ready.snapshot, planned,
         by_partition.WORTH if layout.partition and len(planned) > 1 else 0,
     )  # fmt: skip

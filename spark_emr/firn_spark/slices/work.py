@@ -35,11 +35,13 @@ _FILE, _ROW = "file", "row"
 @dataclass(frozen=True)
 class Slice:
     """Where the rows of a slice's keys may be, and the facts that may be newer than its changes (None: there is none),
-    planned before the keys are known (Wanted.between). `number`: of the slice, in the order of the keys."""
+    planned before the keys are known (Wanted.between); `older`: the other facts too, where updates leave values out and
+    may meet a row that another tool loaded. `number`: of the slice, in the order of the keys."""
 
     number: int
     rows: Files
     facts: Files | None
+    older: Files | None
 
 
 @dataclass(frozen=True)
@@ -123,9 +125,10 @@ class _SliceLookup:
             return replace(mine.rows, wanted=wanted) if wanted.keys else Files(wanted)
 
         def facts(keys: Collection[Key], low: bytes) -> Sequence[RowChange]:
-            if mine.facts is None:
+            files = mine.facts if low else mine.older or mine.facts
+            if files is None or not keys:
                 return ()
-            return changes_in(replace(mine.facts, wanted=Wanted(key, keys)), work.fact_ids, key, low)
+            return changes_in(replace(files, wanted=Wanted(key, keys)), work.fact_ids, key, low)
 
         ground = Ground(
             key, work.shape.columns, work.sources, work.ids, bool(work.shape.held_ids), False, work.emptied,

@@ -4,6 +4,7 @@ import json
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -395,3 +396,32 @@ def test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_boun
     one.land([event("c", 20, {"id": 2, "v": GONE})])
     assert {row["id"]: row["v"] for row in one.rows("lake.t")} == {2: "long"}
     assert one.line("lake.t")["way"]["lookup"] == home
+
+
+@HOMES
+@pytest.mark.parametrize("creates", [False, True])
+@pytest.mark.parametrize("took", ["d", "t"])
+def test_what_comes_beside_an_update_does_not_change_what_it_takes_from_a_row_that_was_loaded(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, took: str, creates: bool
+) -> None:
+    """Such a row is older than all, wherever it comes: the delete of its key takes its values, alone or not."""
+    commit_in(home, monkeypatch, events=5, one_task=5)
+
+    def row(number: int, v: str = "v", w: str = "w") -> dict[str, Any]:
+        return {"id": number, "v": v, "w": w}
+
+    for beside in (False, True):
+        one = Lake(spark, tmp_path / str(beside), config("key: [id], columns: {id: long, v: string, w: string}"))
+        old = event("u", 50, row(3, w=GONE))  # delivered again later
+        one.land([*(event("c", 10 + n, row(n)) for n in range(5)), old])
+        one.land([event("d", 100, None, row(1)) if took == "d" else event("t", 100)])
+        if creates:
+            one.land([event("d", 120, None, row(2)), event("c", 120, row(20, w=GONE))])
+        told = {"id": "1L", "v": "'loaded'", "w": "'loaded'"}
+        names = one.spark.table("firn.lake.t").columns
+        rows = ", ".join(f"{told.get(name, 'NULL')} AS `{name}`" for name in names)
+        one.spark.sql(f"INSERT INTO firn.lake.t BY NAME SELECT {rows}")
+        update = event("u", 200, row(1, v=GONE, w="new"))
+        one.land([old, update] if beside else [update])
+        assert one.line("lake.t")["way"]["lookup"] == home
+        assert {found["id"]: (found["v"], found["w"]) for found in one.rows("lake.t")}[1] == (None, "new"), beside

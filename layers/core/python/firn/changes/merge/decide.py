@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange
+from firn.changes.merge.fold import LOADED, UNKNOWN, Key, Row, RowChange
 from firn.changes.merge.key_rows import Truncates, after, linked_keys, rank, refolded, since
 from firn.changes.merge.ordering import plain
 
@@ -131,12 +131,14 @@ def look(
         linked = linked_keys(placed, halves, linked | mixed)
     if linked - seen:
         rows |= ground.rows(linked - seen, None)
-    if linked and not earlier and ground.newest_truncate:
+    # A row that another tool loaded is older than all, and may have come after a delete from before what is new.
+    loaded = {one.key for one in changes if one.unavailable and (row := rows.get(one.key)) and row.order == LOADED}
+    if (linked or loaded) and not earlier and ground.newest_truncate:
         known = Truncates(ground.truncates(), truncates, known.several)
 
-    facts = ground.facts(touched - linked, low)
-    if linked:
-        facts = [*facts, *ground.facts(linked, b"")]
+    facts = ground.facts(touched - linked - loaded, low)
+    if linked or loaded:
+        facts = [*facts, *ground.facts(linked | loaded, b"")]
     there = [(key, rows[key]) for key in linked if key in rows]
     late: Sequence[RowChange] = ()
     new = [*(change for change in changes if change.key in linked), *truncates]
