@@ -25,6 +25,14 @@ def java_options(repository: Path = REPOSITORY) -> str:
     return f'{SHORT_LIVED} "-XX:SharedArchiveFile={archive}" -Xlog:cds*=off' if archive.exists() else SHORT_LIVED
 
 
+def jars_and_drivers(repository: Path = REPOSITORY) -> tuple[list[str], list[str]]:
+    """The jars of `make setup` for `spark.jars`, and those for the class path: the driver of catalogs on a laptop. The
+    archive of classes is for that class path."""
+    found = [str(jar) for jar in sorted((repository / ".cache" / "jars").glob("*.jar"))]
+    drivers = [jar for jar in found if Path(jar).name.startswith("sqlite-jdbc-")]
+    return [jar for jar in found if jar not in drivers], drivers
+
+
 def spark_submit_path() -> str:
     """The spark-submit of the environment that runs this: pyspark puts it beside the interpreter."""
     return str(Path(sysconfig.get_path("scripts")) / "spark-submit")
@@ -59,11 +67,9 @@ class SparkSubmit:
         own sparkSubmitParameters (`prepared`), as on EMR. `entry_point` is a local path; `scratch` takes temporary
         files.
         """
-        found = sorted((self.repository / ".cache" / "jars").glob("*.jar"))
-        # A run that brings its own jars lacks only the driver of catalogs on a laptop. All have the same class path:
-        # the archive of classes is for one.
-        drivers = [str(jar) for jar in found if jar.name.startswith("sqlite-jdbc-")]
-        jars = [] if prepared.own_code else [str(jar) for jar in found if str(jar) not in drivers]
+        # A run that brings its own jars lacks only the driver of catalogs on a laptop.
+        found, drivers = jars_and_drivers(self.repository)
+        jars = [] if prepared.own_code else found
         settings = {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",

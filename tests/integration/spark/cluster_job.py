@@ -15,7 +15,7 @@ from pathlib import Path
 
 from firn_spark import commit, session
 from firn_spark.slices import slice_engine
-from tests.integration.spark.spark_lake import ROOT
+from tests.integration.spark.spark_lake import jvm_settings
 
 
 def _kill_an_executor(files: Path) -> None:
@@ -51,14 +51,8 @@ def main() -> int:
     if kill == "kill":
         files = Path(warehouse.removeprefix("file://"))
         threading.Thread(target=_kill_an_executor, args=(files,), daemon=True).start()
-    jars = ",".join(map(str, sorted((ROOT / ".cache" / "jars").glob("*.jar"))))
-    conf = {
-        "spark.jars": jars,
-        "spark.master": "local-cluster[3,1,1024]",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.executor.memory": "512m",
-    }
+    conf = {"spark.master": "local-cluster[3,1,1024]", "spark.executor.memory": "512m"}
+    conf |= jvm_settings("driver") | jvm_settings("executor")
     running = session.build(catalog, warehouse, conf)
     try:
         return commit.run(stream, staging, warehouse, catalog, int(first), int(last), spark=running)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from firn_local.spark_submit import jars_and_drivers
 from firn_spark import session
-from tests.integration.spark.spark_lake import ROOT, Lake
+from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
 from tests.soak import LONG
 
 
@@ -20,12 +21,9 @@ def spark() -> Iterator[SparkSession]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     code = [ROOT / "layers" / "core" / "python", ROOT / "spark_emr"]
     os.environ["PYTHONPATH"] = os.pathsep.join([*map(str, code), os.environ.get("PYTHONPATH", "")])
-    jars = sorted((ROOT / ".cache" / "jars").glob("*.jar"))
-    if not jars:
+    if not jars_and_drivers()[0]:
         pytest.fail("no jars in .cache/jars: run `make setup`")
-    conf = {"spark.jars": ",".join(map(str, jars)), "spark.master": "local[2]", "spark.driver.memory": "2g"}
-    # Short-lived and small: the optimising compiler would take more CPU than the tests themselves.
-    conf |= {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    conf = {"spark.master": "local[2]", "spark.driver.memory": "2g"} | jvm_settings("driver")
     if not LONG:
         # Queries of ten rows: making a class for each stage takes longer than running it, and so do empty partitions.
         # `make soak` runs them as jobs do, and so do the jobs of tests/e2e.

@@ -15,7 +15,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from firn.ingest import accept
 from firn.log import epochs, published_configs
 from firn.log.store import open_store
-from firn_local.spark_submit import SHORT_LIVED
+from firn_local.spark_submit import java_options
 from infra.package import job, measurement
 from tests.e2e.conftest import packaged_job
 from tests.integration.spark.spark_lake import START, ndjson
@@ -68,7 +68,7 @@ def test_the_packaged_job_commits_outside_of_the_source_tree(tmp_path: Path) -> 
             *(str(spark / "bin" / "spark-submit"), "--master", "local[2]", "--driver-memory", "1g"),
             *("--jars", ",".join(map(str, jars)), "--conf", "spark.executorEnv.PYTHONPATH=./job"),
             *("--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.ui.enabled=false"),
-            *("--driver-java-options", SHORT_LIVED),
+            *("--driver-java-options", java_options()),
             *(
                 str(code / "start.py"),
                 manifest["sha256"],
