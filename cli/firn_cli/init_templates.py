@@ -28,7 +28,7 @@ catalog: {type: sql}                  # sql | glue | rest | hive | nessie
 
 streams:
   shop:                               # POST /v1/streams/shop; one Debezium server is one stream
-    envelope: debezium                # debezium | flat (ExtractNewRecordState) | cloudevents | auto
+    envelope: debezium                # debezium | flat (ExtractNewRecordState) | cloudevents | auto | rows (your own)
     commit: {every: 60s, size: 100MB} # whichever comes first
     # debezium:                       # what the connector's properties say, if they differ from its defaults
     #   decimal.handling.mode: string

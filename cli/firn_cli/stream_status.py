@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.changes.envelopes.registry import KNOWN
 from firn.changes.positions import by_arrival
 from firn.config.model import StreamConfig
 from firn.config.modes import KEYLESS
@@ -104,7 +105,8 @@ def _status(
     # A quarantined epoch waits too, wherever the cut is; the batches of a lifted one are staged ones again.
     found = backlog.look(store, stream, now, held=True)
     dead, waiting = _dead_letters(store, stream)
-    keyless = tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
+    rows = KNOWN.bare(settings.envelope) is not None  # its tables are appended to because firn.yaml says so
+    keyless = () if rows else tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
     ordered = settings.order_by is not None
     positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
     notes = [
@@ -116,6 +118,11 @@ def _status(
             "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
             "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
             "events tell ts_ns in add.fields)"
+        )
+    if rows and not ordered and any(rule.keyed and not rule.ignore for rule in settings.tables):
+        notes.append(
+            "its rows count by when they were accepted: of two rows of one key the later one wins (give the stream "
+            "order_by, if the rows hold a time or a version)"
         )
     if keyless:
         notes.append(

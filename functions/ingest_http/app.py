@@ -22,13 +22,13 @@ metrics = Metrics(namespace=NAMESPACE, service="ingest_http")
 senders = Senders()
 
 
-def post_stream(event: Mapping[str, Any], stream: str) -> tuple[int, Any]:
-    """Stage the body's events."""
+def post_stream(event: Mapping[str, Any], stream: str, table: str | None = None) -> tuple[int, Any]:
+    """Stage the body's events. `table`: the source table of the rows in it."""
     settings, store, config, gate = staging()
     request, current, now = request_of(event), config(), datetime.now(UTC)
     senders.check(current, stream, request, now)
     try:
-        done = stage_request(store, current, gate, stream, request, settings.limits, now)
+        done = stage_request(store, current, gate, stream, request, settings.limits, now, table)
     except BacklogFull:
         count(metrics, stream, {Metric.THROTTLED: 1})
         raise
@@ -75,6 +75,7 @@ def get_health(_event: Mapping[str, Any], _: str) -> tuple[int, Any]:
 ROUTES: Routes = {
     "streams": {"GET": get_streams},
     "streams/*": {"POST": post_stream},
+    "streams/*/tables/*": {"POST": post_stream},
     "batches/*": {"GET": get_batch},
     "tables/*/health": {"GET": get_table_health},
     "health": {"GET": get_health},

@@ -1,10 +1,10 @@
 """SQS messages to staged batches: one object per Lambda batch and stream. Needs ReportBatchItemFailures.
 
-The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM. A message that can't be read is
-dead-lettered and counts as handled; one of an unknown stream, or of one that takes no queue messages (`accept` in
-firn.yaml), fails alone, until SQS moves it to the queue's dead-letter queue; while storage is away, or the stream's
-backlog is over its limit, all fail and SQS brings them again. A message that comes twice is staged once, by its id
-(ingest/queue.py).
+The stream is named by the message attribute `stream`, else by FIRN_QUEUE_STREAM; `table` names the source table of
+plain rows. A message that can't be read is dead-lettered and counts as handled; one of an unknown stream, or of one
+that takes no queue messages (`accept` in firn.yaml), fails alone, until SQS moves it to the queue's dead-letter queue;
+while storage is away, or the stream's backlog is over its limit, all fail and SQS brings them again. A message that
+comes twice is staged once, by its id (ingest/queue.py).
 """
 
 from collections import defaultdict
@@ -33,8 +33,7 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     queue_stream = staging().settings.queue_stream
     streams: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for record in event["Records"]:
-        attribute = (record.get("messageAttributes") or {}).get("stream") or {}
-        streams[attribute.get("stringValue") or queue_stream].append(record)
+        streams[_attribute(record, "stream") or queue_stream].append(record)
     failed: list[str] = []
     for stream, records in streams.items():
         try:
@@ -45,9 +44,16 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     return {"batchItemFailures": [{"itemIdentifier": message} for message in failed]}
 
 
+def _attribute(record: Mapping[str, Any], name: str) -> str | None:
+    attribute = (record.get("messageAttributes") or {}).get(name) or {}
+    return attribute.get("stringValue") or None
+
+
 def _stage(stream: str, records: list[Mapping[str, Any]]) -> list[str]:
     """Stage the messages of one stream -> the ids of those that SQS shall bring again."""
-    messages = [Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass")) for r in records]
+    messages = [
+        Message(r.get("messageId"), r["body"].encode("utf-8", "surrogatepass"), _attribute(r, "table")) for r in records
+    ]
     settings, store, config, gate = staging()
     current, now = config(), datetime.now(UTC)
     known = stream_config(current, stream)

@@ -18,6 +18,11 @@ streams:
     auth: {{by: signature, secret: 'file:{SIGNING}'}}
     tables:
       '*': {{to: 'shop.{{table}}'}}
+  web:
+    envelope: rows
+    tables:
+      users: {{to: web.users, key: [id]}}
+      '*': {{to: 'web.{{table}}', mode: append}}
   crm:
     envelope: auto
     auth: {{by: api_key, secret: 'file:{API_KEY}'}}
@@ -70,3 +75,17 @@ def test_a_secret_file_that_is_none_is_said(stack: Stack, tmp_path: Path, monkey
         assert refused.returncode == 1
         assert said in refused.stdout + refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+@pytest.mark.stack
+def test_plain_rows_are_sent_to_their_table_and_found_before_they_are_committed(stack: Stack, tmp_path: Path) -> None:
+    file = tmp_path / "rows.ndjson"
+    file.write_text('{"id": 1, "name": "Ada"}\n{"id": 2, "name": "Grace"}\n{"id": 1, "name": "Ada L."}\n')
+    for duplicates in (0, 1):
+        sent = json.loads(stack.firn("send", "web", str(file), "--table", "users", "--json").stdout)
+        assert (sent["accepted"], sent["duplicates"]) == (3, duplicates)
+    found = json.loads(stack.firn("query", "--fresh", "--json", "SELECT id, name FROM web.users ORDER BY id").stdout)
+    assert found == [{"id": 1, "name": "Ada L."}, {"id": 2, "name": "Grace"}]
+    refused = stack.firn("send", "web", str(file), check=False)
+    assert refused.returncode == 1
+    assert "post them to /v1/streams/web/tables/TABLE" in " ".join((refused.stdout + refused.stderr).split())

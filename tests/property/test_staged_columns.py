@@ -33,6 +33,11 @@ MADE = {
     "db2": st.just('["0:1a","0:2b"]'),
     "mongodb": st.sampled_from(["[5,1]", "[5,1,null]", "[5,1,7,null]"]),
     "": st.just("[1,2]"),
+    "rows": st.builds(
+        '["{}",{}]'.format,
+        st.sampled_from(["0190000000001234567890abcdef", "01900000000000000000000000ff", "ff" * 16, "0" * 28, "x"]),
+        st.sampled_from([0, 1, 2, 10, 2**63, 10**18, 2**64, "01", ""]),
+    ),
 }
 TIMES = ['"__ts_ms":5', '"__ts_ns": -17', '"__ts_us":"x"']
 SPACES = st.sampled_from(["", " ", "\t", "\v", "\x1c", "\x85", "\u2003", "\u200b"])
@@ -64,18 +69,19 @@ def texts(draw: Any, hostile: bool) -> str | None:
 @st.composite
 def staged(draw: Any) -> dict[str, pa.Array]:
     hostile, keys, flat = draw(st.booleans()), draw(st.booleans()), draw(st.booleans())
-    connectors = draw(
-        st.sampled_from([["postgresql"]] * 4 + [["mysql"], ["mongodb"], ["db2"], ["postgresql", "mysql"], [""]])
-    )
+    others = [["mysql"], ["mongodb"], ["db2"], ["postgresql", "mysql"], [""]]
+    connectors = draw(st.sampled_from([["postgresql"]] * 4 + [["rows"]] * 2 + others))
     tables = draw(st.sampled_from(["a", "a", "ab"]))
     schemas = draw(st.sampled_from([(None,), ("s",), (None, "s")]))
     pool = draw(st.lists(texts(hostile), min_size=1, max_size=3))
+    nowhere = connectors == ["rows"] and draw(st.booleans())  # of a stream with order_by
     rows: list[dict[str, Any]] = []
     for index in range(draw(st.integers(0, 6))):
         connector, op = draw(st.sampled_from(connectors)), draw(st.sampled_from("cuudr" if not hostile else "cuudrtm"))
         order = draw(LSNS.map(lsn) if connector == "postgresql" else MADE[connector])
         if hostile and not draw(st.integers(0, 3)):
             order = draw(HOSTILE | st.none())
+        order = None if nowhere else order
         one = dict.fromkeys(STAGED) | {"index": index, "table": draw(st.sampled_from(tables)), "op": op, "flat": flat}
         one |= {"connector": connector, "order": order, "schema_id": draw(st.sampled_from(schemas))}
         one |= {name: draw(st.none() | st.sampled_from(pool)) for name in ("before", "after")}

@@ -20,6 +20,9 @@ def command(
     stream: Annotated[str, typer.Argument(metavar="STREAM", help="A stream of firn.yaml.")],
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="NDJSON, plain or .gz; - is standard input.")],
     queue: Annotated[bool, typer.Option("--queue", help="Send by SQS, one message an event, instead of HTTP.")] = False,
+    table: Annotated[
+        str | None, typer.Option("--table", help="The source table of plain rows (envelope: rows).", metavar="TABLE")
+    ] = None,
     split: Annotated[
         int | None, typer.Option("--split", help="Send each file in this many batches of equal count.", min=1)
     ] = None,
@@ -43,9 +46,9 @@ def command(
 
         batches = _all_batches(files, split)
         if queue:
-            send_to_queue(stack, stream, batches, sent, report)
+            send_to_queue(stack, stream, batches, sent, report, table)
         else:
-            post(stack, stream, batches, sent, report)
+            post(stack, stream, batches, sent, report, table=table)
     sent.seconds = time.monotonic() - started
     if as_json:
         print_json(sent)

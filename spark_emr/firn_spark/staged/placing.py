@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from firn.changes.change import OPS, TIMES
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
+from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.changes.merge import ordering
-from firn.changes.merge.ordering import PLACED_BY, Order
+from firn.changes.merge.ordering import PLACED_BY, Order, placed_by_field
 from firn.changes.positions import HASHED, NAMED_LATER, RANK, WIDTH, position
 from firn_spark.staged.columnar import joined
 from firn_spark.staged.packed import CHANGES
@@ -32,6 +33,8 @@ _hash = blake2b(digest_size=HASHED).copy  # copying one costs less than making o
 _decode_lsns = msgspec.json.Decoder(tuple[int | None, int], strict=False).decode_lines
 _LSN = "(?:0|[1-9][0-9]{0,18})"
 _LSNS = rf'^\["{_LSN}","{_LSN}"\]$'
+_BATCH = 28  # characters: the time of a batch and its random part, in hex
+_ARRIVALS = rf'^\["[0-9a-f]{{{_BATCH}}}",(?:0|[1-9][0-9]{{0,18}})\]$'
 # ordering._SENT for RE2, whose \s is not Python's.
 _SPACE = r"[\t-\r\x1c-\x20\x85\xa0\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}]*"
 _SENT = rf',{_SPACE}"__ts_[mun]s":{_SPACE}-?[0-9]+'
@@ -39,20 +42,22 @@ _SENT = rf',{_SPACE}"__ts_[mun]s":{_SPACE}-?[0-9]+'
 
 def placed(columns: Arrays, place: int, by: Order, accepted: int) -> dict[str, pa.Array]:
     """As ordering.placed. `columns`: those of PLACED_BY and `ts`."""
-    at_once = placed_at_once(columns, by, [len(columns["op"])])
+    at_once = placed_at_once(columns, by, [len(columns["op"])], [accepted])
     if at_once is not None:
         return at_once
     found = ordering.placed({name: columns[name].to_pylist() for name in (*PLACED_BY, "ts")}, place, by, accepted)
     return {name: pa.array(values, CHANGES.field(name).type) for name, values in found.items()}
 
 
-def placed_at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.Array] | None:
+def placed_at_once(
+    columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]
+) -> dict[str, pa.Array] | None:
     """The same of the changes of several requests, one after the other; None for what is not without surprises.
-    `sizes`: how many are of each."""
+    `sizes`: how many are of each, `accepted`: when each was."""
     if not _is_usual(columns, by):
         return None
     try:
-        return _at_once(columns, by, sizes)
+        return _at_once(columns, by, sizes, accepted)
     except Exception as error:  # noqa: BLE001 (change by change it turns out whose fault it is)
         poison(error)
         return None
@@ -60,7 +65,7 @@ def placed_at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str
 
 def _is_usual(columns: Arrays, by: Order) -> bool:
     rows, orders = len(columns["op"]), columns["order"]
-    if not rows or rows < FEW or orders.null_count or by.kept:
+    if not rows or rows < FEW or orders.null_count not in (0, rows if by.field else 0) or by.kept:
         return False
     if columns["occurrence"].null_count != rows or columns["generation"].null_count != rows:
         return False
@@ -71,18 +76,15 @@ def _is_usual(columns: Arrays, by: Order) -> bool:
     return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
 
 
-def _at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.Array]:
+def _at_once(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]) -> dict[str, pa.Array]:
     op, reads = columns["op"], pc.equal(columns["op"], "r")
     rows = len(op)
     hashes = _hashes(columns, reads)
     orders = bytearray((b"\1" + by.generation.to_bytes(4) + bytes(_LENGTH - 5)) * rows)
-    lsns = _lsns(columns["order"]) if pc.all(pc.equal(columns["connector"], "postgresql")).as_py() else None
-    if lsns is None:
-        _put(orders, _GENERATION, WIDTH, b"".join(_positions(columns, by)))
+    if not _put_numbers(orders, columns["connector"], columns["order"]):
+        found = _positions(columns, by) if columns["order"].null_count == 0 else _fields(columns, by, sizes, accepted)
+        _put(orders, _GENERATION, WIDTH, b"".join(found))
     else:
-        for at, numbers in zip((_COMMIT, _CHANGE), lsns, strict=True):
-            numbers.byteswap()
-            _put(orders, at, 8, numbers.tobytes())
         _put(orders, _KIND, 1, _bytes_of(pc.invert(reads)))
     _put(orders, _RANK, 1, _bytes_of(pc.index_in(op, value_set=_RANKS)))
     _put(orders, _HASH, HASHED, b"".join(hashes))
@@ -96,6 +98,39 @@ def _at_once(columns: Arrays, by: Order, sizes: Sequence[int]) -> dict[str, pa.A
         "fault_text": pa.nulls(rows, pa.string()),
         "tx_order": pc.if_else(pc.and_(reads, pc.is_null(number)), columns["emitted"], number),
     }
+
+
+def _put_numbers(orders: bytearray, connector: pa.Array, order: pa.Array) -> bool:
+    """Writes the numbers that come as text into each order. False where they have to be read one by one."""
+    connectors = pc.unique(connector).to_pylist()
+    if connectors == ["postgresql"] and (lsns := _lsns(order)) is not None:
+        for at, numbers in zip((_COMMIT, _CHANGE), lsns, strict=True):
+            numbers.byteswap()
+            _put(orders, at, 8, numbers.tobytes())
+        return True
+    if connectors == [ROWS] and order.null_count == 0 and pc.all(pc.match_substring_regex(order, _ARRIVALS)).as_py():
+        came = pc.utf8_slice_codeunits(order, 2, 2 + _BATCH).dictionary_encode()
+        batches = [bytes.fromhex(one) for one in came.dictionary.to_pylist()]
+        places = array("Q")
+        numbers = pc.utf8_slice_codeunits(order, _BATCH + 4, -1).cast(pa.uint64())
+        places.frombytes(numbers.buffers()[1].to_pybytes()[: 8 * len(numbers)])
+        places.byteswap()
+        _put(orders, _CHANGE, 8, places.tobytes())
+        _put(
+            orders, _COMMIT + 8 - _BATCH // 2, _BATCH // 2, b"".join(map(batches.__getitem__, came.indices.to_pylist()))
+        )
+        return True
+    return False
+
+
+def _fields(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]) -> Sequence[bytes]:
+    """By the stream's field. Raises EventError for a change that has no place."""
+    ops, *images = (columns[name].to_pylist() for name in ("op", "after", "before", "key"))
+    when = chain.from_iterable(repeat(at, size) for at, size in zip(accepted, sizes, strict=True))
+    field, generation = by.field or "", by.generation
+    told = zip(ops, zip(*images, strict=True), when, strict=True)
+    found = [placed_by_field(field, op, generation, mine, at) for op, mine, at in told]
+    return [where for where in found if where is not None]  # fewer don't fit, and are left to `placed`
 
 
 def _positions(columns: Arrays, by: Order) -> Sequence[bytes]:

@@ -116,7 +116,7 @@ def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
     if len(some) == 1:
         places = placed(columns, first.place, by, layout.accepted(first.batch))
     else:
-        found = placed_at_once(columns, by, sizes)
+        found = placed_at_once(columns, by, sizes, [layout.accepted(one.batch.batch) for one in some])
         if found is None:  # request by request it turns out what is the matter
             for one in some:
                 yield from _rows([one], order)

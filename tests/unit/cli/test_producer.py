@@ -48,6 +48,17 @@ def test_inserts_updates_and_deletes_become_debezium_envelopes_in_order(ingress:
     assert ingress.requests[0]["path"] == "/v1/streams/shop"
 
 
+def test_plain_rows_are_sent_as_they_are_a_batch_for_each_table(ingress: Ingress) -> None:
+    with firn.Producer("web", url=ingress.url) as web:
+        web.send({"id": 1, "price": Decimal("9.90")}, "a b")
+        web.send(({"id": n} for n in (2, 3)), "a b")
+        web.send([{"id": 4, "when": date(2026, 1, 31)}])
+        flushed = web.flush()
+    assert flushed.counts["row"] == 4
+    assert [one["path"] for one in ingress.requests] == ["/v1/streams/web/tables/a%20b", "/v1/streams/web"]
+    assert ingress.events == [{"id": 1, "price": "9.90"}, {"id": 2}, {"id": 3}, {"id": 4, "when": "2026-01-31"}]
+
+
 def test_a_full_batch_is_sent_without_a_flush(ingress: Ingress) -> None:
     with firn.Producer("shop", url=ingress.url, batch_size=10, flush_interval=60) as shop:
         for number in range(25):

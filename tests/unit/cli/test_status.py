@@ -90,6 +90,17 @@ def test_a_stream_without_positions_is_marked(store: Store, catalog: Catalog) ->
     assert "no position" in shop.notes[0]
 
 
+def test_rows_that_count_by_their_arrival_are_marked(store: Store, catalog: Catalog) -> None:
+    text = "streams: {{web: {{envelope: rows,{} tables: {{users: {{to: web.users{}}}}}}}}}"
+    cases = [("", ", key: [id]", True), ("", ", mode: append", False), (" order_by: at,", ", key: [id]", False)]
+    for settings, rule, said in cases:
+        config = published_configs.publish(store, text.format(settings, rule))
+        accept(store, config, "web", b'{"id": 1, "at": 1}', now=NOW)
+        (web,) = stream_statuses(store, catalog, NOW)
+        assert any("count by when they were accepted" in note for note in web.notes) is said
+        assert not web.without_position
+
+
 def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
     published_configs.publish(store, CONFIG)
     catalog.create_namespace("shop")

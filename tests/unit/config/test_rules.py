@@ -145,3 +145,24 @@ def test_dots_and_brackets_in_patterns_are_literal() -> None:
 
 def test_a_pattern_of_many_stars_ends_in_time() -> None:
     assert of([TableRule("*" * 200 + "a", "x.y")]).rule_for("b" * 10_000 + ".c") is None
+
+
+def test_rows_say_their_table_their_deletes_and_their_key() -> None:
+    text = "streams: {{web: {{envelope: {}, {} tables: {{users: {{to: web.users{}}}, 'x*': {{ignore: true}}}}}}}}"
+    stream = parse(text.format("rows", "table_by: type, op_field: op, ", ", key: [id]")).streams["web"]
+    assert (stream.table_by, stream.op_field) == ("type", "op")
+    assert stream.delete_when == {"d", "D", "delete", "DELETE"}
+    stream = parse(text.format("rows", "op_field: op, delete_when: [True, 1, x],", ", mode: append")).streams["web"]
+    assert stream.delete_when == {"true", "1", "x"}
+    wrong = {
+        ("rows", "", ""): "users: mirrors rows, which do not say what their key is; write key: [id], or mode: append",
+        ("rows", "delete_when: [x],", ", key: [id]"): "delete_when: says which values make a delete, and op_field is",
+        ("rows", "op_field: op, delete_when: [],", ", key: [id]"): "delete_when: needs texts; write delete_when: [D",
+        ("debezium", "table_by: type,", ""): "table_by: is for plain rows, and these events say it themselves; write",
+        ("auto", "op_field: op,", ""): "op_field: is for plain rows",
+        ("rows", "table_by: [a],", ", key: [id]"): "table_by: is a list; write the name of the field that says the",
+    }
+    for given, said in wrong.items():
+        with pytest.raises(ConfigError) as raised:
+            parse(text.format(*given))
+        assert said in str(raised.value), given

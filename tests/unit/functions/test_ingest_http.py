@@ -18,6 +18,7 @@ from firn.changes.envelopes.limits import EventLimits
 from firn.config.model import BacklogLimit
 from firn.ingest.bodies import Limits
 from firn.log import backlog_gate, cuts, epochs, layout
+from firn.log.batches import read_meta
 from firn.log.published_configs import publish
 from firn.log.store import paths, put
 from tests.unit.functions.conftest import FUNCTIONS
@@ -93,6 +94,26 @@ def test_compressed_bodies_ndjson_and_plain_text_events_are_read(app: ModuleType
     assert post(app, gzip.compress(ndjson), Content_Encoding="gzip")[1]["accepted"] == 2
     assert post(app, ndjson, Content_Type="application/x-ndjson")[1]["accepted"] == 2
     assert post(app, b"[" + EVENT + b"]", text=True)[1]["accepted"] == 1
+
+
+def test_rows_are_posted_to_their_table(app: ModuleType, store: FaultyStore) -> None:
+    rows = "{envelope: rows, tables: {users: {to: web.users, key: [id]}, 'a *': {to: 'web.{table}', mode: append}}}"
+    publish(store, f"streams: {{web: {rows}, shop: {{tables: {{a.b: {{to: x.y}}}}}}}}")
+    for table in ("users", "a%20b%2Fc%3F"):
+        status, body = post(app, b'[{"id": 1}, {"id": 2}, 3]', path=f"/v1/streams/web/tables/{table}")
+        assert (status, body["accepted"], body["rejected"]) == (202, 2, 1)
+        meta = read_meta(store, layout.staged_path(body["batch_id"]))
+        assert meta is not None
+        assert list(meta.tables) == [table.replace("%20", " ").replace("%2F", "/").replace("%3F", "?")]
+    refused = {
+        "web/tables/nobody": (404, "unknown_table"), "web": (400, "no_table"), "shop/tables/users": (400, "not_rows"),
+        "nobody/tables/users": (404, "unknown_stream"), "web/tables": (404, "no_such_path"),
+        "web/tables/": (404, "no_such_path"), "web/tables/users/x": (404, "no_such_path"),
+    }  # fmt: skip
+    for path, expected in refused.items():
+        status, body = post(app, b'{"id": 1}', path=f"/v1/streams/{path}")
+        assert (status, body["error"]) == expected
+    assert get(app, "/v1/streams/web/tables/users")[0] == 405
 
 
 def test_a_function_urls_event_works_too(app: ModuleType) -> None:

@@ -10,6 +10,7 @@ from firn.config.model import BacklogLimit
 from firn.log import backlog_gate, layout
 from firn.log.batches import BatchMeta, read_meta
 from firn.log.dead_letters.letters import read_dead
+from firn.log.published_configs import publish
 from firn.log.store import paths, put
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -56,6 +57,17 @@ def test_an_unreadable_message_is_dead_lettered_and_does_not_come_again(app: Mod
     (path,) = paths(store, "dead/shop")
     assert [letter.original for letter in read_dead(store, path)] == [b"no json"]
     assert len(paths(store, "staged/shop")) == 1
+
+
+def test_rows_name_their_table_beside_their_stream(app: ModuleType, store: FaultyStore) -> None:
+    publish(store, "streams: {web: {envelope: rows, tables: {'*': {to: 'web.{table}', mode: append}}}}")
+    record = message("1", '[{"id": 1}, {"id": 2}]', "web")
+    record["messageAttributes"]["table"] = {"dataType": "String", "stringValue": "clicks"}
+    assert failed(app.handler({"Records": [record]}, None)) == []
+    (path,) = paths(store, "staged/web")
+    meta = read_meta(store, path)
+    assert meta is not None
+    assert meta.tables == {"clicks": 2}
 
 
 def test_a_message_of_an_unknown_stream_fails_alone(app: ModuleType, store: FaultyStore) -> None:

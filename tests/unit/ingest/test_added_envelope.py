@@ -94,5 +94,5 @@ def test_a_stream_of_another_envelope_says_what_it_sees(now: datetime) -> None:
 
 
 def test_without_its_line_nobody_knows_it(now: datetime) -> None:
-    with pytest.raises(ConfigError, match="write debezium, flat, cloudevents or auto"):
+    with pytest.raises(ConfigError, match="write debezium, flat, cloudevents, rows or auto"):
         taken(FaultyStore(), "maxwell", now, said(1))

@@ -126,6 +126,7 @@ def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     }
     assert {(route.method, route.path) for route in functions["ingest_http"].api} == {
         ("POST", "/v1/streams/{stream}"),
+        ("POST", "/v1/streams/{stream}/tables/{table}"),
         ("GET", "/v1/streams"),
         ("GET", "/v1/batches/{id}"),
         ("GET", "/v1/health"),

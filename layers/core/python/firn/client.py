@@ -100,8 +100,11 @@ class StreamClient:
         self._signing = _signing_key(self._secret)
         self._connection: http.client.HTTPConnection | None = None
 
-    def post(self, stream: str, body: bytes, *, key: str, content_type: str = NDJSON) -> Receipt:
-        """Send one batch to `stream`: `body` is a JSON object, an array or NDJSON, `key` its Idempotency-Key.
+    def post(
+        self, stream: str, body: bytes, *, key: str, content_type: str = NDJSON, table: str | None = None
+    ) -> Receipt:
+        """Send one batch to `stream`: `body` is a JSON object, an array or NDJSON, `key` its Idempotency-Key. `table`:
+        the source table of the rows in it, where the stream takes plain rows.
 
         Raises RequestError (with the HTTP status) if the stream refuses the batch, StreamUnreachable if it could not be
         handed over within the tries.
@@ -113,7 +116,9 @@ class StreamClient:
             "Idempotency-Key": key,
         }
         packed = gzip.compress(body, compresslevel=1, mtime=0)
-        answer = self.request("POST", f"/v1/streams/{quote(stream, safe='')}", packed, headers)
+        path = f"/v1/streams/{quote(stream, safe='')}"
+        path += "" if table is None else f"/tables/{quote(table, safe='')}"
+        answer = self.request("POST", path, packed, headers)
         return Receipt(
             batch_id=str(answer.get("batch_id", "")),
             accepted=int(answer.get("accepted", 0)),

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from datetime import time as time_of_day
@@ -25,15 +25,17 @@ MAX_BATCH_BYTES = 3_000_000
 
 Row = Mapping[str, Any]
 _OPS = {"c": "insert", "u": "update", "d": "delete"}
+_ROW = "row"
 
 
 @dataclass(frozen=True)
 class Flushed:
     """What was handed over since the last `flush()`, background sends included.
 
-    `counts`: changes by kind ({"insert": 2, "update": 0, "delete": 0}). `batch_ids`: for GET /v1/batches/{id}.
-    `bytes`: size of the JSON bodies. `rejected` of the changes are dead letters, `errors` says why: one dict each with
-    batch_id, index (place in that batch) and reason. `duplicates`: batches that an earlier try had already staged.
+    `counts`: changes by kind ({"insert": 2, "update": 0, "delete": 0}), plain rows as "row". `batch_ids`: for
+    GET /v1/batches/{id}. `bytes`: size of the JSON bodies. `rejected` of the changes are dead letters, `errors` says
+    why: one dict each with batch_id, index (place in that batch) and reason. `duplicates`: batches that an earlier try
+    had already staged.
     """
 
     counts: Mapping[str, int]
@@ -49,6 +51,7 @@ class _Batch:
     key: str
     body: bytes
     counts: Mapping[str, int]
+    table: str | None
 
 
 @dataclass
@@ -62,7 +65,7 @@ class _Sent:
 
     def add(self, batch: _Batch, receipt: Receipt) -> None:
         for kind, number in batch.counts.items():
-            self.counts[kind] += number
+            self.counts[kind] = self.counts.get(kind, 0) + number
         self.batch_ids.append(receipt.batch_id)
         self.bytes += len(batch.body)
         self.rejected += receipt.rejected
@@ -82,6 +85,8 @@ class Producer:
     `flush()`; leaving the `with` block flushes too. A full batch is sent by the thread that fills it, so a slow stream
     slows its writers. All methods may be called by many threads. When `insert`, `update` or `delete` raise RequestError
     or StreamUnreachable, the change has been taken and waits for the next `flush()`: don't repeat the call.
+
+    Where the stream takes plain rows (`envelope: rows`), `send` hands over rows as they are.
 
     Changes are Debezium envelopes of connector `firn`; their position is [ms at the producer's start, counter], so of
     two producers that write the same rows the one started later wins. Run one at a time.
@@ -120,11 +125,12 @@ class Producer:
         self._run = uuid.uuid4().hex  # makes the batches' idempotency keys this producer's own
         self._counter = itertools.count(1)
         self._batches = itertools.count(1)
-        self._lock = threading.Lock()  # guards _lines, _size, _counts, _waiting and _counter
+        self._lock = threading.Lock()  # guards _lines, _size, _counts, _table, _waiting and _counter
         self._sending = threading.Lock()  # one batch under way at a time, in order; guards _sent and the connection
         self._lines: list[bytes] = []
         self._size = 0
         self._counts: dict[str, int] = {}
+        self._table: str | None = None  # of the rows in _lines
         self._waiting: list[_Batch] = []
         self._sent = _Sent()
         self._wake = threading.Event()
@@ -142,6 +148,12 @@ class Producer:
     def delete(self, table: str, before: Row) -> None:
         """The row is gone; `before` holds its key columns at least."""
         self._take("d", table, before, None)
+
+    def send(self, rows: Row | Iterable[Row], table: str | None = None) -> None:
+        """Plain rows, one or many, for a stream with `envelope: rows`: column names to values. `table`: the source
+        table; None where the stream has one alone, or its `table_by` names a column that says it."""
+        for row in (rows,) if isinstance(rows, Mapping) else rows:
+            self._add(_ROW, f"{_json(_row(row))}\n".encode, table)
 
     def flush(self) -> Flushed:
         """Send all that waits and say what was handed over since the last flush.
@@ -177,17 +189,9 @@ class Producer:
 
     def _take(self, op: str, table: str, before: Row | None, after: Row | None) -> None:
         schema, _, name = table.partition(".") if "." in table else ("", "", table)
-        images = json.dumps(
-            {"before": _row(before), "after": _row(after)},
-            default=_encoded,
-            ensure_ascii=False,
-            allow_nan=False,
-            separators=(",", ":"),
-        )
-        # The position is taken under the lock, together with the place in the batch: both tell the same order.
-        with self._lock:
-            if self._closed:
-                raise FirnError("the producer is closed: make a new one")
+        images = _json({"before": _row(before), "after": _row(after)})
+
+        def line() -> bytes:
             now = int(self._clock() * 1000)
             source = {
                 "connector": "firn",
@@ -197,13 +201,24 @@ class Producer:
                 "ts_ms": now,
                 "sequence": f"[{self._start},{next(self._counter)}]",
             }
-            rest = json.dumps({"source": source, "op": op, "ts_ms": now}, ensure_ascii=False, separators=(",", ":"))
-            line = f"{images[:-1]},{rest[1:]}\n".encode()
-            if self._size + len(line) > MAX_BATCH_BYTES:
+            rest = _json({"source": source, "op": op, "ts_ms": now})
+            return f"{images[:-1]},{rest[1:]}\n".encode()
+
+        self._add(_OPS[op], line, None)
+
+    def _add(self, kind: str, made: Callable[[], bytes], table: str | None) -> None:
+        """Take one event. `made` is called under the lock, so that a position and the place in the batch tell the same
+        order; `table`: of a plain row."""
+        with self._lock:
+            if self._closed:
+                raise FirnError("the producer is closed: make a new one")
+            line = made()
+            if self._lines and (self._size + len(line) > MAX_BATCH_BYTES or table != self._table):
                 self._seal()
+            self._table = table
             self._lines.append(line)
             self._size += len(line)
-            self._counts[_OPS[op]] = self._counts.get(_OPS[op], 0) + 1
+            self._counts[kind] = self._counts.get(kind, 0) + 1
             if len(self._lines) >= self._batch_size:
                 self._seal()
             self._start_timer()
@@ -216,7 +231,7 @@ class Producer:
         """Make a batch of what was taken. The caller holds the lock."""
         if self._lines:
             key = f"firn-producer-{self._run}-{next(self._batches)}"
-            self._waiting.append(_Batch(key, b"".join(self._lines), self._counts))
+            self._waiting.append(_Batch(key, b"".join(self._lines), self._counts, self._table))
             self._lines, self._size, self._counts = [], 0, {}
 
     def _send_waiting(self) -> None:
@@ -226,7 +241,7 @@ class Producer:
                 if not self._waiting:
                     return
                 batch = self._waiting[0]
-            receipt = self._client.post(self._stream, batch.body, key=batch.key)
+            receipt = self._client.post(self._stream, batch.body, key=batch.key, table=batch.table)
             self._sent.add(batch, receipt)
             with self._lock:
                 self._waiting.pop(0)
@@ -282,6 +297,10 @@ def _remember(state: Path, start: int) -> None:
         new.replace(state)
     except OSError as error:
         raise ConfigError(f"the producer's state {state} can't be written: {error}") from error
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=_encoded, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def _row(row: Row | None) -> dict[str, Any] | None:

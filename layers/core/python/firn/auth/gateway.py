@@ -14,9 +14,9 @@ import msgspec
 from firn.auth.senders import Request
 from firn.errors import RequestError
 
-Handler = Callable[[Mapping[str, Any], str], Any]
+Handler = Callable[..., Any]
 Routes = Mapping[str, Mapping[str, Handler]]
-"""Path below /v1/, with * for the name of one -> method -> handler of (event, that name)."""
+"""Path below /v1/, with * for the name of one -> method -> handler of (event, that name and any more)."""
 
 NOT_CONFIGURED: Final = "Firn's configuration here is missing or wrong; the function's log says what to do"
 """All that is answered to a ConfigError: its text may say where a secret is, and anybody may read the answer."""
@@ -26,14 +26,14 @@ def call(routes: Routes, event: Mapping[str, Any], hint: str) -> Any:
     """What the handler of the event's path and method gives. Raises RequestError 404 (with the hint), 405."""
     http = event.get("requestContext", {}).get("http", {})  # a function URL's
     method = event.get("httpMethod") or http.get("method", "")
-    collection, *named = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].split("/")
-    member = named[0] if named else ""
-    methods = routes.get("/".join([collection, *(["*"] if member else named[:1]), *named[1:]]))
+    parts = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].split("/")
+    names = [unquote(part) for part in parts[1::2]]
+    methods = routes.get("/".join("*" if place % 2 and part else part for place, part in enumerate(parts)))
     if methods is None:
         raise RequestError(404, "no_such_path", f"there is nothing here; {hint}")
     if method not in methods:
         raise RequestError(405, "method_not_allowed", f"only {', '.join(methods)} works here")
-    return methods[method](event, unquote(member))
+    return methods[method](event, *(names or [""]))
 
 
 def request_of(event: Mapping[str, Any]) -> Request:

@@ -40,13 +40,14 @@ class Ignored(msgspec.Struct, frozen=True):
 
 class Rejected(msgspec.Struct, frozen=True):
     """An event that can't be taken: a dead letter. `index` is its place in the request, from 0. `change` is there if it
-    was read well and refused afterwards, for its table."""
+    was read well and refused afterwards, for its table. `table`: the source table that the request named."""
 
     index: int
     code: str
     message: str
     original: bytes
     change: Change | None = None
+    table: str | None = None
 
 
 class Parsed(msgspec.Struct, frozen=True):

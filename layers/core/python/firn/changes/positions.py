@@ -18,6 +18,7 @@ text.
 | mongodb, a wall clock | when the event was made, ms | nanoseconds of that millisecond, 64 bits; place, 64 |
 | db2, informix | commit LSN | change LSN |
 | firn | start of the producer, ms | its counter |
+| rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
 | none, with `order_by` | the field's value, half of the range added | 0 |
 
 PostgreSQL's `source.sequence` is [previous commit LSN, change LSN]: the change's LSN alone is not in commit order.
@@ -40,7 +41,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from firn.errors import EventError
 
@@ -129,11 +130,13 @@ def field_position(
     missing, null, or of another kind; future_order; the code of `lacking`.
     """
     try:
-        rows = (msgspec.json.decode(image, type=dict[str, msgspec.Raw]).get(field) for image in images)
-        value = next((found for found in rows if found is not None), None)
-        if value is None:
+        decode, value = _field_decoder(field), UNSET
+        for image in images:
+            if value is UNSET:
+                value = decode(image).value
+        if value is UNSET:
             raise EventError(lacking[0], f"order_by field {field!r}: {lacking[1]}")
-        number, is_time = _sortable(msgspec.json.decode(value, type=int | float | str | None))
+        number, is_time = _sortable(_scalar(value))
         if is_time and accepted and number > (accepted + _DAY) * 1000:
             raise EventError(
                 "future_order",
@@ -144,6 +147,16 @@ def field_position(
         return generation.to_bytes(4) + (_HALF + number).to_bytes(16) + kind + bytes(24)
     except (ValueError, OverflowError, ArithmeticError, RecursionError) as error:
         raise EventError("bad_position", f"order_by field {field!r}: {error}") from None
+
+
+@lru_cache(maxsize=64)
+def _field_decoder(field: str) -> Callable[[str], Any]:
+    """Reads one member of an object, the last if there are several, and leaves out all others."""
+    kind = msgspec.defstruct("Row", [("value", Raw | UnsetType, UNSET)], rename={"value": field}, gc=False)
+    return msgspec.json.Decoder(kind).decode
+
+
+_scalar: Final = msgspec.json.Decoder(int | float | str | None).decode
 
 
 def by_field(position: bytes) -> bool:
@@ -164,12 +177,15 @@ def _sortable(value: float | str | None) -> tuple[int, bool]:
     if isinstance(value, float):
         value = repr(value)
     try:
-        return (int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)), False
+        if not _DATED.match(value):
+            return (int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)), False
+        raise ArithmeticError  # no number, and to learn that takes as long as all else
     except ArithmeticError:
         time = datetime.fromisoformat(value)
         return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1), True
 
 
+_DATED = re.compile("[0-9]{4}-")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -194,6 +210,7 @@ _of_lsns = struct.Struct(">I 8xQ B 16xQ").pack  # generation, commit, kind, chan
 _binlog = _decoder(str, int, _Number)
 _pair = _decoder(int, int)
 _texts = _decoder(_Text, _Text)
+_came = _decoder(str, int)
 
 
 class _Array(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -299,6 +316,11 @@ def _lsn_pair(order: str, op: str) -> tuple[str, str]:
     return commit, change or "0"
 
 
+def _arrival(order: str, _: str) -> tuple[int, int]:
+    came, number = _came(order)
+    return _hexadecimal(came, "batch", 128), _unsigned(number, "number")
+
+
 def _two_numbers(order: str, _: str) -> tuple[int, int]:
     first, second = _pair(order)
     return _unsigned(first, "first number"), _unsigned(second, "second number")
@@ -343,4 +365,5 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "db2": _db2,
     "informix": _informix,
     "firn": _two_numbers,
+    "rows": _arrival,
 }

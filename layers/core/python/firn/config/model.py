@@ -193,6 +193,9 @@ class StreamConfig:
     out_of_range: "OutOfRange" = "null"
     generation: int = 0
     order_by: str | None = None
+    table_by: str | None = None  # of rows: the field that names the source table
+    op_field: str | None = None  # of rows: the field whose values in `delete_when` make a delete
+    delete_when: frozenset[str] = frozenset()
     commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
     job: str = "shared"
     auth: Auth | None = None

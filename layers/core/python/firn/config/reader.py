@@ -42,6 +42,7 @@ from firn.config.names import (
 )
 from firn.config.partitions import Partition
 from firn.config.problems import Problems, Section, shown
+from firn.config.rows_reader import read_rows
 from firn.config.shared_tables import check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.yaml_tree import YamlProblem, read
@@ -56,8 +57,8 @@ _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key", re.IGNORECASE)
 
 _STREAM_KEYS: Final = (
-    "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by", "job",
-    "auth", "accept", "max_tables", "tables",
+    "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
+    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "tables",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -184,10 +185,12 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     tables = _tables(name, section, placed, care)
     order_by = section.text("order_by", "the name of the field that orders the changes")
     check_order(section, order_by, tables)
+    envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)
+    rows = read_rows(section, tables, bare=registry.KNOWN.bare(envelope) is not None)
     return StreamConfig(
         name=name,
         tables=tables,
-        envelope=section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope),
+        envelope=envelope,
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
         backlog=_backlog(section.section("backlog")),
@@ -198,6 +201,9 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         out_of_range=out_of_range,
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=order_by,
+        table_by=rows.table_by,
+        op_field=rows.op_field,
+        delete_when=rows.delete_when,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),

@@ -35,17 +35,19 @@ def post(
     sent: Sent,
     report: Callable[[int], None] = lambda _: None,
     client: "StreamClient | None" = None,
+    table: str | None = None,
 ) -> None:
     """Post batches over HTTP, one after the other: a stream without positions goes by arrival.
 
-    `report` gets how many bytes of the files are read. Raises RequestError, StreamUnreachable.
+    `report` gets how many bytes of the files are read. `table`: the source table of plain rows. Raises RequestError,
+    StreamUnreachable.
     """
     from firn.client import StreamClient
 
     with client or StreamClient(stack.url) as connection:
         for batch, done in batches:
             try:
-                receipt = connection.post(stream, batch.body, key=batch.key(stream))
+                receipt = connection.post(stream, batch.body, key=batch.key(stream, table), table=table)
             except TransientError as error:
                 raise NoStack(
                     f"{error}; {sent.accepted:,} events are in: run the same command again, it sends no batch twice"
@@ -72,15 +74,18 @@ def send_to_queue(
     batches: Iterator[tuple[Batch, int]],
     sent: Sent,
     report: Callable[[int], None] = lambda _: None,
+    table: str | None = None,
 ) -> None:
-    """Send each event as one SQS message, with the message attribute `stream`. Raises NoStack, TransientError."""
+    """Send each event as one SQS message, with the message attributes `stream` and, of plain rows, `table`. Raises
+    NoStack, TransientError."""
     address = queue_url(stack, stream)
     client = stack.sqs()
-    attribute = {"stream": {"DataType": "String", "StringValue": stream}}
+    named = {"stream": stream} if table is None else {"stream": stream, "table": table}
+    attributes = {name: {"DataType": "String", "StringValue": text} for name, text in named.items()}
     for batch, done in batches:
         for group in messages(line.rstrip(b"\n") for line in batch.body.splitlines(keepends=True)):
             entries = [
-                {"Id": str(number), "MessageBody": event.decode(), "MessageAttributes": attribute}
+                {"Id": str(number), "MessageBody": event.decode(), "MessageAttributes": attributes}
                 for number, event in enumerate(group)
             ]
             answer = client.send_message_batch(QueueUrl=address, Entries=entries)

@@ -31,12 +31,13 @@ class Batch:
     number: int
     read: int
 
-    def key(self, stream: str) -> str:
+    def key(self, stream: str, table: str | None = None) -> str:
         """The Idempotency-Key: the same lines at the same place have the same one, so a rerun stages nothing twice.
 
         The place is in it because two equal batches of one file are both meant.
         """
-        place = f"{stream}\n{self.number}\n".encode()
+        to = stream if table is None else f"{stream}\n{table}"
+        place = f"{to}\n{self.number}\n".encode()
         return f"firn-send-{hashlib.sha256(place + self.body).hexdigest()}"
 
 

@@ -15,10 +15,11 @@ import msgspec
 
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes.limits import LIMITS, EventLimits
-from firn.changes.envelopes.parser import parse
+from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.table_hint import table_named_in
 from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
+from firn.ingest import row_places
 from firn.ingest.bodies import Content
 from firn.log import layout, published_configs, receipts
 from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
@@ -64,25 +65,29 @@ def accept(
     key_header: receipts.Header = "Idempotency-Key",
     limits: EventLimits = LIMITS,
     random: Random = os.urandom,
+    table: str | None = None,
 ) -> Accepted:
     """Stage one request. `body`: JSON or NDJSON, inflated. `key`: its idempotency key, from `key_header`. `now`: aware.
+    `table`: the source table that the request names, of rows.
 
-    Raises RequestError (400 unreadable, 404 unknown stream, 409 key used for another body, 413 more than `limits`),
-    StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may send again.
+    Raises RequestError (400 unreadable, 404 unknown stream or table, 409 key used for another body or table, 413 more
+    than `limits`), StorageUnavailable or UnknownOutcome; after any of them nothing is acknowledged, and the sender may
+    send again.
     """
     settings = stream_config(config, stream)
     # Judged before its key is used: a corrected body may come under the same key.
     try:
-        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits)
+        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table)
     except RequestError:
         # Limits and envelope may be others than when it was taken: its sender was told 202, and is told so again.
-        before = accepted_before(store, stream, body, key, key_header) if key else None
+        before = accepted_before(store, stream, body, key, key_header, table) if key else None
         if before is None:
             raise
         return before
     if key is None:
         return _stage(store, made, duplicate=False)
-    receipt, used = receipts.claim(store, key, body, made.meta.batch, key_header, config.sha)
+    claimed = _claimed(body, table)
+    receipt, used = receipts.claim(store, key, claimed, made.meta.batch, key_header, config.sha)
     if not used:
         return _stage(store, made, duplicate=False)
     if meta := read_meta(store, layout.staged_path(receipt.batch)):
@@ -91,19 +96,29 @@ def accept(
         # The first try died between its dead letters and its batch: the batch has to go with those letters.
         config = published_configs.load(store, receipt.config)
         settings = stream_config(config, stream)
-    return _stage(store, _batch_of(config, settings, body, content, receipt.batch, limits), duplicate=True)
+    return _stage(store, _batch_of(config, settings, body, content, receipt.batch, limits, table), duplicate=True)
 
 
 def accepted_before(
-    store: Store, stream: str, body: bytes, key: str, key_header: receipts.Header = "Idempotency-Key"
+    store: Store,
+    stream: str,
+    body: bytes,
+    key: str,
+    key_header: receipts.Header = "Idempotency-Key",
+    table: str | None = None,
 ) -> Accepted | None:
     """The answer that an earlier try of this request had, or should have had; None if it has to be staged yet.
 
     Writes nothing. Raises StorageUnavailable.
     """
-    receipt = receipts.find(store, stream, key, body, key_header)
+    receipt = receipts.find(store, stream, key, _claimed(body, table), key_header)
     meta = None if receipt is None else read_meta(store, layout.staged_path(receipt.batch))
     return None if meta is None else _answer_again(store, meta)
+
+
+def _claimed(body: bytes, table: str | None) -> bytes:
+    """What a key stands for: the same rows for another table are another request."""
+    return body if table is None else b"%b\0%b" % (table.encode("utf-8", "surrogatepass"), body)
 
 
 def accept_messages(
@@ -112,6 +127,7 @@ def accept_messages(
     stream: str,
     messages: Sequence[bytes],
     *,
+    tables: Sequence[str | None] = (),
     now: datetime,
     batch: str | None = None,
     refused: Mapping[int, EventError] | None = None,
@@ -121,34 +137,35 @@ def accept_messages(
     """Stage the queue messages of one stream as one batch. A message that can't be read, or that holds more than
     `limits`, becomes one dead letter, whole.
 
-    Events are numbered through all messages. `batch`: the id to stage them under (None: a new one). `refused`: messages
-    (by place) that are dead letters whatever is in them. Without receipts: ingest/queue.py adds them. `duplicate` in
-    the answer means that another object was there first, and nothing was staged. Raises RequestError (404 unknown
-    stream), StorageUnavailable, UnknownOutcome.
+    Events are numbered through all messages. `tables`: the source table that each names, if any does. `batch`: the id
+    to stage them under (None: a new one). `refused`: messages (by place) that are dead letters whatever is in them.
+    Without receipts: ingest/queue.py adds them. `duplicate` in the answer means that another object was there first,
+    and nothing was staged. Raises RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
     """
     settings = stream_config(config, stream)
+    batch = batch or layout.batch_id(stream, now, random(8))
     columns: dict[str, list[object]] = {name: [] for name in _ROWS}
     ignored: Counter[str] = Counter()
     rejected: list[Rejected] = []
     start = 0
     for place, message in enumerate(messages):
+        table = tables[place] if tables else None
         try:
             if refused and place in refused:
                 raise refused[place]
-            parsed = parse(message, settings.envelope, "auto", limits)
+            parsed = row_places.read(message, settings, "auto", limits, batch, table, start)
             limits.check_tables(len(set(parsed.table)))
         except (RequestError, EventError) as error:
-            rejected.append(Rejected(start, error.code, str(error), message))
+            rejected.append(Rejected(start, error.code, str(error), message, table=table))
             start += 1
             continue
         for name in _ROWS:
             columns[name] += getattr(parsed, name)
         columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
         ignored.update(parsed.ignored)
-        rejected += [Rejected(start + r.index, r.code, r.message, r.original) for r in parsed.rejected]
+        rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    batch = batch or layout.batch_id(stream, now, random(8))
     return _stage(store, _made(config, settings, whole, batch, None), duplicate=False)
 
 
@@ -170,11 +187,17 @@ class _Made(NamedTuple):
 
 
 def _batch_of(
-    config: Config, settings: StreamConfig, body: bytes, content: Content, batch: str, limits: EventLimits
+    config: Config,
+    settings: StreamConfig,
+    body: bytes,
+    content: Content,
+    batch: str,
+    limits: EventLimits,
+    table: str | None,
 ) -> _Made:
     """The way of one body: its envelope recognised and read into changes, these routed by the tables' rules, and
     written as a batch with its dead letters. Raises RequestError 400, 413."""
-    parsed = parse(body, settings.envelope, content, limits)
+    parsed = row_places.read(body, settings, content, limits, batch, table)
     return _made(config, settings, parsed, batch, limits)
 
 
@@ -215,7 +238,7 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
             reason=r.code,
             message=r.message[:MAX_MESSAGE],
             stream=settings.name,
-            table=_short(r.change.table if r.change else table_named_in(r.original)),
+            table=_short(r.change.table if r.change else r.table or _named_in(r.original, settings)),
             batch=batch,
             index=r.index,
             received_at=layout.time_of(batch),
@@ -225,6 +248,10 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
         )
         for r in rejected
     ]
+
+
+def _named_in(event: bytes, settings: StreamConfig) -> str | None:
+    return None if KNOWN.bare(settings.envelope) else table_named_in(event)
 
 
 def _short(name: str | None) -> str | None:

@@ -45,10 +45,12 @@ _AT_ONCE: Final = 16  # claims in flight: a Lambda batch of 100 messages takes s
 
 
 class Message(NamedTuple):
-    """A queue message. `id`: the queue's, None where it gives none; such a message is staged without a receipt."""
+    """A queue message. `id`: the queue's, None where it gives none; such a message is staged without a receipt.
+    `table`: the source table that it names, of rows."""
 
     id: str | None
     body: bytes
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def take(
         config,
         stream,
         [messages[place].body for place in places],
+        tables=[messages[place].table for place in places],
         now=now,
         batch=batch,
         refused={at: error for at, error in refused.items() if error is not None},

@@ -9,10 +9,11 @@ import msgspec
 
 from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
-from firn.changes.envelopes.parser import parse
+from firn.changes.envelopes.registry import KNOWN
 from firn.changes.positions import arrived
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
+from firn.ingest import row_places
 from firn.ingest.accept import MAX_MESSAGE, routed
 from firn.log import layout
 from firn.log.dead_letters.letters import DeadLetter, StagedChange, staged_change
@@ -49,7 +50,9 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         parsed = _one(kept)
     else:
         try:
-            parsed = parse(letter.original if corrected is None else corrected, settings.envelope, "auto", NO_LIMITS)
+            original = letter.original if corrected is None else corrected
+            table = letter.table if KNOWN.bare(settings.envelope) else None
+            parsed = row_places.read(original, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
         except RequestError as error:
             raise EventError(error.code, str(error)) from None
         if letter.change is not None and len(parsed) == 1:

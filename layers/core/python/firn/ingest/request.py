@@ -14,9 +14,16 @@ from firn.log.store import Store
 
 
 def stage_request(
-    store: Store, config: Config, gate: Gate, stream: str, request: Request, limits: Limits, now: datetime
+    store: Store,
+    config: Config,
+    gate: Gate,
+    stream: str,
+    request: Request,
+    limits: Limits,
+    now: datetime,
+    table: str | None = None,
 ) -> Accepted:
-    """Stage the events of a request from one who may post. `now`: aware.
+    """Stage the events of a request from one who may post. `now`: aware. `table`: the source table of its rows.
 
     Raises RequestError (as firn.ingest.accept.accept, and 403 where the stream takes queue messages only, 413 and 415
     for bodies that are not read here), BacklogFull, StorageUnavailable, UnknownOutcome.
@@ -37,13 +44,14 @@ def stage_request(
     body = read_body(request.body, headers.get("content-encoding"), limits)
     if shut is not None and key:
         # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
-        before = accepted_before(store, stream, body, key, header)
+        before = accepted_before(store, stream, body, key, header, table)
         if before is None:
             raise refusal(shut, now)
         return before
     return accept(
-        store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events
-    )
+        store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events,
+        table=table,
+    )  # fmt: skip
 
 
 def streams_open_to(senders: Senders, config: Config, request: Request, now: datetime) -> list[dict[str, Any]]:

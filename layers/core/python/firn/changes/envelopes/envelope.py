@@ -26,6 +26,7 @@ class Envelope(Struct, frozen=True):
     strict        whether numbers come as numbers; False: as text too
     flat          whether the row is the event itself, with metadata among the columns
     counted       whether an event takes much memory when it is decoded, however small it was
+    bare          whether an event is all row: it has no record, inline schema or marker, and `auto` never sees one
     exact_type    as value_type, quicker, for events that all have a known op and this connector; tried first
     """
 
@@ -39,4 +40,5 @@ class Envelope(Struct, frozen=True):
     strict: bool = True
     flat: bool = False
     counted: bool = False
+    bare: bool = False
     exact_type: ValueType | None = None

@@ -20,7 +20,7 @@ from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes import registry
 from firn.changes.envelopes.columnar_events import images
 from firn.changes.envelopes.envelope import ValueType
-from firn.changes.envelopes.event_reader import Value, absent, key_payload, unwrap
+from firn.changes.envelopes.event_reader import Value, absent, fields_of, key_payload, unwrap
 from firn.changes.envelopes.json_text import elements, first_elements, readable, readable_together
 from firn.changes.envelopes.limits import LARGE, LIMITS, EventLimits
 from firn.changes.envelopes.registry import Registry
@@ -88,6 +88,8 @@ def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLi
 
 def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
     """The shape of the first event that is a change; None if there is none among the first few."""
+    if registry.KNOWN.bare(envelope):
+        return Shape(envelope, "", record=False, wrapped=False)
     for element in islice(first_elements(body, array=array), _LOOKS):
         try:
             value = unwrap(element)
@@ -205,8 +207,11 @@ class _Rest:
 
     def read(self, index: int, element: bytes) -> None:
         try:
-            value = unwrap(element)
-            result = registry.KNOWN.read(value, self.envelope) if isinstance(value, Value) else value
+            if bare := registry.KNOWN.bare(self.envelope):
+                result = bare.read(Value(element, fields_of(element, "the row")))
+            else:
+                value = unwrap(element)
+                result = registry.KNOWN.read(value, self.envelope) if isinstance(value, Value) else value
         except EventError as error:
             self.rejected.append(Rejected(index, error.code, str(error), element))
             return

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from firn.changes.change import Change, Ignored
-from firn.changes.envelopes import cloudevents, debezium, flat
+from firn.changes.envelopes import cloudevents, debezium, flat, rows
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value
 from firn.errors import EventError
@@ -17,6 +17,7 @@ ENVELOPES: Final = {
     "debezium": debezium.ENVELOPE,
     "flat": flat.ENVELOPE,
     "cloudevents": cloudevents.ENVELOPE,
+    "rows": rows.ENVELOPE,
 }
 
 
@@ -37,6 +38,11 @@ class Registry:
             self.foreign[name] = marks
             marks |= own
         self.foreign |= {name: marks for name in envelopes if name not in self.foreign}
+
+    def bare(self, envelope: str) -> Envelope | None:
+        """The envelope of that name if its events are all row."""
+        found = self.envelopes.get(envelope)
+        return found if found is not None and found.bare else None
 
     def envelope_of(self, value: Value, envelope: str) -> str:
         """Which envelope to read the value by. `envelope`: as the stream says. Raises EventError missing_op if the

@@ -72,7 +72,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
             if field is None or connector not in NAMED_LATER:
                 where = position(connector or "", op, order, era, era == commits)
             if where is None and field is not None:
-                where = _by_field(field, op, era, (after, before, keys[row]), accepted)
+                where = placed_by_field(field, op, era, (after, before, keys[row]), accepted)
             if mongodb and order is not None:
                 inside = within(connector or "", order)
             if inside is not None and where is not None:
@@ -146,7 +146,7 @@ _NO_ROW: Final = {
 }
 
 
-def _by_field(
+def placed_by_field(
     field: str, op: str, generation: int, images: tuple[str | None, str | None, str | None], accepted: int
 ) -> bytes | None:
     """The position by `order_by`. `images`: the row after, the row before, the key: of a change without a row after it

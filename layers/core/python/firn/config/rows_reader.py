@@ -1,0 +1,47 @@
+"""What a stream of plain rows says of them: `table_by`, `op_field`, `delete_when`; and what its tables must say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from firn.config.model import TableRule
+from firn.config.problems import Section
+
+_DELETES: Final = frozenset({"d", "D", "delete", "DELETE"})
+_WORDS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # YAML's, as JSON has them
+_SETTINGS: Final = ("table_by", "op_field", "delete_when")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """As StreamConfig has them."""
+
+    table_by: str | None = None
+    op_field: str | None = None
+    delete_when: frozenset[str] = frozenset()
+
+
+def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> Rows:
+    """The settings of a stream; every problem is noted. `bare`: its events are plain rows."""
+    if not bare:
+        for name in _SETTINGS:
+            if section.has(name) and not section.is_missing:
+                section.note(name, "is for plain rows, and these events say it themselves; write envelope: rows too")
+        return Rows()
+    for rule in tables:
+        if rule.keyed and rule.key is None and not rule.ignore:
+            below = section.section("tables")
+            below.note(
+                rule.source,
+                "mirrors rows, which do not say what their key is; write key: [id], or mode: append to keep each row",
+            )
+    field = section.text("op_field", "the name of the field that tells deletes, op for example")
+    told = [one.text for one in section.texts("delete_when", "delete_when: [D, delete]")]
+    values = frozenset(_WORDS.get(text, text) for text in told)
+    if values and field is None and not section.has("op_field"):
+        section.note("delete_when", "says which values make a delete, and op_field is missing; write op_field: op")
+    return Rows(
+        section.text("table_by", "the name of the field that says the table, type for example"),
+        field,
+        (values or _DELETES) if field is not None else frozenset(),
+    )

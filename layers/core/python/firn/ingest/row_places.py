@@ -1,0 +1,145 @@
+"""What plain rows do not say of themselves: which table they are for, whether they delete, and where they stand. Pure.
+
+* The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
+* A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
+* A stream without `order_by` goes by when its rows came: a row's place is that of its batch (the time of ingest, then
+  the batch's random part) and its number in it. It is made here, once: who repeats a request under its key repeats it.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from firn.changes.change import Parsed, Rejected
+from firn.changes.envelopes.limits import EventLimits
+from firn.changes.envelopes.parser import Content, parse
+from firn.changes.envelopes.registry import KNOWN
+from firn.config.model import StreamConfig
+from firn.errors import EventError, RequestError
+
+_ROWS = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
+
+
+def read(
+    body: bytes,
+    settings: StreamConfig,
+    content: Content,
+    limits: EventLimits,
+    batch: str,
+    table: str | None = None,
+    first: int = 0,
+) -> Parsed:
+    """The changes of one body, as firn.changes.envelopes.parser.parse has them; rows in their places.
+
+    batch  the one that they will be in, `first`: the number of the first event there
+    table  the source table that the request names
+
+    Raises RequestError as `parse` does, and 400 not_rows, no_table; 404 unknown_table.
+    """
+    if not KNOWN.bare(settings.envelope):
+        if table is not None:
+            raise RequestError(
+                400,
+                "not_rows",
+                f"events of the envelope {settings.envelope} name their tables themselves: post to "
+                f"/v1/streams/{settings.name}, or write `envelope: rows` for this stream",
+            )
+        return parse(body, settings.envelope, content, limits)
+    if table is not None:
+        _check_known(settings, table)
+    elif settings.table_by is None:
+        table = _only_table(settings)
+    parsed = parse(body, settings.envelope, content, limits)
+    if table is None:
+        parsed = _by_field(parsed, settings.table_by or "")
+    else:
+        rejected = [msgspec.structs.replace(one, table=table) for one in parsed.rejected]
+        parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
+    if settings.op_field is not None:
+        parsed = _with_deletes(parsed, settings.op_field, settings.delete_when)
+    if settings.order_by is None:
+        came = batch.rpartition(".")[2]
+        parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
+    return parsed
+
+
+def _check_known(settings: StreamConfig, table: str) -> None:
+    try:
+        known = settings.rule_for(table) is not None
+    except EventError as error:
+        raise RequestError(400, error.code, str(error)) from None
+    if not known:
+        raise RequestError(
+            404,
+            "unknown_table",
+            f"the stream {settings.name} has no rule for the table {table[:100]!r}: add it to firn.yaml or correct the "
+            "URL",
+        )
+
+
+def _only_table(settings: StreamConfig) -> str:
+    """Raises RequestError 400 no_table if there is not exactly one."""
+    named = [rule.source for rule in settings.tables if not rule.ignore]
+    if len(named) == 1 and not settings.tables[0].is_pattern:
+        return named[0]
+    raise RequestError(
+        400,
+        "no_table",
+        f"nothing says which table of the stream {settings.name} the rows are for: post them to "
+        f"/v1/streams/{settings.name}/tables/TABLE, or name the field that says it as `table_by` in firn.yaml",
+    )
+
+
+def _by_field(parsed: Parsed, field: str) -> Parsed:
+    """The rows with the tables that they name themselves; those that name none are rejected."""
+    table = _texts(parsed.after, field)
+    if all(table):
+        return msgspec.structs.replace(parsed, table=table)
+    keep = [place for place, name in enumerate(table) if name]
+    columns: dict[str, list[Any]] = {
+        name: [column[place] for place in keep] for name in _ROWS for column in [getattr(parsed, name)]
+    }
+    columns["table"] = [table[place] for place in keep]
+    why = f"the row does not say its table: `table_by` is {field!r}, and it needs a text there"
+    lost = [
+        Rejected(parsed.index[place], "missing_table", why, parsed.after[place] or b"")
+        for place, name in enumerate(table)
+        if not name
+    ]
+    rejected = sorted([*parsed.rejected, *lost], key=lambda one: one.index)
+    return Parsed(**columns, ignored=parsed.ignored, rejected=rejected)
+
+
+def _with_deletes(parsed: Parsed, field: str, deletes: frozenset[str]) -> Parsed:
+    gone = [text in deletes for text in _texts(parsed.after, field, scalars=True)]
+    if not any(gone):
+        return parsed
+    return msgspec.structs.replace(
+        parsed,
+        op=["d" if it_is else op for op, it_is in zip(parsed.op, gone, strict=True)],
+        before=[row if it_is else None for row, it_is in zip(parsed.after, gone, strict=True)],
+        after=[None if it_is else row for row, it_is in zip(parsed.after, gone, strict=True)],
+    )
+
+
+def _texts(rows: Sequence[bytes | None], field: str, *, scalars: bool = False) -> list[Any]:
+    """What each row has in `field`, as text; None if it is no text. `scalars`: a number, true or false is its JSON."""
+    decode = _field_decoder(field).decode
+    found: list[Any] = []
+    for row in rows:
+        try:
+            value = decode(row or b"{}").value
+        except (msgspec.DecodeError, RecursionError):  # a row that is no JSON inside: its own dead letter, in the job
+            value = None
+        if scalars and value is not None and not isinstance(value, str):
+            value = None if isinstance(value, (dict, list)) else msgspec.json.encode(value).decode()
+        found.append(value if isinstance(value, str) else None)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _field_decoder(field: str) -> msgspec.json.Decoder[Any]:
+    kind = msgspec.defstruct("Row", [("value", Any, None)], rename={"value": field}, gc=False)
+    return msgspec.json.Decoder(kind)

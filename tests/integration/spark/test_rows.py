@@ -1,0 +1,102 @@
+"""Plain rows, committed in both homes: a mirror holds what the specification says, an append table each row once."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from firn.changes.merge.fold import RowChange, fold
+from firn.changes.positions import field_position, order_key, position
+from firn.ingest import accept
+from tests.integration.spark.homes import HOMES, commit_in
+from tests.integration.spark.spark_lake import START, Lake, ndjson
+from tests.integration.spark.test_commit import letters
+from tests.soak import seeds
+
+pytestmark = pytest.mark.spark
+
+Row = dict[str, Any]
+
+
+def config(settings: str = "") -> str:
+    return (
+        f"streams:\n  spec:\n    envelope: rows\n    op_field: gone\n    delete_when: [true]\n{settings}    tables:\n"
+        "      users: {to: web.users, key: [id]}\n      clicks: {to: web.clicks, mode: append}\n"
+    )
+
+
+def some(dice: random.Random, at: int) -> Row:
+    """A row, or the delete of one."""
+    row: Row = {"id": dice.randrange(25), "at": at}
+    if dice.random() < 0.25:
+        return row | {"gone": True}
+    row |= {"name": dice.choice(["Ada", "Grace", "__debezium_unavailable_value", None]), "n": dice.randrange(3)}
+    return {name: value for name, value in row.items() if name != "n" or dice.random() < 0.8}
+
+
+def known(row: Row, place: bytes | None) -> RowChange:
+    """The row as the specification knows it."""
+    text = json.dumps(row, ensure_ascii=False)
+    op = "d" if "gone" in row else "c"
+    order = order_key(place, op, (f"{text}\0None\0" if op == "d" else f"None\0{text}\0").encode())
+    return RowChange(op, (row["id"],), place, order, None if op == "d" else row, frozenset(), "users")
+
+
+@HOMES
+@pytest.mark.parametrize("seed", seeds(1, 20))
+@pytest.mark.parametrize("settings", ["", "    order_by: at\n"], ids=["by arrival", "by a field"])
+def test_a_mirror_of_rows_equals_the_specification(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, seed: int, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=40)
+    dice = random.Random(f"{settings} {seed}")
+    lake = Lake(spark, tmp_path, config(settings))
+    told: list[RowChange] = []
+    sent: list[Row] = []
+    for _ in range(3):
+        for _ in range(dice.randrange(1, 5)):
+            rows = [some(dice, dice.randrange(1_000)) for _ in range(dice.randrange(1, 40))]
+            rows += dice.choices(sent, k=3) if sent else []
+            sent += rows
+            # Ingest's clocks differ: what comes later may have come before by them.
+            when = START + timedelta(seconds=dice.randrange(3_000))
+            done = accept.accept(lake.store, lake.config, "spec", ndjson(rows), now=when, table="users")
+            assert (done.accepted, done.rejected) == (len(rows), 0)
+            for number, row in enumerate(rows):
+                came = f'["{done.batch_id.rpartition(".")[2]}",{number}]'
+                by_field = field_position([json.dumps(row)], "at", "c", 0)
+                told.append(known(row, by_field if settings else position("rows", "c", came, 0)))
+        lake.now = START + timedelta(hours=2)
+        assert lake.commit(lake.seal()) == 0, lake.lines
+        columns = ("id", "at", "name", "n")
+        expected = {key[0]: [row.values.get(c) for c in columns] for key, row in fold({}, told).rows.items()}
+        found = lake.rows("web.users")
+        assert {row["id"]: [row.get(c) for c in columns] for row in found} == expected
+        assert len(found) == len(expected)
+    assert letters(lake) == []
+    assert lake.line("web.users")["way"]["lookup"] == home
+
+
+@HOMES
+def test_an_append_table_has_each_row_of_each_request(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=40)
+    one = lake(config())
+    row = {"id": 1, "of": {"a": [1, 2]}, "value": None, "key": "k", "schema": {}, "payload": {"x": 1}}
+    for key in ("first", "first", "second"):
+        one.now += timedelta(seconds=1)
+        body = ndjson([row, row])
+        accept.accept(one.store, one.config, "spec", body, now=one.now, table="clicks", key=key)
+    assert one.commit(one.seal()) == 0, one.lines
+    found = one.rows("web.clicks")
+    assert len(found) == 4, "two rows of two requests; the repeat of the first is none"
+    assert {name: found[0].get(name) for name in row} == {
+        "id": 1, "of": '{"a": [1, 2]}', "value": None, "key": "k", "schema": "{}", "payload": '{"x": 1}',
+    }  # fmt: skip
+    assert len({row["_firn_id"] for row in found}) == 4
