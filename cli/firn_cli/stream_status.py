@@ -107,7 +107,7 @@ def _status(
     dead, waiting = _dead_letters(store, stream)
     rows = KNOWN.bare(settings.envelope) is not None  # its tables are appended to because firn.yaml says so
     keyless = () if rows else tuple(one.name for one in tables if one.mode == KEYLESS and not one.key)
-    ordered = settings.order_by is not None
+    ordered = bool(settings.order_by)
     positionless = not ordered and _without_position(store, stream, [batch.path for batch in found.free])
     notes = [
         f"{name} is quarantined ({case.reason}): {case.message}; {case.advice}"

@@ -108,7 +108,7 @@ def however_few() -> Iterator[None]:
 
 
 ORDERS = st.builds(
-    Order, st.sampled_from([0, 7, 2**32]), st.sampled_from([None, None, "id"]), st.sampled_from([None, 7])
+    Order, st.sampled_from([0, 7, 2**32]), st.sampled_from([(), (), ("id",), ("id", "b")]), st.sampled_from([None, 7])
 )
 
 
@@ -125,8 +125,9 @@ def test_each_change_is_placed_as_it_is_alone(columns: dict[str, pa.Array], by: 
 
 
 @settings(max_examples=600)
-@given(staged())
-def test_a_table_is_told_of_what_its_rows_tell(columns: dict[str, pa.Array]) -> None:
+@given(staged(), ORDERS)
+def test_a_table_is_told_of_what_its_rows_tell(columns: dict[str, pa.Array], by: Order) -> None:
+    columns |= placing.placed(columns, 3, by, 1_000)
     expected = facts_in({name: columns[name].to_pylist() for name in SAID_BY})
     with however_few():
         said, bad = facts.facts_of(columns)
@@ -144,6 +145,7 @@ def test_what_is_usual_never_goes_row_by_row(monkeypatch: pytest.MonkeyPatch) ->
     ]  # fmt: skip
     rows += [row | {"table": "c", "op": "t", "after": '{"gone":1}'} for row in rows[:2]]
     columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in STAGED.items()}
+    columns["fault"] = pa.nulls(len(rows), pa.string())
     expected = facts_in({name: columns[name].to_pylist() for name in SAID_BY})
     for owner, name in ((ordering, "placed"), (placing, "_positions"), (facts, "facts_in")):
         monkeypatch.setattr(owner, name, None)
@@ -184,7 +186,8 @@ def changes_with(**lists: list[str | None]) -> dict[str, pa.Array]:
     rows = len(next(iter(lists.values())))
     usual: dict[str, list[Any]] = {"index": list(range(rows)), "flat": [False] * rows, "order": ['["1","2"]'] * rows}
     usual |= {"table": ["a"] * rows, "op": ["c"] * rows, "connector": ["postgresql"] * rows} | lists
-    return {name: pa.array(usual.get(name, [None] * rows), kind) for name, kind in STAGED.items()}
+    kinds = STAGED | {"fault": pa.string()}
+    return {name: pa.array(usual.get(name, [None] * rows), kind) for name, kind in kinds.items()}
 
 
 def same_both_ways(columns: dict[str, pa.Array]) -> None:

@@ -51,8 +51,11 @@ def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator
     flat, schema_id = (pc.unique(rows[name]).to_pylist() for name in ("flat", "schema_id"))
     if not len(flat) == len(schema_id) == 1:
         raise _Unusual
-    key, before, after = (rows[name].chunk(0) for name in ("key", "before", "after"))
     fact = {"table": table, "flat": bool(flat[0]), "schema_id": schema_id[0]}
+    key, before, after = (rows[name].chunk(0) for name in ("key", "before", "after"))
+    if rows["fault"].null_count < len(rows):
+        good = pc.is_null(rows["fault"].chunk(0))
+        key, before, after = key.filter(good), before.filter(good), after.filter(good)
     if schema_id[0] is None:
         lines, count = _lines(before, after)
         seen = seen_in_lines(lines, count, flat=fact["flat"]) if count else ()

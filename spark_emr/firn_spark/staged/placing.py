@@ -65,13 +65,13 @@ def placed_at_once(
 
 def _is_usual(columns: Arrays, by: Order) -> bool:
     rows, orders = len(columns["op"]), columns["order"]
-    if not rows or rows < FEW or orders.null_count not in (0, rows if by.field else 0) or by.kept:
+    if not rows or rows < FEW or orders.null_count not in (0, rows if by.fields else 0) or by.kept:
         return False
     if columns["occurrence"].null_count != rows or columns["generation"].null_count != rows:
         return False
     ends = pc.min_max(columns["ts"])
     times = {ends["min"].as_py(), ends["max"].as_py()} - {None}
-    told_apart = {"mongodb"} if by.field is None else {"mongodb"} | NAMED_LATER
+    told_apart = {"mongodb"} if not by.fields else {"mongodb"} | NAMED_LATER
     ops, connectors = (set(pc.unique(columns[name]).to_pylist()) for name in ("op", "connector"))
     return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
 
@@ -124,12 +124,12 @@ def _put_numbers(orders: bytearray, connector: pa.Array, order: pa.Array) -> boo
 
 
 def _fields(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequence[int]) -> Sequence[bytes]:
-    """By the stream's field. Raises EventError for a change that has no place."""
+    """By the stream's fields. Raises EventError for a change that has no place."""
     ops, *images = (columns[name].to_pylist() for name in ("op", "after", "before", "key"))
     when = chain.from_iterable(repeat(at, size) for at, size in zip(accepted, sizes, strict=True))
-    field, generation = by.field or "", by.generation
+    fields, generation = by.fields, by.generation
     told = zip(ops, zip(*images, strict=True), when, strict=True)
-    found = [placed_by_field(field, op, generation, mine, at) for op, mine, at in told]
+    found = [placed_by_field(fields, op, generation, mine, at) for op, mine, at in told]
     return [where for where in found if where is not None]  # fewer don't fit, and are left to `placed`
 
 

@@ -123,7 +123,7 @@ def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
             return
         places = found
     changes = {**columns, **places}
-    said, bad = _said(some, columns)
+    said, bad = _said(some, changes)
     if bad:
         changes |= _with_faults(changes, bad)
     names = [pa.repeat(pa.scalar(one.batch.batch, pa.string()), one.rows) for one in some]
@@ -134,7 +134,7 @@ def _rows(some: Sequence[_Object], order: Order) -> Iterator[StagedRows]:
 
 def _said(some: Sequence[_Object], columns: Mapping[str, pa.Array]) -> tuple[Facts, dict[int, tuple[str, str]]]:
     """The facts of each object on its own, since how objects are grouped must not change the tables; and the places of
-    the changes that can't be asked, with code and text. `columns`: of all objects."""
+    the changes that can't be asked, with code and text. `columns`: of all objects, placed."""
     said: Facts = []
     bad: dict[int, tuple[str, str]] = {}
     begin = 0

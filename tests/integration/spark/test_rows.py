@@ -30,9 +30,9 @@ def config(settings: str = "") -> str:
     )
 
 
-def some(dice: random.Random, at: int) -> Row:
+def some(dice: random.Random) -> Row:
     """A row, or the delete of one."""
-    row: Row = {"id": dice.randrange(25), "at": at}
+    row: Row = {"id": dice.randrange(25), "at": dice.randrange(30), "v": dice.randrange(1_000)}
     if dice.random() < 0.25:
         return row | {"gone": True}
     row |= {"name": dice.choice(["Ada", "Grace", "__debezium_unavailable_value", None]), "n": dice.randrange(3)}
@@ -49,7 +49,7 @@ def known(row: Row, place: bytes | None) -> RowChange:
 
 @HOMES
 @pytest.mark.parametrize("seed", seeds(1, 20))
-@pytest.mark.parametrize("settings", ["", "    order_by: at\n"], ids=["by arrival", "by a field"])
+@pytest.mark.parametrize("settings", ["", "    order_by: [at, v]\n"], ids=["by arrival", "by two fields"])
 def test_a_mirror_of_rows_equals_the_specification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, seed: int, home: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_a_mirror_of_rows_equals_the_specification(
     sent: list[Row] = []
     for _ in range(3):
         for _ in range(dice.randrange(1, 5)):
-            rows = [some(dice, dice.randrange(1_000)) for _ in range(dice.randrange(1, 40))]
+            rows = [some(dice) for _ in range(dice.randrange(1, 40))]
             rows += dice.choices(sent, k=3) if sent else []
             sent += rows
             # Ingest's clocks differ: what comes later may have come before by them.
@@ -69,7 +69,7 @@ def test_a_mirror_of_rows_equals_the_specification(
             assert (done.accepted, done.rejected) == (len(rows), 0)
             for number, row in enumerate(rows):
                 came = f'["{done.batch_id.rpartition(".")[2]}",{number}]'
-                by_field = field_position([json.dumps(row)], "at", "c", 0)
+                by_field = field_position([json.dumps(row)], ("at", "v"), "c", 0)
                 told.append(known(row, by_field if settings else position("rows", "c", came, 0)))
         lake.now = START + timedelta(hours=2)
         assert lake.commit(lake.seal()) == 0, lake.lines
@@ -100,3 +100,30 @@ def test_an_append_table_has_each_row_of_each_request(
         "id": 1, "of": '{"a": [1, 2]}', "value": None, "key": "k", "schema": "{}", "payload": '{"x": 1}',
     }  # fmt: skip
     assert len({row["_firn_id"] for row in found}) == 4
+
+
+@HOMES
+def test_what_can_not_be_placed_gives_no_column_another_type(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=40)
+    one = lake(config("    order_by: version\n"))
+
+    def land(*rows: Row) -> None:
+        one.now += timedelta(seconds=1)
+        accept.accept(one.store, one.config, "spec", ndjson(list(rows)), now=one.now, table="users")
+        assert one.commit(one.seal()) == 0, one.lines
+
+    def kinds() -> dict[str, str]:
+        schema = one.catalog.load_table("web.users").schema()
+        return {field.name: str(field.field_type) for field in schema.fields if not field.name.startswith("_")}
+
+    land({"id": "x", "version": "abc", "odd": 1})  # alone, before there is a table
+    land({"id": 1, "version": 1, "n": 1}, {"id": 2, "version": "abc", "n": "text", "more": 1})
+    assert kinds() == {"id": "long", "version": "long", "n": "long"}
+    land({"id": 1, "version": None, "n": 2.5}, {"id": 1, "version": 2, "n": 3})
+    assert kinds() == {"id": "long", "version": "long", "n": "long"}
+    assert [(row["id"], row["version"], row["n"]) for row in one.rows("web.users")] == [(1, 2, 3)]
+    assert [letter.reason for letter in letters(one)] == ["bad_position"] * 3
+    land({"id": 1, "version": 1, "n": 0.5})  # older, and still a change of the table
+    assert kinds()["n"] == "double"

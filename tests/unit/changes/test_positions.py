@@ -243,21 +243,48 @@ def test_no_position_is_older_than_any() -> None:
     assert len(order_key(None, "u", b"")) == len(order_key(at("5"), "u", b""))
 
 
+def test_where_the_first_field_of_order_by_is_equal_the_second_counts() -> None:
+    def by(at: str, version: str, op: str = "u") -> bytes:
+        return field_position([f'{{"at": "{at}", "version": {version}}}'], ("at", "version"), op, 0)
+
+    early, late = "2026-01-31T09:00:00Z", "2026-01-31T09:00:00.000001Z"
+    told = [
+        by(early, "-5"),
+        by(early, "0"),
+        by(early, "0.000000001"),
+        by(early, "1e3"),
+        by(late, "-9"),
+        by(late, '"7"'),
+    ]
+    assert sorted(told) == told
+    assert len(set(told)) == len(told)
+    assert by(early, "9", "r") < by(early, "-9"), "a read loses, as to the first field alone"
+    assert by(early, "9") > field_position([f'{{"at": "{early}"}}'], ("at",), "u", 0)
+    row, key = '{"at": 1}', '{"version": 2}'
+    assert field_position([row, key], ("at", "version"), "d", 0) == field_position(
+        ['{"at": 1, "version": 2}'], ("at", "version"), "d", 0
+    )
+    for image in ('{"at": 1}', '{"version": 1}', '{"at": 1, "version": null}', '{"at": 1, "version": 1e60}'):
+        with pytest.raises(EventError) as raised:
+            field_position([image], ("at", "version"), "u", 0)
+        assert raised.value.code == "bad_position"
+
+
 def test_order_by_compares_numbers_and_times_as_what_they_are() -> None:
     def by(value: str) -> bytes:
-        return field_position([f'{{"id": 1, "version": {value}}}'], "version", "u", 0)
+        return field_position([f'{{"id": 1, "version": {value}}}'], ("version",), "u", 0)
 
     assert by("9") < by("10") < by("10.5") < by('"11"')
     assert by("-1") < by("0")
     assert by('"2024-01-01T00:00:00+02:00"') < by('"2024-01-01T00:00:00Z"') == by('"2024-01-01 00:00:00"')
-    assert by("1") < field_position(['{"version": 0}'], "version", "u", 1)
+    assert by("1") < field_position(['{"version": 0}'], ("version",), "u", 1)
     assert len(by("1")) == WIDTH
 
 
 @pytest.mark.parametrize("image", ["{}", '{"version": null}', '{"version": "new"}', '{"version": {}}', "[]"])
 def test_order_by_on_a_row_that_does_not_hold_it_is_a_bad_position(image: str) -> None:
     with pytest.raises(EventError, match="version") as caught:
-        field_position([image], "version", "u", 0)
+        field_position([image], ("version",), "u", 0)
     assert caught.value.code == "bad_position"
 
 

@@ -158,7 +158,7 @@ def test_db2_and_informix_are_ordered_by_commit_and_change_lsn() -> None:
 def test_a_stream_that_names_order_by_for_db2_or_informix_still_goes_by_it(connector: str) -> None:
     source = {"connector": connector, "schema": "S", "commit_lsn": "9", "change_lsn": "9"}
     newer, older = (event(source, after={"id": 1, "v": v}) for v in (2, 1))
-    assert ordered([newer], by=Order(0, "v")) > ordered([older], by=Order(0, "v"))
+    assert ordered([newer], by=Order(0, ("v",))) > ordered([older], by=Order(0, ("v",)))
     assert {len(one) for one in ordered([newer, older])} == {55}
 
 
@@ -257,7 +257,7 @@ def test_transactions_replayed_in_commit_order_are_in_position_order(connector: 
 
 def by_field(value: Any, op: str = "u", accepted: int = ACCEPTED, **images: Any) -> dict[str, list[Any]]:
     told = {"op": op, "before": None, "after": {"id": 1, "v": value}, "source": {"connector": "own", "table": "t"}}
-    return placed_of([told | images], accepted, Order(0, "v"))
+    return placed_of([told | images], accepted, Order(0, ("v",)))
 
 
 def test_a_change_beats_a_read_of_the_same_order_by_value() -> None:
@@ -280,7 +280,7 @@ def test_a_delete_is_ordered_by_the_field_in_its_key() -> None:
     parsed = parse(body, "auto")
     columns: dict[str, Any] = {name: getattr(parsed, name, [None]) for name in PLACED_BY} | {"key": ['{"id":1,"v":9}']}
     assert parsed.key != [None]
-    found = placed(columns, 0, Order(0, "v"), ACCEPTED)
+    found = placed(columns, 0, Order(0, ("v",)), ACCEPTED)
     assert found["pos"][0][:20] == by_field(9)["pos"][0][:20]
 
 

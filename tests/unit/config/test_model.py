@@ -69,7 +69,7 @@ def test_the_whole_of_the_design_page_is_read() -> None:
         interval="string",
         out_of_range="dead_letter",
         generation=3,
-        order_by="version",
+        order_by=("version",),
     )
     assert shop.tables[0] == TableRule(
         source="public.orders",

@@ -71,7 +71,7 @@ def test_history_says_when_to_expect_it() -> None:
         ("backlog: {size: 1GB}", "streams.shop.backlog.size: is not a setting; write"),
         ("backlog: 10GB", "streams.shop.backlog: is "),
         ("out_of_range: nul", "'nul' is not a treatment; write null or dead_letter"),
-        ("order_by: [a]", "streams.shop.order_by: is a list"),
+        ("order_by: [a, b, c]", "streams.shop.order_by: names 3 fields, and a position holds 2; write two of them"),
         ("commit: {every: 60}", "streams.shop.commit.every: '60' is not a duration; write 60s"),
         ("commit: {every: 0s}", "'0s' is not from 1s to 24h"),
         ("commit: {size: 100}", "streams.shop.commit.size: '100' is not a size; write 100MB"),

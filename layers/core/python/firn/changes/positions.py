@@ -19,7 +19,7 @@ text.
 | db2, informix | commit LSN | change LSN |
 | firn | start of the producer, ms | its counter |
 | rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
-| none, with `order_by` | the field's value, half of the range added | 0 |
+| none, with `order_by` | the field's value, half of the range added | the second field's, or 0 |
 
 PostgreSQL's `source.sequence` is [previous commit LSN, change LSN]: the change's LSN alone is not in commit order.
 Snapshot reads have null for the first, and so has the first streamed transaction, which may hold lower LSNs than the
@@ -114,21 +114,32 @@ def by_arrival(connector: str | None, order: str | None) -> bool:
 
 def field_position(
     images: Sequence[str],
-    field: str,
+    fields: Sequence[str],
     op: str,
     generation: int,
     accepted: int = 0,
     lacking: tuple[str, str] = ("bad_position", "the row does not hold it"),
 ) -> bytes:
-    """The position of a change of a source without any, from a field of its row: the stream's `order_by`.
+    """The position of a change of a source without any, from one field of its row or two: the stream's `order_by`.
 
-    images      the rows as JSON, of which the first that holds the field counts; `lacking`: code and text if none does
+    images      the rows as JSON, of which the first that holds a field counts; `lacking`: code and text if none does
     accepted    when the change was accepted, ms: a time that lies more than a day after it would keep its key from ever
                 changing again; 0: not known
     A number counts with nine decimals, a time in ISO 8601 in microseconds (without a zone it is UTC). The kind stays as
-    it is elsewhere, so of equal values a streamed change beats a read. Raises EventError bad_position if the field is
+    it is elsewhere, so of equal values a streamed change beats a read. Raises EventError bad_position if a field is
     missing, null, or of another kind; future_order; the code of `lacking`.
     """
+    first, *more = [_field_value(images, field, accepted, lacking) for field in fields]
+    kind = b"\0" if op == "r" else b"\1"
+    try:
+        second = (_HALF_CHANGE + more[0]).to_bytes(24) if more else bytes(24)
+        return generation.to_bytes(4) + (_HALF + first).to_bytes(16) + kind + second
+    except OverflowError as error:
+        raise EventError("bad_position", f"order_by {', '.join(fields)}: {error}") from None
+
+
+def _field_value(images: Sequence[str], field: str, accepted: int, lacking: tuple[str, str]) -> int:
+    """What the field counts as. Raises as field_position says."""
     try:
         decode, value = _field_decoder(field), UNSET
         for image in images:
@@ -143,8 +154,7 @@ def field_position(
                 f"order_by field {field!r}: {bytes(value).decode()[:40]} is more than a day after the change came: no "
                 "change of the row before then would count any more",
             )
-        kind = b"\0" if op == "r" else b"\1"
-        return generation.to_bytes(4) + (_HALF + number).to_bytes(16) + kind + bytes(24)
+        return number
     except (ValueError, OverflowError, ArithmeticError, RecursionError) as error:
         raise EventError("bad_position", f"order_by field {field!r}: {error}") from None
 
@@ -164,7 +174,7 @@ def by_field(position: bytes) -> bool:
     return position[4:5] in (b"\x7f", b"\x80")
 
 
-_HALF = 1 << 127  # makes negative values sort as unsigned bytes
+_HALF, _HALF_CHANGE = 1 << 127, 1 << 191  # make negative values sort as unsigned bytes
 _DAY = 86_400_000
 
 

@@ -27,13 +27,13 @@ def read_renames(
     return {} if any(_leads_back(new, renames) for new in renames) else renames
 
 
-def check_order(section: Section, order_by: str | None, tables: Sequence[TableRule]) -> None:
+def check_order(section: Section, order_by: Sequence[str], tables: Sequence[TableRule]) -> None:
     """Notes an `order_by` that a table renames: changes under the other name would have no place in the order."""
     for rule in tables:
-        if order_by is not None and order_by in {*rule.renames, *rule.renames.values()}:
+        for field in sorted({*order_by} & {*rule.renames, *rule.renames.values()}):
             section.note(
                 "order_by",
-                f"{shown(order_by)} is renamed in {shown(rule.source)}, and changes under its other name would have no "
+                f"{shown(field)} is renamed in {shown(rule.source)}, and changes under its other name would have no "
                 "order; take it out of renames there, and let the source go on sending it",
             )
 

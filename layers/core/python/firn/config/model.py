@@ -192,7 +192,7 @@ class StreamConfig:
     interval: "IntervalMode" = "numeric"
     out_of_range: "OutOfRange" = "null"
     generation: int = 0
-    order_by: str | None = None
+    order_by: tuple[str, ...] = ()
     table_by: str | None = None  # of rows: the field that names the source table
     op_field: str | None = None  # of rows: the field whose values in `delete_when` make a delete
     delete_when: frozenset[str] = frozenset()

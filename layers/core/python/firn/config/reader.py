@@ -51,6 +51,7 @@ from firn.errors import EventError
 _STREAM_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _MOST_EVENTS: Final = 10**12
 _MAX_GENERATION: Final = 2**32 - 1  # four bytes of a position
+_MOST_ORDERING: Final = 2  # fields that a position holds
 _MAX_TABLES: Final = 1_000_000
 _LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
 _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
@@ -183,7 +184,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     if section.node("out_of_range") is not None:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
     tables = _tables(name, section, placed, care)
-    order_by = section.text("order_by", "the name of the field that orders the changes")
+    order_by = _order_by(section)
     check_order(section, order_by, tables)
     envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)
     rows = read_rows(section, tables, bare=registry.KNOWN.bare(envelope) is not None)
@@ -209,6 +210,15 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         accept=read_accept(section),
         max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
     )
+
+
+def _order_by(section: Section) -> tuple[str, ...]:
+    fields = _columns_of(section, "order_by", "order_by: updated_at, or order_by: [updated_at, version]")
+    if len(fields) > _MOST_ORDERING:
+        section.note(
+            "order_by", f"names {len(fields)} fields, and a position holds {_MOST_ORDERING}; write two of them"
+        )
+    return fields
 
 
 def _commit(section: Section) -> CommitPolicy:

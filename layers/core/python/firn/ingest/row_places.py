@@ -59,7 +59,7 @@ def read(
         parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
     if settings.op_field is not None:
         parsed = _with_deletes(parsed, settings.op_field, settings.delete_when)
-    if settings.order_by is None:
+    if not settings.order_by:
         came = batch.rpartition(".")[2]
         parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
     return parsed

@@ -69,12 +69,13 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
 
 
 Facts = list[dict[str, Any]]
-SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "after", "op")
+SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "after", "op", "fault")
 
 
 def facts_in(columns: Mapping[str, Sequence[Any]]) -> tuple[Facts, dict[int, EventError]]:
     """What this object says about its tables: inline schemas, columns where there is none, the names of the keys. And
-    the places of events that can't be asked (changes.poison), whose facts are left out."""
+    the places of events that can't be asked (changes.poison), whose facts are left out. What has a fault already is
+    asked for its schema alone: values that no table gets must not give their column another type."""
     # The text stands on the first row that uses the schema, and two tables may share one.
     texts = zip(columns["schema_id"], columns["schema"], strict=True)
     schemas = {name: text for name, text in texts if text is not None}
@@ -96,6 +97,7 @@ def _some(columns: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[str
 def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for name, of_table in _by_table(columns):
         forms = list(zip(of_table["flat"], of_table["schema_id"], strict=True))
+        good = [fault is None for fault in of_table["fault"]]
         used = dict.fromkeys(forms)
         for flat, schema_id in dict.fromkeys((bool(flat), schema_id) for flat, schema_id in used):
             fact = {"table": name, "flat": flat, "schema_id": schema_id}
@@ -103,12 +105,16 @@ def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> I
                 yield fact | {"fact": "schema", "value": schemas[schema_id]}
                 continue
             images: Iterable[str | None] = chain.from_iterable(zip(of_table["before"], of_table["after"], strict=True))
-            if len(used) > 1:
-                mine = (bool(form[0]) is flat and form[1] is None for form in forms for _ in range(2))
+            if len(used) > 1 or not all(good):
+                mine = [
+                    it_is and bool(form[0]) is flat and form[1] is None
+                    for form, it_is in zip(forms, good, strict=True)
+                    for _ in range(2)
+                ]
                 images = compress(images, mine)
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
             yield fact | columns_fact(seen)
-        for key in _key_names(of_table["key"]):
+        for key in _key_names(list(compress(of_table["key"], good))):
             yield key_fact(name, key)
 
 

@@ -34,10 +34,10 @@ SOURCES = "firn.sources"  # table property: TableState.sources as JSON
 _MADE_BY = "firn.source"  # table property: the source tables that fed the table when it was made
 
 
-def by_number(field: str | None, columns: Iterable[Column]) -> bool:
+def by_number(fields: Sequence[str], columns: Iterable[Column]) -> bool:
     """Whether changes of a stream with this `order_by` may be ordered by numbers: only a column of times says no."""
     times = {column.name for column in columns if column.type.name in ("date", "timestamp", "timestamptz")}
-    return field is not None and field not in times
+    return bool(fields) and fields[0] not in times
 
 
 def floor_of(properties: Mapping[str, str], *, numbers: bool = False) -> bytes:

@@ -18,12 +18,12 @@ from firn.errors import EventError
 
 @dataclass(frozen=True)
 class Order:
-    """What is known of the order of some batches: their generation, the field that orders a source without positions
-    (None: arrival order), the generation whose changes told their commits before (quarantine.tells_commits; None:
+    """What is known of the order of some batches: their generation, the fields that order a source without positions
+    (none: arrival order), the generation whose changes told their commits before (quarantine.tells_commits; None:
     none), and of changes that came before under a lower generation that one, by redelivery.name_of."""
 
     generation: int = 0
-    field: str | None = None
+    fields: tuple[str, ...] = ()
     commits: int | None = None
     kept: Mapping[bytes, int] = dataclasses.field(default_factory=dict, hash=False)
 
@@ -52,7 +52,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     """
     named = [columns[name] for name in PLACED_BY]
     ops, indexes, tables, connectors, orders, befores, afters, keys, given, generations, in_transaction, emitted = named
-    field, commits = by.field, by.commits
+    fields, commits = by.fields, by.commits
     mongodb = "mongodb" in connectors
     if mongodb:
         orders = list(map(arrived, connectors, orders, repeat(accepted), indexes))
@@ -69,10 +69,10 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
         try:
             if wrong and row in wrong:
                 raise wrong[row]
-            if field is None or connector not in NAMED_LATER:
+            if not fields or connector not in NAMED_LATER:
                 where = position(connector or "", op, order, era, era == commits)
-            if where is None and field is not None:
-                where = placed_by_field(field, op, era, (after, before, keys[row]), accepted)
+            if where is None and fields:
+                where = placed_by_field(fields, op, era, (after, before, keys[row]), accepted)
             if mongodb and order is not None:
                 inside = within(connector or "", order)
             if inside is not None and where is not None:
@@ -147,7 +147,7 @@ _NO_ROW: Final = {
 
 
 def placed_by_field(
-    field: str, op: str, generation: int, images: tuple[str | None, str | None, str | None], accepted: int
+    fields: Sequence[str], op: str, generation: int, images: tuple[str | None, str | None, str | None], accepted: int
 ) -> bytes | None:
     """The position by `order_by`. `images`: the row after, the row before, the key: of a change without a row after it
     the first that holds the field counts. None for one that lacks a row which it must have: it is refused as what it
@@ -156,7 +156,7 @@ def placed_by_field(
     there = [image for image in (images if lacking else images[:1]) if image is not None]
     if not there and not lacking:
         return None
-    return field_position(there, field, op, generation, accepted, *([lacking] if lacking else []))
+    return field_position(there, fields, op, generation, accepted, *([lacking] if lacking else []))
 
 
 def total(stored: bytes | None) -> bytes:
