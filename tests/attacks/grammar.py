@@ -276,7 +276,10 @@ class Grammar:
             tree = self._marker()
         else:
             envelope = self.envelope if self.envelope != "auto" else dice.choice(("debezium", "flat", "cloudevents"))
-            tree = {"debezium": self._debezium, "flat": self._flat, "cloudevents": self._cloudevent}[envelope]()
+            of = {
+                "debezium": self._debezium, "flat": self._flat, "cloudevents": self._cloudevent, "rows": self._bare_row,
+            }  # fmt: skip
+            tree = of[envelope]()
         # Copied, because the parts are shared.
         tree = json.loads(json.dumps(tree))
         if dice.random() < self.wrong:
@@ -315,6 +318,12 @@ class Grammar:
     def _row(self, key: Tree, names: Sequence[str]) -> dict[str, Tree]:
         dice = self.dice
         return {"id": key} | {name: None if dice.random() < 0.1 else COLUMNS[name][1](dice) for name in names}
+
+    def _bare_row(self) -> Tree:
+        """It says its table in `table`, and whether it is a delete in `op`."""
+        op = self._op()
+        before, after, _ = self._images(op)
+        return {"table": f"app.{self.dice.choice(self.tables)}", "op": op, **(before if op == "d" else after or {})}
 
     def _images(self, op: str) -> tuple[Tree, Tree, list[str]]:
         """The row before, the row after, and the names of their columns."""

@@ -2,12 +2,13 @@
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -24,6 +25,10 @@ PACKAGES_IN: Final = ("layers/core/python", "cli", "layers/lake/python", "spark_
 SECONDS: Final = 300  # for the tests of one mutant, on a machine that does much else
 NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 _OURS: Final = ("FIRN_", "HYPOTHESIS_", "PYTEST_", "COV_")  # of the environment: a run must not depend on who starts it
+
+
+def _without(name: str) -> dict[str, str]:
+    return {other: value for other, value in os.environ.items() if other != name}
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,11 @@ class Copy:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._compiled = True  # whether what Python compiles is kept for the next run
+        # Without this folder on its path, nor anything of Firn: the forks add the copy's.
+        self._server = subprocess.Popen(
+            [sys.executable, "-P", str(Path(__file__).with_name("forked.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_without("PYTHONPATH"),
+        )  # fmt: skip
         unwanted = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
         for name in COPIED:
             source, target = ROOT / name, folder / name
@@ -73,6 +83,27 @@ class Copy:
                 shutil.copy2(source, target)
         if (ROOT / ".cache").exists():  # the jars
             (folder / ".cache").symlink_to(ROOT / ".cache")
+
+    def close(self) -> None:
+        """Ends what runs the tests."""
+        self._server.kill()
+        self._server.communicate()
+
+    def _forked(self, about: Mapping[str, object], seconds: float) -> int | None:
+        """The exit code of pytest in a fork (forked.py); None if it did not end in time."""
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
+        self._server.stdin.write(json.dumps(about).encode() + b"\n")
+        self._server.stdin.flush()
+        fork = int(self._server.stdout.readline())
+        if not select.select([self._server.stdout], [], [], seconds)[0]:
+            os.killpg(fork, signal.SIGKILL)
+            self._server.stdout.readline()
+            return None
+        code = int(self._server.stdout.readline())
+        with suppress(ProcessLookupError):  # whatever it started (a JVM) ends with it
+            os.killpg(fork, signal.SIGKILL)
+        return code
 
     @contextmanager
     def with_mistake(self, mutant: Mutant) -> Iterator[None]:
@@ -104,30 +135,21 @@ class Copy:
         told = self.folder / "witness.json"
         told.unlink(missing_ok=True)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+        path = [str(self.folder / name) for name in PACKAGES_IN]
         environment |= {
-            "PYTHONPATH": os.pathsep.join(str(self.folder / name) for name in PACKAGES_IN),
+            "PYTHONPATH": os.pathsep.join(path),
             "HYPOTHESIS_PROFILE": "mutant",
             "FIRN_MUTANTS": "one",  # of what CI has no time for, what it names
             "PYTHONDONTWRITEBYTECODE": "" if self._compiled else "1",
             TOLD: str(told),
             **settings,
         }
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness"]
         output = self.folder / "output.txt"
-        with output.open("wb") as file:
-            # A session of its own: whatever it starts (a JVM) ends with it.
-            process = subprocess.Popen(
-                [*command, *tests], cwd=self.folder, env=environment, stdout=file, stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )  # fmt: skip
-            try:
-                code: int | None = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                code = None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
+        about = {
+            "folder": str(self.folder), "path": path, "environment": environment, "output": str(output),
+            "arguments": ["-q", "-p", "no:cacheprovider", "-p", "tests.mutants.witness", *tests],
+        }  # fmt: skip
+        code = self._forked(about, seconds)
         text = output.read_text(encoding="utf-8", errors="replace")[-6_000:]
         if code is None and not told.exists():
             return Ran(None, {}, frozenset(), text)

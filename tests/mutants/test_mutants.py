@@ -5,7 +5,7 @@
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -31,8 +31,10 @@ Baseline = Callable[[tuple[Mutant, ...]], Ran]
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
-    return Copy(tmp_path_factory.mktemp("mutants"))
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
+    made = Copy(tmp_path_factory.mktemp("mutants"))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")
