@@ -96,10 +96,10 @@ MUTANTS: Final = (
     Mutant(
         "a body is judged after its key was used",
         f"{_CORE}/ingest/accept.py",
-        "        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table)\n",
+        "        made = _batch_of(",
         "        if key is not None:\n"
         "            receipts.claim(store, key, body, layout.batch_id(stream, now, bytes(8)), key_header, config.sha)\n"
-        "        made = _batch_of(config, settings, body, content, layout.batch_id(stream, now, random(8)), limits, table)\n",
+        "        made = _batch_of(",
         ("tests/unit/ingest/test_accept.py::test_a_body_that_is_refused_does_not_use_up_its_key[Idempotency-Key]",),
     ),
     Mutant(

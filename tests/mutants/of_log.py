@@ -89,7 +89,7 @@ MUTANTS: Final = (
     Mutant(
         "a retry of what was taken is refused by limits that came later",
         _INGEST,
-        "before = accepted_before(store, stream, body, key, key_header) if key else None",
+        "before = accepted_before(store, stream, body, key, key_header, table) if key else None",
         "before = None",
         (f"{_UNIT}/ingest/test_accept.py"
          "::test_a_retry_of_what_was_taken_is_answered_so_whatever_the_limits_are_by_now[webhook-id]",),
