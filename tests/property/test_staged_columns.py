@@ -18,6 +18,7 @@ from firn.tables.batch_facts import SAID_BY, facts_in
 from firn_spark.staged import facts, placing
 from firn_spark.staged.packed import CHANGES, STAGED
 from firn_spark.staged.read import SealedBatch, rows_of, rows_of_all
+from tests.soak import times
 
 NUMBERS = st.sampled_from([0, 1, 2, 2**63, 2**64 - 1, 2**64, 10**30, -1]) | st.integers(0, 10**12)
 LSNS = st.tuples(st.none() | NUMBERS, NUMBERS, st.sampled_from(['["%s","%s"]', '["%s", "%s"]', "[%s,%s]"]))
@@ -160,7 +161,7 @@ def body_of(columns: dict[str, pa.Array]) -> bytes:
     return bytes(sink.getvalue())
 
 
-@settings(max_examples=600)
+@settings(max_examples=times(250, 600))
 @given(st.lists(st.tuples(staged(), st.integers(1, 2), st.integers(0, 1)), max_size=3), ORDERS)
 def test_requests_together_say_what_each_says_alone(
     drawn: list[tuple[dict[str, pa.Array], int, int]], by: Order

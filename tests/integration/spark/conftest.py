@@ -25,9 +25,12 @@ def spark() -> Iterator[SparkSession]:
         pytest.fail("no jars in .cache/jars: run `make setup`")
     conf = {"spark.master": "local[2]", "spark.driver.memory": "2g"} | jvm_settings("driver")
     if not LONG:
-        # Queries of ten rows: making a class for each stage takes longer than running it, and so do empty partitions.
-        # `make soak` runs them as jobs do, and so do the jobs of tests/e2e.
-        conf |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.shuffle.partitions": "2"}
+        # Queries of ten rows: making a class for each stage takes longer than running it, and so do empty partitions
+        # and a plan that is made again after each stage. `make soak` runs them as jobs do, and so do those of e2e.
+        conf |= {
+            "spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2",
+        }  # fmt: skip
     running = session.build("sqlite:////nowhere/catalog.db", "file:///nowhere", conf)
     yield running
     running.stop()

@@ -1,10 +1,27 @@
 """The two homes of the engine: the job's own process, and Spark's tasks by slices of the keys."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from firn_spark.slices import slice_engine
+from tests.soak import long_only
 
-HOMES = pytest.mark.parametrize("home", ["driver", "slices"])
+_NAMES = ("driver", "slices")
+HOMES = pytest.mark.parametrize("home", _NAMES)
+
+
+def homes_in_turn(name: str, values: Iterable[object]) -> pytest.MarkDecorator:
+    """Each value of a parameter in both homes; in CI in one of them, by turns: where each value is of the same kind,
+    and what the homes differ in is shown beside it."""
+    return pytest.mark.parametrize(
+        (name, "home"),
+        [
+            pytest.param(value, home, marks=[] if (place + turn) % 2 else [long_only])
+            for place, value in enumerate(values)
+            for turn, home in enumerate(_NAMES)
+        ],
+    )
 
 
 def commit_in(
