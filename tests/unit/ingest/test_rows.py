@@ -1,7 +1,9 @@
 """Plain rows: whatever is in them they are rows, and their table, op and place follow from request and settings."""
 
+import dataclasses
 import io
 import json
+import resource
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,11 +20,12 @@ from firn.changes.positions import position
 from firn.config.model import Config
 from firn.config.reader import parse as read_config
 from firn.errors import RequestError
+from firn.ingest import row_places
 from firn.ingest.accept import Accepted, accept
 from firn.ingest.queue import Message, take
 from firn.ingest.reprocess import retake
 from firn.log import layout
-from firn.log.dead_letters.letters import read_dead
+from firn.log.dead_letters.letters import DeadLetter, read_dead, rebuilt, staged_change
 from firn.log.store import Store, get
 
 NOW = datetime(2026, 11, 24, 12, tzinfo=UTC)
@@ -92,10 +95,11 @@ def test_rows_go_to_the_table_that_the_request_names() -> None:
 
 def test_a_stream_of_one_table_needs_no_name_and_one_of_several_says_so() -> None:
     store = MemoryStore()
-    one = config(tables="    tables: {users: {to: web.users, key: [id]}, x: {ignore: true}}\n")
+    one = config(tables="    tables: {'x*': {ignore: true}, users: {to: web.users, key: [id]}}\n")
     assert staged(store, post(store, {"id": 1}, None, by=one))[0]["table"] == "users"
     pattern = config(tables="    tables: {'*': {to: 'web.{table}', mode: append}}\n")
-    for several in (config(), pattern):
+    ignored = config(tables="    tables: {x: {ignore: true}, '*': {to: 'web.{table}', mode: append}}\n")
+    for several in (config(), pattern, ignored):
         with pytest.raises(RequestError, match=r"streams/web/tables/TABLE.*table_by") as raised:
             post(store, {"id": 1}, None, by=several)
         assert (raised.value.status, raised.value.code) == (400, "no_table")
@@ -129,10 +133,29 @@ def test_events_that_name_their_tables_are_not_posted_to_one() -> None:
         ("    op_field: op\n", ["d", "D", "delete", "DELETE"]),
         ("    op_field: op\n    delete_when: [true]\n", [True, "true"]),
         ("    op_field: op\n    delete_when: [True, 7, gone]\n", [True, "true", 7, "7", "gone"]),
+        ("    op_field: op\n    delete_when: ['True', '7']\n", ["True", 7, "7"]),
     ],
 )
 def test_a_field_of_the_row_tells_deletes(settings: str, deletes: list[Any]) -> None:
-    values = ["d", "D", "delete", "DELETE", "del", True, False, "true", 7, "7", 7.5, "gone", None, [], ["d"], {"d": 1}]
+    values = [
+        "d",
+        "D",
+        "delete",
+        "DELETE",
+        "del",
+        True,
+        False,
+        "true",
+        "True",
+        7,
+        "7",
+        7.5,
+        "gone",
+        None,
+        [],
+        ["d"],
+        {"d": 1},
+    ]
     store = MemoryStore()
     rows = [{"id": 1, "op": value} for value in values] + [{"id": 1}]
     found = staged(store, post(store, rows, by=config(settings)))
@@ -194,6 +217,61 @@ def test_a_corrected_letter_takes_the_place_of_the_row() -> None:
     assert kept is None
     assert (parsed.table, parsed.after) == (["users"], [b'{"id": 2}'])
     assert parsed.order == [f'["{done.batch_id.rpartition(".")[2]}",1]']
+
+
+def letter_of(done: Accepted, row: dict[str, Any], *, batch: str = "", reason: str = "type_mismatch") -> DeadLetter:
+    """The letter that a job makes of the first row of a batch."""
+    read = config("    op_field: op\n")
+    text = json.dumps(row).encode()
+    parsed = row_places.read(text, read.streams["web"], "auto", LIMITS, done.batch_id, "users")
+    change = staged_change(next(iter(parsed.changes())))
+    return DeadLetter(reason, "", "web", "users", batch or done.batch_id, 0, NOW, rebuilt(change), change, 0)
+
+
+def test_the_letter_of_a_row_holds_the_row_and_nothing_else() -> None:
+    done = post(MemoryStore(), [{"id": 1, "n": "bad"}])
+    for row in ({"id": 1, "n": "bad"}, {"id": 1, "op": "d"}):
+        assert json.loads(letter_of(done, row).original) == row
+
+
+def test_a_row_that_is_corrected_after_another_replay_keeps_its_place() -> None:
+    store = MemoryStore()
+    first = post(store, [{"id": 1, "n": "bad"}])
+    later = accept(store, config(), "web", b'{"id": 2}', now=NOW.replace(hour=20), table="users")
+    letter = letter_of(first, {"id": 1, "n": "bad"}, batch=later.batch_id)
+    parsed, _ = retake(letter, config().streams["web"], b'{"id": 1, "n": 3}')
+    assert parsed.order == [f'["{first.batch_id.rpartition(".")[2]}",0]']
+    assert parsed.after == [b'{"id": 1, "n": 3}']
+
+
+def test_a_corrected_row_goes_where_it_says() -> None:
+    done = post(MemoryStore(), [{"id": 1}])
+    settings = config("    table_by: type\n").streams["web"]
+    letter = letter_of(done, {"id": 1, "type": "users"})
+    for text, table in ((b'{"id": 1, "type": "raw_x"}', "raw_x"), (b'{"id": 1}', "users")):
+        assert retake(letter, settings, text).parsed.table == [table]
+
+
+def test_many_of_what_is_no_row_are_refused_before_they_are_read() -> None:
+    body = b"[" + b"1," * 7_000_000 + b"1]"
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(RequestError) as raised:
+        post(MemoryStore(), body)
+    assert raised.value.code == "too_many_events"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "KB"
+
+
+def test_rows_that_name_no_table_are_no_way_around_the_bound_of_letters() -> None:
+    limits = dataclasses.replace(LIMITS, size=1_000)
+    with pytest.raises(RequestError) as raised:
+        post(
+            MemoryStore(),
+            [{"id": n, "v": "x" * 100} for n in range(20)],
+            None,
+            by=config("    table_by: type\n"),
+            limits=limits,
+        )
+    assert raised.value.code == "too_much_rejected"
 
 
 VALUES = st.recursive(

@@ -23,11 +23,14 @@ NOT_CONFIGURED: Final = "Firn's configuration here is missing or wrong; the func
 
 
 def call(routes: Routes, event: Mapping[str, Any], hint: str) -> Any:
-    """What the handler of the event's path and method gives. Raises RequestError 404 (with the hint), 405."""
+    """What the handler of the event's path and method gives. Raises RequestError 404 (with the hint), 405, 400."""
     http = event.get("requestContext", {}).get("http", {})  # a function URL's
     method = event.get("httpMethod") or http.get("method", "")
     parts = (event.get("path") or event.get("rawPath") or "").partition("/v1/")[2].split("/")
-    names = [unquote(part) for part in parts[1::2]]
+    try:
+        names = [unquote(part, errors="strict") for part in parts[1::2]]
+    except UnicodeDecodeError:
+        raise RequestError(400, "bad_path", "a name in the path is not UTF-8") from None
     methods = routes.get("/".join("*" if place % 2 and part else part for place, part in enumerate(parts)))
     if methods is None:
         raise RequestError(404, "no_such_path", f"there is nothing here; {hint}")

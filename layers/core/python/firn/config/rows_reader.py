@@ -36,8 +36,8 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
                 "mirrors rows, which do not say what their key is; write key: [id], or mode: append to keep each row",
             )
     field = section.text("op_field", "the name of the field that tells deletes, op for example")
-    told = [one.text for one in section.texts("delete_when", "delete_when: [D, delete]")]
-    values = frozenset(_WORDS.get(text, text) for text in told)
+    told = section.texts("delete_when", "delete_when: [D, delete]")
+    values = frozenset(one.text if one.quoted else _WORDS.get(one.text, one.text) for one in told)
     if values and field is None and not section.has("op_field"):
         section.note("delete_when", "says which values make a delete, and op_field is missing; write op_field: op")
     return Rows(

@@ -9,6 +9,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 import msgspec
@@ -117,8 +118,10 @@ def accepted_before(
 
 
 def _claimed(body: bytes, table: str | None) -> bytes:
-    """What a key stands for: the same rows for another table are another request."""
-    return body if table is None else b"%b\0%b" % (table.encode("utf-8", "surrogatepass"), body)
+    """What a key stands for: the same rows for another table are another request. No body is what two hashes are."""
+    if table is None:
+        return body
+    return sha256(table.encode("utf-8", "surrogatepass")).digest() + sha256(body).digest()
 
 
 def accept_messages(
@@ -137,10 +140,11 @@ def accept_messages(
     """Stage the queue messages of one stream as one batch. A message that can't be read, or that holds more than
     `limits`, becomes one dead letter, whole.
 
-    Events are numbered through all messages. `tables`: the source table that each names, if any does. `batch`: the id
-    to stage them under (None: a new one). `refused`: messages (by place) that are dead letters whatever is in them.
-    Without receipts: ingest/queue.py adds them. `duplicate` in the answer means that another object was there first,
-    and nothing was staged. Raises RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
+    Events are numbered through all messages. `tables`: the source table that each names, if any does; it counts for
+    rows. `batch`: the id to stage them under (None: a new one). `refused`: messages (by place) that are dead letters
+    whatever is in them. Without receipts: ingest/queue.py adds them. `duplicate` in the answer means that another
+    object was there first, and nothing was staged. Raises RequestError (404 unknown stream), StorageUnavailable,
+    UnknownOutcome.
     """
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
@@ -149,7 +153,7 @@ def accept_messages(
     rejected: list[Rejected] = []
     start = 0
     for place, message in enumerate(messages):
-        table = tables[place] if tables else None
+        table = tables[place] if tables and KNOWN.bare(settings.envelope) else None
         try:
             if refused and place in refused:
                 raise refused[place]

@@ -10,6 +10,7 @@ import msgspec
 from firn.changes.change import Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
+from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.changes.positions import arrived
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
@@ -50,9 +51,7 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         parsed = _one(kept)
     else:
         try:
-            original = letter.original if corrected is None else corrected
-            table = letter.table if KNOWN.bare(settings.envelope) else None
-            parsed = row_places.read(original, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
+            parsed = _read(letter, settings, letter.original if corrected is None else corrected)
         except RequestError as error:
             raise EventError(error.code, str(error)) from None
         if letter.change is not None and len(parsed) == 1:
@@ -69,6 +68,19 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         if not found.ignored:
             raise EventError("empty", "it holds no event")
     return Retaken(found, kept)
+
+
+def _read(letter: DeadLetter, settings: StreamConfig, event: bytes) -> Parsed:
+    """Its events; a plain row that says its own table is for that one, and any other for that of the letter."""
+
+    def of(table: str | None) -> Parsed:
+        return row_places.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
+
+    if not KNOWN.bare(settings.envelope):
+        return of(None)
+    if settings.table_by is not None and len(found := of(None)):
+        return found
+    return of(letter.table)
 
 
 def put_together(
@@ -145,7 +157,8 @@ def _one(change: StagedChange) -> Parsed:
 def _in_its_place(parsed: Parsed, change: StagedChange) -> Parsed:
     """A corrected event keeps the place of the change that it replaces, unless it tells one of its own."""
     place: dict[str, Any] = {}
-    if parsed.order[0] is None:
+    # Where a row came is no place of its own: a letter that was a letter again came later than it.
+    if parsed.order[0] is None or parsed.connector[0] == change.connector == ROWS:
         place = {"order": [change.order], "connector": [change.connector]}
     for name in ("ts", "tx_order", "emitted"):
         if getattr(parsed, name)[0] is None:

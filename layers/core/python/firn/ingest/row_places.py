@@ -53,7 +53,7 @@ def read(
         table = _only_table(settings)
     parsed = parse(body, settings.envelope, content, limits)
     if table is None:
-        parsed = _by_field(parsed, settings.table_by or "")
+        parsed = _by_field(parsed, settings.table_by or "", limits)
     else:
         rejected = [msgspec.structs.replace(one, table=table) for one in parsed.rejected]
         parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
@@ -81,9 +81,9 @@ def _check_known(settings: StreamConfig, table: str) -> None:
 
 def _only_table(settings: StreamConfig) -> str:
     """Raises RequestError 400 no_table if there is not exactly one."""
-    named = [rule.source for rule in settings.tables if not rule.ignore]
-    if len(named) == 1 and not settings.tables[0].is_pattern:
-        return named[0]
+    rules = [rule for rule in settings.tables if not rule.ignore]
+    if len(rules) == 1 and not rules[0].is_pattern:
+        return rules[0].source
     raise RequestError(
         400,
         "no_table",
@@ -92,8 +92,8 @@ def _only_table(settings: StreamConfig) -> str:
     )
 
 
-def _by_field(parsed: Parsed, field: str) -> Parsed:
-    """The rows with the tables that they name themselves; those that name none are rejected."""
+def _by_field(parsed: Parsed, field: str, limits: EventLimits) -> Parsed:
+    """The rows with the tables that they name; those that name none are rejected. Raises RequestError 413."""
     table = _texts(parsed.after, field)
     if all(table):
         return msgspec.structs.replace(parsed, table=table)
@@ -108,6 +108,7 @@ def _by_field(parsed: Parsed, field: str) -> Parsed:
         for place, name in enumerate(table)
         if not name
     ]
+    limits.check_rejected(sum(len(one.original) for one in (*parsed.rejected, *lost)), why)
     rejected = sorted([*parsed.rejected, *lost], key=lambda one: one.index)
     return Parsed(**columns, ignored=parsed.ignored, rejected=rejected)
 

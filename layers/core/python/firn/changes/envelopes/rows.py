@@ -57,4 +57,4 @@ def table_hint(_value: Value) -> str | None:
     return None
 
 
-ENVELOPE = Envelope("this is a row", connector_of, value_type, columns, read, table_hint, bare=True)
+ENVELOPE = Envelope("this is a row", connector_of, value_type, columns, read, table_hint, counted=True, bare=True)

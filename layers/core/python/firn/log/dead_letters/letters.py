@@ -19,6 +19,7 @@ from arro3.core import Array, DataType, Field, RecordBatch, Schema
 from arro3.io import read_parquet
 
 from firn.changes.change import Change, Parsed
+from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.log.batches import UnreadableBatch, entry_of, parquet, read_footer
 from firn.log.store import Store, get, put_if_absent
 
@@ -168,10 +169,11 @@ def change_at(parsed: Parsed, row: int) -> Change:
 def rebuilt(change: StagedChange) -> bytes:
     """The change as an event for people to look at: its images are the bytes that the source sent.
 
-    A flattened event is its image; the others are put together again from what is kept, as Debezium writes them.
+    A flattened event, or a plain row, is its image; the others are put together again from what is kept, as Debezium
+    writes them.
     """
     image = change.after or change.before
-    if change.flat and image is not None:
+    if (change.flat or change.connector == ROWS) and image is not None:
         value: Any = _raw(image)
     else:
         schema, _, table = change.table.rpartition(".")

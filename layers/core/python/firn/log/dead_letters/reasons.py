@@ -24,7 +24,6 @@ ADVICE: Final[dict[str, str]] = {
     "missing_image": "have the source send the row (REPLICA IDENTITY FULL) or the record's key; else " + _BY_HAND,
     "no_table": "have the sender name the table (attribute `table`), or write `table_by` into firn.yaml; then replay",
     "unknown_table": "add a rule for the table to firn.yaml and replay, or leave the letter, it expires",
-    "not_rows": "write `envelope: rows` for the stream in firn.yaml, or have the sender name no table; then replay",
     "bad_table": "correct `to` of the table's rule in firn.yaml, so that it gives a name; then replay",
     "reserved_name": "give the source table a rule of its own in firn.yaml with another name in `to`; then replay",
     "ambiguous_table": "leave one rule that the table fits in firn.yaml, or have the source send the schema; replay",
