@@ -345,7 +345,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "rows of one request tie",
-        f"{_CORE}/ingest/row_places.py",
+        f"{_CORE}/ingest/reading.py",
         "{first + index}",
         "{first}",
         ("tests/unit/ingest/test_rows.py::test_without_order_by_a_row_stands_where_it_came",),

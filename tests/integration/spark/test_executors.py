@@ -5,13 +5,17 @@ import os
 import random
 import subprocess
 import sys
+import zipimport
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import fold
+from firn_spark.arrow import map_in_arrow
 from tests.integration.spark.spark_lake import ROOT, Lake
 from tests.integration.spark.test_commit import config
 from tests.integration.spark.test_mixed_ranges import COLUMNS, crossing, mostly_plain
@@ -47,3 +51,14 @@ def test_slices_are_committed_once_whatever_becomes_of_an_executor(spark: SparkS
     found = {row["id"]: {name: row[name] for name in ("id", "of", "v", "w", "n")} for row in lake.rows("lake.t")}
     assert found == expected
     assert sum(int(one["firn.events"]) for one in lake.snapshots("lake.t")) == len(delivered), "once"
+
+
+def test_no_task_reads_the_archives_of_its_worker_again(spark: SparkSession) -> None:
+    schema = pa.schema([("how", pa.string())])
+
+    def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"how": [zipimport.zipimporter.invalidate_caches.__qualname__]}, schema)
+
+    told = {row["how"] for row in map_in_arrow(spark.range(0, 4, 1, 4), look, schema).collect()}
+    assert told == {"_stays" if sys.version_info < (3, 13) else "zipimporter.invalidate_caches"}

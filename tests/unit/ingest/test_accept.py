@@ -11,7 +11,7 @@ import pytest
 from firn.changes.envelopes.limits import EventLimits
 from firn.config.model import Config
 from firn.errors import RequestError, StorageUnavailable, UnknownOutcome
-from firn.ingest import row_places
+from firn.ingest import reading
 from firn.ingest.accept import MAX_ERRORS, accept, accept_messages
 from firn.log import layout
 from firn.log.batches import read_meta
@@ -214,13 +214,13 @@ def test_a_body_that_is_refused_does_not_use_up_its_key(
     config: Config, now: datetime, body: Body, header: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FaultyStore()
-    read = row_places.parse
+    read = reading.parse
 
     def of_other_bytes(*given: Any) -> Any:
         return msgspec.structs.replace(read(*given), after=[b"\xff"])
 
     with monkeypatch.context() as patch:
-        patch.setattr(row_places, "parse", of_other_bytes)
+        patch.setattr(reading, "parse", of_other_bytes)
         with pytest.raises(RequestError) as caught:
             accept(store, config, "shop", body(1), now=now, key="k1", key_header=header)
     assert (caught.value.status, caught.value.code, store.puts) == (400, "not_utf8", [])

@@ -20,7 +20,7 @@ from firn.changes.positions import position
 from firn.config.model import Config
 from firn.config.reader import parse as read_config
 from firn.errors import RequestError
-from firn.ingest import row_places
+from firn.ingest import reading
 from firn.ingest.accept import Accepted, accept
 from firn.ingest.queue import Message, take
 from firn.ingest.reprocess import retake
@@ -223,7 +223,7 @@ def letter_of(done: Accepted, row: dict[str, Any], *, batch: str = "", reason: s
     """The letter that a job makes of the first row of a batch."""
     read = config("    op_field: op\n")
     text = json.dumps(row).encode()
-    parsed = row_places.read(text, read.streams["web"], "auto", LIMITS, done.batch_id, "users")
+    parsed = reading.read(text, read.streams["web"], "auto", LIMITS, done.batch_id, "users")
     change = staged_change(next(iter(parsed.changes())))
     return DeadLetter(reason, "", "web", "users", batch or done.batch_id, 0, NOW, rebuilt(change), change, 0)
 

@@ -1,6 +1,6 @@
 """A change: the only thing that crosses from the envelopes into the rest of Firn. Row images stay raw JSON."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -72,7 +72,17 @@ class Parsed(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.index)
 
+    def at(self, places: Sequence[int], rejected: Sequence[Rejected]) -> "Parsed":
+        """The rows at these places alone, with `rejected` in place of what was."""
+        columns = {name: [values[place] for place in places] for name in COLUMNS for values in [getattr(self, name)]}
+        ordered = sorted(rejected, key=lambda one: one.index)
+        return Parsed(**columns, ignored=self.ignored, rejected=ordered)
+
     def changes(self) -> Iterator[Change]:
         """The rows as `Change`: for tests and small batches, staging takes the columns."""
         named: list[list[Any]] = [getattr(self, name) for name in Change.__struct_fields__]
         return (Change(*row) for row in zip(*named, strict=True))
+
+
+COLUMNS: Final = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
+"""Those of Parsed: equal lists, a place for each row."""

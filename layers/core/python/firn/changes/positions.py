@@ -43,6 +43,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from firn.changes.json_member import member
 from firn.errors import EventError
 
 WIDTH = 4 + 16 + 1 + 24
@@ -141,10 +142,11 @@ def field_position(
 def _field_value(images: Sequence[str], field: str, accepted: int, lacking: tuple[str, str]) -> int:
     """What the field counts as. Raises as field_position says."""
     try:
-        decode, value = _field_decoder(field), UNSET
+        read = member(field)
+        value: Raw | UnsetType = UNSET
         for image in images:
             if value is UNSET:
-                value = decode(image).value
+                value = read(image)
         if value is UNSET:
             raise EventError(lacking[0], f"order_by field {field!r}: {lacking[1]}")
         number, is_time = _sortable(_scalar(value))
@@ -157,13 +159,6 @@ def _field_value(images: Sequence[str], field: str, accepted: int, lacking: tupl
         return number
     except (ValueError, OverflowError, ArithmeticError, RecursionError) as error:
         raise EventError("bad_position", f"order_by field {field!r}: {error}") from None
-
-
-@lru_cache(maxsize=64)
-def _field_decoder(field: str) -> Callable[[str], Any]:
-    """Reads one member of an object, the last if there are several, and leaves out all others."""
-    kind = msgspec.defstruct("Row", [("value", Raw | UnsetType, UNSET)], rename={"value": field}, gc=False)
-    return msgspec.json.Decoder(kind).decode
 
 
 _scalar: Final = msgspec.json.Decoder(int | float | str | None).decode

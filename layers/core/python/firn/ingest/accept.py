@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from firn.changes.change import Parsed, Rejected
+from firn.changes.change import COLUMNS, Parsed, Rejected
 from firn.changes.envelopes.limits import LIMITS, EventLimits
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.table_hint import table_named_in
 from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
-from firn.ingest import row_places
+from firn.ingest import reading
 from firn.ingest.bodies import Content
 from firn.log import layout, published_configs, receipts
 from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
@@ -32,7 +32,6 @@ MAX_MESSAGE: Final = 1_000  # characters of what is said of one event, which may
 MAX_NAME: Final = 1_000  # characters of a source table's name, which stands in the footer of its batch
 
 Random = Callable[[int], bytes]
-_ROWS: Final = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
 
 
 class RejectedEvent(msgspec.Struct, frozen=True):
@@ -148,7 +147,7 @@ def accept_messages(
     """
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
-    columns: dict[str, list[object]] = {name: [] for name in _ROWS}
+    columns: dict[str, list[object]] = {name: [] for name in COLUMNS}
     ignored: Counter[str] = Counter()
     rejected: list[Rejected] = []
     start = 0
@@ -157,13 +156,13 @@ def accept_messages(
         try:
             if refused and place in refused:
                 raise refused[place]
-            parsed = row_places.read(message, settings, "auto", limits, batch, table, start)
+            parsed = reading.read(message, settings, "auto", limits, batch, table, start)
             limits.check_tables(len(set(parsed.table)))
         except (RequestError, EventError) as error:
             rejected.append(Rejected(start, error.code, str(error), message, table=table))
             start += 1
             continue
-        for name in _ROWS:
+        for name in COLUMNS:
             columns[name] += getattr(parsed, name)
         columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
         ignored.update(parsed.ignored)
@@ -201,7 +200,7 @@ def _batch_of(
 ) -> _Made:
     """The way of one body: its envelope recognised and read into changes, these routed by the tables' rules, and
     written as a batch with its dead letters. Raises RequestError 400, 413."""
-    parsed = row_places.read(body, settings, content, limits, batch, table)
+    parsed = reading.read(body, settings, content, limits, batch, table)
     return _made(config, settings, parsed, batch, limits)
 
 
@@ -302,10 +301,8 @@ def routed(parsed: Parsed, settings: StreamConfig, limits: EventLimits | None = 
     ignored = dict(parsed.ignored)
     if filtered:
         ignored["filtered_table"] = sum(counts[table] for table in filtered)
-    columns = {name: [getattr(parsed, name)[row] for row in keep] for name in _ROWS}
-    rejected.sort(key=lambda r: r.index)
     kept = {table: rows for table, rows in counts.items() if table not in filtered and table not in refused}
-    return Parsed(**columns, ignored=ignored, rejected=rejected), kept
+    return msgspec.structs.replace(parsed.at(keep, rejected), ignored=ignored), kept
 
 
 def _answer_again(store: Store, meta: BatchMeta) -> Accepted:

@@ -7,19 +7,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from firn.changes.change import Change, Parsed, Rejected
+from firn.changes.change import COLUMNS, Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.changes.positions import arrived
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
-from firn.ingest import row_places
+from firn.ingest import reading
 from firn.ingest.accept import MAX_MESSAGE, routed
 from firn.log import layout
 from firn.log.dead_letters.letters import DeadLetter, StagedChange, staged_change
-
-_ROWS = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
 
 
 class Retaken(NamedTuple):
@@ -74,7 +72,7 @@ def _read(letter: DeadLetter, settings: StreamConfig, event: bytes) -> Parsed:
     """Its events; a plain row that says its own table is for that one, and any other for that of the letter."""
 
     def of(table: str | None) -> Parsed:
-        return row_places.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
+        return reading.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
 
     if not KNOWN.bare(settings.envelope):
         return of(None)
@@ -98,7 +96,7 @@ def put_together(
     refused  by row, why others can't be
     """
     occurrences = _occurrences(letters, retaken, landed)
-    columns: dict[str, list[Any]] = {name: [] for name in _ROWS}
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     again = Retry(Parsed(**columns, ignored={}, rejected=[]), [], [], [], [])
     ignored: Counter[str] = Counter()
     rejected: list[Rejected] = []
@@ -113,7 +111,7 @@ def put_together(
         # What counts by its arrival came when the letter did.
         came = repeat(layout.accepted(letter.batch)), repeat(letter.index)
         parsed = msgspec.structs.replace(parsed, order=list(map(arrived, parsed.connector, parsed.order, *came)))
-        for name in _ROWS:
+        for name in COLUMNS:
             columns[name] += getattr(parsed, name)
         columns["index"][len(columns["index"]) - len(parsed) :] = [start + i for i in parsed.index]
         ignored.update(parsed.ignored)

@@ -2,7 +2,7 @@
 
 Nothing is taken off it, whatever its members are called: `{"value": 1}` is a row of the column `value`. What a row does
 not say of itself (its table, whether it is a delete, its place in the order) follows from the request and the stream's
-settings: firn.ingest.row_places.
+settings: firn.ingest.reading.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""What plain rows do not say of themselves: which table they are for, whether they delete, and where they stand. Pure.
+"""A body's events as changes, as its stream says: by its envelope, and plain rows by the request and the settings too,
+since they do not say of themselves which table they are for, whether they delete, and where they stand. Pure.
 
 * The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
 * A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
@@ -7,19 +8,17 @@
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from firn.changes.change import Parsed, Rejected
 from firn.changes.envelopes.limits import EventLimits
 from firn.changes.envelopes.parser import Content, parse
 from firn.changes.envelopes.registry import KNOWN
+from firn.changes.json_member import member
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
-
-_ROWS = tuple(name for name in Parsed.__struct_fields__ if name not in ("ignored", "rejected"))
 
 
 def read(
@@ -97,20 +96,16 @@ def _by_field(parsed: Parsed, field: str, limits: EventLimits) -> Parsed:
     table = _texts(parsed.after, field)
     if all(table):
         return msgspec.structs.replace(parsed, table=table)
-    keep = [place for place, name in enumerate(table) if name]
-    columns: dict[str, list[Any]] = {
-        name: [column[place] for place in keep] for name in _ROWS for column in [getattr(parsed, name)]
-    }
-    columns["table"] = [table[place] for place in keep]
     why = f"the row does not say its table: `table_by` is {field!r}, and it needs a text there"
     lost = [
         Rejected(parsed.index[place], "missing_table", why, parsed.after[place] or b"")
         for place, name in enumerate(table)
         if not name
     ]
-    limits.check_rejected(sum(len(one.original) for one in (*parsed.rejected, *lost)), why)
-    rejected = sorted([*parsed.rejected, *lost], key=lambda one: one.index)
-    return Parsed(**columns, ignored=parsed.ignored, rejected=rejected)
+    rejected = [*parsed.rejected, *lost]
+    limits.check_rejected(sum(len(one.original) for one in rejected), why)
+    found = parsed.at([place for place, name in enumerate(table) if name], rejected)
+    return msgspec.structs.replace(found, table=[name for name in table if name])
 
 
 def _with_deletes(parsed: Parsed, field: str, deletes: frozenset[str]) -> Parsed:
@@ -125,22 +120,20 @@ def _with_deletes(parsed: Parsed, field: str, deletes: frozenset[str]) -> Parsed
     )
 
 
-def _texts(rows: Sequence[bytes | None], field: str, *, scalars: bool = False) -> list[Any]:
-    """What each row has in `field`, as text; None if it is no text. `scalars`: a number, true or false is its JSON."""
-    decode = _field_decoder(field).decode
-    found: list[Any] = []
+def _texts(rows: Sequence[bytes | None], field: str, *, scalars: bool = False) -> list[str | None]:
+    """What each row has in `field`, as text; None if it is none. `scalars`: numbers, true and false as they stand."""
+    read = member(field)
+    found: list[str | None] = []
     for row in rows:
+        text = None
         try:
-            value = decode(row or b"{}").value
+            raw = read(row or b"{}")
+            value = b"null" if raw is UNSET else bytes(raw)
+            if value[:1] == b'"':
+                text = msgspec.json.decode(value, type=str)
+            elif scalars and value[:1] not in (b"{", b"[", b"n"):
+                text = value.decode()
         except (msgspec.DecodeError, RecursionError):  # a row that is no JSON inside: its own dead letter, in the job
-            value = None
-        if scalars and value is not None and not isinstance(value, str):
-            value = None if isinstance(value, (dict, list)) else msgspec.json.encode(value).decode()
-        found.append(value if isinstance(value, str) else None)
+            pass
+        found.append(text)
     return found
-
-
-@lru_cache(maxsize=64)
-def _field_decoder(field: str) -> msgspec.json.Decoder[Any]:
-    kind = msgspec.defstruct("Row", [("value", Any, None)], rename={"value": field}, gc=False)
-    return msgspec.json.Decoder(kind)
