@@ -3,6 +3,7 @@
 import base64
 import json
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -86,6 +87,13 @@ def test_plain_rows_are_sent_to_their_table_and_found_before_they_are_committed(
         assert (sent["accepted"], sent["duplicates"]) == (3, duplicates)
     found = json.loads(stack.firn("query", "--fresh", "--json", "SELECT id, name FROM web.users ORDER BY id").stdout)
     assert found == [{"id": 1, "name": "Ada L."}, {"id": 2, "name": "Grace"}]
+    odd = "100%41 a/b é?"  # its name is the table's, to the letter
+    for way in ((), ("--queue",)):
+        stack.firn("send", "web", str(file), "--table", odd, *way)
+    until, rows = time.monotonic() + 30, []
+    while rows != [{"n": 6}] and time.monotonic() < until:
+        rows = json.loads(stack.firn("query", "--fresh", "--json", f'SELECT count(*) AS n FROM web."{odd}"').stdout)
+    assert rows == [{"n": 6}], "three by each way"
     refused = stack.firn("send", "web", str(file), check=False)
     assert refused.returncode == 1
     assert "post them to /v1/streams/web/tables/TABLE" in " ".join((refused.stdout + refused.stderr).split())

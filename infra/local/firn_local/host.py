@@ -24,7 +24,7 @@ from firn_local.functions import FunctionError, FunctionRunner, PayloadTooLarge
 from firn_local.lifecycle_runner import Done
 from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
-from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers
+from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers, sent_path
 from firn_local.template import ApiEvent, ScheduleEvent, Template
 from firn_local.throttle import ByteBucket
 
@@ -163,7 +163,7 @@ class FunctionHost:
         else:
             request = HttpRequest(
                 environ["REQUEST_METHOD"],
-                path,
+                sent_path(environ),
                 environ.get("QUERY_STRING", ""),
                 request_headers(environ),
                 read_body(environ),

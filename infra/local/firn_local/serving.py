@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from waitress import wasyncore
@@ -152,6 +153,12 @@ def peeked_body(environ: WSGIEnvironment) -> bytes:
 def raw_path(environ: WSGIEnvironment) -> str:
     """The decoded path as text: PATH_INFO holds UTF-8 bytes as latin-1 (PEP 3333)."""
     return str(environ.get("PATH_INFO", "")).encode("latin-1").decode("utf-8", "replace")
+
+
+def sent_path(environ: WSGIEnvironment) -> str:
+    """The path as it was sent, percent-encoded: so a REST API and a function URL give it to their functions."""
+    sent = str(environ.get("REQUEST_URI", "")).partition("?")[0]
+    return sent if sent.startswith("/") else quote(raw_path(environ))
 
 
 def request_headers(environ: WSGIEnvironment) -> dict[str, str]:
