@@ -23,6 +23,15 @@ _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
 MUTANTS: Final = (
     Mutant(
+        "the text of a plain row is taken for a value that it leaves out",
+        "layers/core/python/firn/changes/decode/row_decoder.py",
+        '() if change["connector"] == ROWS else decoded.unavailable',
+        "decoded.unavailable",
+        (
+            f"{_TESTS}/test_rows.py::test_the_text_of_a_row_is_never_that_of_another_which_is_deleted_at_its_place[driver]",
+        ),
+    ),
+    Mutant(
         "the look-up's bounds leave out rows whose key is null",
         f"{_FILES}/row_lookup.py",
         "len(some) and not some.null_count:",

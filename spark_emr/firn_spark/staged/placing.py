@@ -13,10 +13,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.changes.change import OPS, TIMES
+from firn.changes.change import OPS, ROWS, TIMES
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
-from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.changes.merge import ordering
 from firn.changes.merge.ordering import PLACED_BY, Order, placed_by_field
 from firn.changes.positions import HASHED, NAMED_LATER, RANK, WIDTH, position

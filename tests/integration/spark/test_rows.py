@@ -2,8 +2,9 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ from pyspark.sql import SparkSession
 from firn.changes.merge.fold import RowChange, fold
 from firn.changes.positions import field_position, order_key, position
 from firn.ingest import accept
+from firn.ingest.replay import Choice, replay
+from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import START, Lake, ndjson
 from tests.integration.spark.test_commit import letters
@@ -127,3 +130,61 @@ def test_what_can_not_be_placed_gives_no_column_another_type(
     assert [letter.reason for letter in letters(one)] == ["bad_position"] * 3
     land({"id": 1, "version": 1, "n": 0.5})  # older, and still a change of the table
     assert kinds()["n"] == "double"
+
+
+@HOMES
+def test_the_text_of_a_row_is_never_that_of_another_which_is_deleted_at_its_place(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    """Else the row would be the second half of a move, which lacks what it looks like it lacks."""
+    commit_in(home, monkeypatch, events=40)
+    one = lake(config("    order_by: at\n"))
+    text = "__debezium_unavailable_value"
+    told = [{"id": 1, "at": 1, "name": "secret"}], [{"id": 1, "at": 2, "gone": True}, {"id": 9, "at": 2, "name": text}]
+    for rows in told:
+        one.now += timedelta(seconds=1)
+        accept.accept(one.store, one.config, "spec", ndjson(rows), now=one.now, table="users")
+    assert one.commit(one.seal()) == 0, one.lines
+    assert [(row["id"], row["name"]) for row in one.rows("web.users")] == [(9, text)]
+
+
+def refused_and_replayed(
+    one: Lake, messages: list[list[Row]], tables: list[str | None], settings: str, more: str = ""
+) -> None:
+    """Commits queue messages of which the first is refused, and then its replay under other settings."""
+    done = accept.accept_messages(
+        one.store, one.config, "spec", [ndjson(rows) for rows in messages], tables=tables, now=one.now
+    )
+    assert (done.accepted, done.rejected) == (len(messages) - 1, 1)
+    one.now += timedelta(seconds=1)
+    assert one.commit(one.seal()) == 0, one.lines
+    one.config = published_configs.publish(one.store, config(settings) + more)
+
+    def clock() -> datetime:
+        one.now += timedelta(seconds=1)
+        return one.now
+
+    assert [each.still for each in replay(one.store, one.config, "spec", Choice(), clock=clock)] == [Counter()]
+    assert one.commit(one.seal()) == 0, one.lines
+
+
+@HOMES
+def test_the_rows_of_a_message_that_comes_back_take_no_place_of_those_behind_it(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=40)
+    one = lake(config())
+    first: list[Row] = [{"t": "users", "id": 7}, {"t": "users", "id": 1}]
+    refused_and_replayed(one, [first, [{"id": 1, "gone": True}]], [None, "users"], "    table_by: t\n")
+    assert [row["id"] for row in one.rows("web.users")] == [7]
+
+
+@HOMES
+def test_a_message_that_comes_back_is_for_the_table_that_it_named(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=40)
+    one, by = lake(config("    table_by: kind\n")), "    table_by: kind\n"
+    people = "      people: {to: web.people, key: [id]}\n"
+    refused_and_replayed(one, [[{"id": 1, "kind": "clicks"}], [{"id": 5}]], ["people", "users"], by, people)
+    assert [row["id"] for row in one.rows("web.people")] == [1]

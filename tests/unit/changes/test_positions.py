@@ -3,6 +3,7 @@
 import gzip
 import itertools
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -241,6 +242,25 @@ def test_equal_changes_have_equal_keys_and_others_differ() -> None:
 def test_no_position_is_older_than_any() -> None:
     assert order_key(None, "u", b"a") < order_key(at("0", op="r", generation=1), "t", b"a")
     assert len(order_key(None, "u", b"")) == len(order_key(at("5"), "u", b""))
+
+
+def test_a_number_of_many_digits_is_refused_before_it_is_made() -> None:
+    began = time.process_time()
+    for text in ("1e900000", "-1e999999", "9" * 60):  # made first, the first takes 18 seconds
+        with pytest.raises(EventError) as raised:
+            field_position([f'{{"v": "{text}"}}'], ("v",), "u", 0)
+        assert raised.value.code == "bad_position"
+    assert field_position(['{"v": "1e-900000"}'], ("v",), "u", 0) == field_position(['{"v": 0}'], ("v",), "u", 0)
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "", "é", "\u2028"])
+def test_a_field_may_be_called_anything(name: str) -> None:
+    row = json.dumps({name: 7, "other": 1})
+    assert field_position([row], (name,), "u", 0) == field_position(['{"v": 7}'], ("v",), "u", 0)
+    with pytest.raises(EventError) as raised:
+        field_position(['{"other": 1}'], (name,), "u", 0)
+    assert raised.value.code == "bad_position"
 
 
 def test_where_the_first_field_of_order_by_is_equal_the_second_counts() -> None:

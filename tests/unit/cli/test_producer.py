@@ -59,6 +59,30 @@ def test_plain_rows_are_sent_as_they_are_a_batch_for_each_table(ingress: Ingress
     assert ingress.events == [{"id": 1, "price": "9.90"}, {"id": 2}, {"id": 3}, {"id": 4, "when": "2026-01-31"}]
 
 
+def test_all_rows_are_taken_where_the_stream_is_away_for_a_moment(ingress: Ingress) -> None:
+    web = firn.Producer("web", url=ingress.url, batch_size=10, flush_interval=60, retry=Retry(tries=1))
+    ingress.planned = [(503, {}, {})]
+    with pytest.raises(StreamUnreachable):
+        web.send(({"id": n} for n in range(25)), "users")
+    assert web.close().counts["row"] == 25
+    assert ingress.events == [{"id": n} for n in range(25)]
+
+
+def test_a_table_that_is_refused_holds_up_no_other(ingress: Ingress) -> None:
+    web = firn.Producer("web", url=ingress.url, flush_interval=60, retry=QUICK)
+    refusal = (404, {}, {"error": "unknown_table", "message": "no rule"})
+    ingress.planned = [refusal, refusal, None, refusal, refusal, None]  # each that is of `typo`
+    web.send({"of": "typo"}, "typo")
+    for table in ("users", "typo", "clicks"):  # a row of another table sends what was taken before it
+        with pytest.raises(RequestError, match="no rule"):
+            web.send({"of": table}, table)
+    with pytest.raises(RequestError, match="no rule"):
+        web.flush()
+    assert ingress.events == [{"of": "users"}, {"of": "clicks"}]
+    assert web.close().counts["row"] == 4, "the refused ones went in their order once they were let in"
+    assert ingress.events[2:] == [{"of": "typo"}] * 2
+
+
 def test_a_full_batch_is_sent_without_a_flush(ingress: Ingress) -> None:
     with firn.Producer("shop", url=ingress.url, batch_size=10, flush_interval=60) as shop:
         for number in range(25):

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from firn.client import Receipt, Retry, StreamClient
-from firn.errors import ConfigError, FirnError
+from firn.errors import ConfigError, FirnError, RequestError
 
 MAX_BATCH_BYTES = 3_000_000
 """A batch is sent before its body grows beyond this: ingress takes 4 MB by default."""
@@ -151,9 +151,21 @@ class Producer:
 
     def send(self, rows: Row | Iterable[Row], table: str | None = None) -> None:
         """Plain rows, one or many, for a stream with `envelope: rows`: column names to values. `table`: the source
-        table; None where the stream has one alone, or its `table_by` names a column that says it."""
+        table; None where the stream has one alone, or its `table_by` names a column that says it.
+
+        Where it raises RequestError or StreamUnreachable, all of the rows have been taken, as for the other methods;
+        after a TypeError those before the row that can't be sent.
+        """
+        failed: FirnError | None = None
         for row in (rows,) if isinstance(rows, Mapping) else rows:
-            self._add(_ROW, f"{_json(_row(row))}\n".encode, table)
+            if self._add(_ROW, f"{_json(_row(row))}\n".encode, table) and failed is None:
+                try:
+                    with self._sending:
+                        self._send_waiting()
+                except FirnError as error:
+                    failed = error
+        if failed is not None:
+            raise failed
 
     def flush(self) -> Flushed:
         """Send all that waits and say what was handed over since the last flush.
@@ -204,11 +216,13 @@ class Producer:
             rest = _json({"source": source, "op": op, "ts_ms": now})
             return f"{images[:-1]},{rest[1:]}\n".encode()
 
-        self._add(_OPS[op], line, None)
+        if self._add(_OPS[op], line, None):
+            with self._sending:
+                self._send_waiting()
 
-    def _add(self, kind: str, made: Callable[[], bytes], table: str | None) -> None:
-        """Take one event. `made` is called under the lock, so that a position and the place in the batch tell the same
-        order; `table`: of a plain row."""
+    def _add(self, kind: str, made: Callable[[], bytes], table: str | None) -> bool:
+        """Take one event -> whether a batch waits to be sent. `made` is called under the lock, so that a position and
+        the place in the batch tell the same order; `table`: of a plain row."""
         with self._lock:
             if self._closed:
                 raise FirnError("the producer is closed: make a new one")
@@ -222,10 +236,7 @@ class Producer:
             if len(self._lines) >= self._batch_size:
                 self._seal()
             self._start_timer()
-            due = bool(self._waiting)
-        if due:
-            with self._sending:
-                self._send_waiting()
+            return bool(self._waiting)
 
     def _seal(self) -> None:
         """Make a batch of what was taken. The caller holds the lock."""
@@ -235,16 +246,27 @@ class Producer:
             self._lines, self._size, self._counts = [], 0, {}
 
     def _send_waiting(self) -> None:
-        """Send the sealed batches, oldest first. The caller holds `_sending`; a batch leaves the list when it is in."""
+        """Send the sealed batches, oldest first. The caller holds `_sending`; a batch leaves the list when it is in.
+
+        Of a table of which one is refused those behind it wait too, and those of others go on: the refusal is raised
+        then. Raises StreamUnreachable at once.
+        """
+        refused: dict[str | None, RequestError] = {}
         while True:
             with self._lock:
-                if not self._waiting:
-                    return
-                batch = self._waiting[0]
-            receipt = self._client.post(self._stream, batch.body, key=batch.key, table=batch.table)
+                batch = next((one for one in self._waiting if one.table not in refused), None)
+            if batch is None:
+                break
+            try:
+                receipt = self._client.post(self._stream, batch.body, key=batch.key, table=batch.table)
+            except RequestError as error:
+                refused[batch.table] = error
+                continue
             self._sent.add(batch, receipt)
             with self._lock:
-                self._waiting.pop(0)
+                self._waiting.remove(batch)
+        if refused:
+            raise next(iter(refused.values()))
 
     def _start_timer(self) -> None:
         if self._timer is None:

@@ -7,6 +7,8 @@ import msgspec
 
 # create, update, delete, snapshot read, truncate: Debezium's `op`.
 OPS = frozenset("cudrt")
+# The connector of plain rows (envelopes/rows.py).
+ROWS: Final = "rows"
 
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

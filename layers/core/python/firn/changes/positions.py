@@ -183,13 +183,17 @@ def _sortable(value: float | str | None) -> tuple[int, bool]:
         value = repr(value)
     try:
         if not _DATED.match(value):
-            return (int(value) * 10**9 if value.isdecimal() else int(Decimal(value) * 10**9)), False
+            number = Decimal(value)
+            if number.is_finite() and number.adjusted() > _DIGITS:  # before an integer of so many digits is made
+                raise ValueError("the number is too large")
+            return (int(value) * 10**9 if value.isdecimal() else int(number * 10**9)), False
         raise ArithmeticError  # no number, and to learn that takes as long as all else
     except ArithmeticError:
         time = datetime.fromisoformat(value)
         return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1), True
 
 
+_DIGITS = 50  # more than a position holds
 _DATED = re.compile("[0-9]{4}-")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from firn.changes.change import COLUMNS, Change, Parsed, Rejected
+from firn.changes.change import COLUMNS, ROWS, Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
-from firn.changes.envelopes.rows import CONNECTOR as ROWS
 from firn.changes.positions import arrived
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
@@ -49,7 +48,8 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
         parsed = _one(kept)
     else:
         try:
-            parsed = _read(letter, settings, letter.original if corrected is None else corrected)
+            original = letter.original if corrected is None else corrected
+            parsed = _read(letter, settings, original, corrected=corrected is not None)
         except RequestError as error:
             raise EventError(error.code, str(error)) from None
         if letter.change is not None and len(parsed) == 1:
@@ -68,15 +68,16 @@ def retake(letter: DeadLetter, settings: StreamConfig, corrected: bytes | None =
     return Retaken(found, kept)
 
 
-def _read(letter: DeadLetter, settings: StreamConfig, event: bytes) -> Parsed:
-    """Its events; a plain row that says its own table is for that one, and any other for that of the letter."""
+def _read(letter: DeadLetter, settings: StreamConfig, event: bytes, *, corrected: bool) -> Parsed:
+    """Its events. Plain rows are for the table of the letter, but for corrected ones that say another."""
 
     def of(table: str | None) -> Parsed:
         return reading.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
 
     if not KNOWN.bare(settings.envelope):
         return of(None)
-    if settings.table_by is not None and len(found := of(None)):
+    # Only a person may have meant another table than the request.
+    if settings.table_by is not None and (corrected or letter.table is None) and len(found := of(None)):
         return found
     return of(letter.table)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
+from firn.changes.change import ROWS
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.decode.poison import poison, poisoned
 from firn.changes.decode.types import FLOAT, Column
@@ -24,7 +25,7 @@ META: Final = (
 # What the decoders read of a raw change.
 READ: Final = (
     "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "origin",
-    "table", "flat", "key", "before", "after", "schema_id",
+    "table", "connector", "flat", "key", "before", "after", "schema_id",
 )  # fmt: skip
 T = TypeVar("T")
 
@@ -174,7 +175,8 @@ class MirrorDecoder(Decoder):
                 # A changed key is a move: a delete, then a create that takes what it left out from the deleted row.
                 yield self._row(change, "d", self._only_key(old), total=_before(change))
                 op = "c"
-        yield self._row(change, op, values, decoded.unavailable)
+        # A plain row leaves nothing out: what looks like the placeholder is its text.
+        yield self._row(change, op, values, () if change["connector"] == ROWS else decoded.unavailable)
 
     def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
         """The key of a delete: from the record's key if it names all columns, else from the row image."""

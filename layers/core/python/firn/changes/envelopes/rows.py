@@ -10,12 +10,11 @@ from typing import Any, Final
 
 from msgspec import Raw
 
-from firn.changes.change import Change
+from firn.changes.change import ROWS, Change
 from firn.changes.envelopes.columnar_events import Columns
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value
 
-CONNECTOR: Final = "rows"
 _OBJECT: Final = b"{"[0]
 
 
@@ -26,7 +25,7 @@ def value_type(_connector: str, _foreign: frozenset[str]) -> Any:
 
 def connector_of(_value: Value) -> str:
     """Always the same."""
-    return CONNECTOR
+    return ROWS
 
 
 def columns(raws: Sequence[Raw], _destinations: Sequence[str | None], _connector: str) -> Columns:
@@ -37,7 +36,7 @@ def columns(raws: Sequence[Raw], _destinations: Sequence[str | None], _connector
         op=["c"] * len(rows),
         table=[""] * len(rows),
         ts=nothing,
-        connector=[CONNECTOR] * len(rows),
+        connector=[ROWS] * len(rows),
         order=nothing,
         tx_order=nothing,
         emitted=nothing,
@@ -49,7 +48,7 @@ def columns(raws: Sequence[Raw], _destinations: Sequence[str | None], _connector
 
 def read(value: Value) -> Change:
     """One row."""
-    return Change("c", "", None, CONNECTOR, None, None, None, False, None, None, value.text, None)
+    return Change("c", "", None, ROWS, None, None, None, False, None, None, value.text, None)
 
 
 def table_hint(_value: Value) -> str | None:

@@ -18,8 +18,7 @@ import msgspec
 from arro3.core import Array, DataType, Field, RecordBatch, Schema
 from arro3.io import read_parquet
 
-from firn.changes.change import Change, Parsed
-from firn.changes.envelopes.rows import CONNECTOR as ROWS
+from firn.changes.change import ROWS, Change, Parsed
 from firn.log.batches import UnreadableBatch, entry_of, parquet, read_footer
 from firn.log.store import Store, get, put_if_absent
 
