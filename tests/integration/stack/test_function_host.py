@@ -182,7 +182,7 @@ def test_a_request_becomes_a_proxy_event_and_the_answer_a_response(running: Runn
     event = answer["event"]
     assert status == 201
     assert event["pathParameters"] == {"name": "shop a"}
-    assert event["path"] == "/v1/echo/shop a"
+    assert event["path"] == "/v1/echo/shop%20a", "as it was sent: so a REST API gives it, whose parameters are decoded"
     assert (event["resource"], event["httpMethod"]) == ("/v1/echo/{name}", "POST")
     assert (event["isBase64Encoded"], base64.b64decode(event["body"])) == (True, b"\xff\x00")
     assert event["queryStringParameters"] == {"x": "2", "y": ""}
