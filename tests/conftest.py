@@ -4,7 +4,6 @@ so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks fur
 
 import os
 import sys
-from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,32 +24,32 @@ def no_credentials_of_another_test() -> None:
     return
 
 
-# They start stacks, whose functions and jobs are processes of their own, out of one package that they share, or JVMs:
-# those of a group one after the other, in one process of pytest and always in the same order. Those of Spark are two
-# groups with a JVM each: tests wait for processes and JVMs half of the time, so that two cores take three processes.
+# They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run
+# one after the other, in one process of pytest and always in the same order.
 _STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
-# What takes longest begins first, so that the small files at the end keep all processes busy.
-_LONGEST_FIRST = (
+# Two processes of pytest take the files of Spark, with a JVM each that lives as long as they do: these begin beside the
+# stacks. Then what takes longest, so that the small files at the end keep all processes busy.
+_ORDER = (
     "stacks",
-    "spark",
+    "tests/integration",
     "tests/attacks",
     "tests/mutants",
     "tests/faults",
+    "tests/property",
 )
 
 
-class _LongestFirst(LoadScopeScheduling):
+class _InOrder(LoadScopeScheduling):
     """`--dist loadscope`, where a group, and otherwise a file, stays in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_STACKS):
             return "stacks"
-        file = nodeid.partition("::")[0]
-        return f"spark {crc32(file.encode()) % 2}" if file.startswith("tests/integration") else file
+        return nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         def turn(scope: str) -> int:
-            return next((n for n, one in enumerate(_LONGEST_FIRST) if scope.startswith(one)), len(_LONGEST_FIRST))
+            return next((n for n, one in enumerate(_ORDER) if scope.startswith(one)), len(_ORDER))
 
         self.workqueue.move_to_end(min(self.workqueue, key=turn), last=False)
         super()._assign_work_unit(node)
@@ -59,4 +58,4 @@ class _LongestFirst(LoadScopeScheduling):
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
     """What `-n 3 --dist loadscope` runs where."""
-    return _LongestFirst(config, log)
+    return _InOrder(config, log)
