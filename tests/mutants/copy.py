@@ -96,7 +96,9 @@ class Copy:
         self._server.stdin.write(json.dumps(about).encode() + b"\n")
         self._server.stdin.flush()
         fork = int(self._server.stdout.readline())
-        if not select.select([self._server.stdout], [], [], seconds)[0]:
+        answered = select.poll()  # not select(): this process may have more than 1,024 files open
+        answered.register(self._server.stdout, select.POLLIN)
+        if not answered.poll(seconds * 1_000):
             os.killpg(fork, signal.SIGKILL)
             self._server.stdout.readline()
             return None
