@@ -112,6 +112,16 @@ class Bench:
         ]
         return self._case(group, "firn", ran, Data(0, None, events, count), True)
 
+    def sent(self, group: str, count: int, columns: int, size: int = 0, partition: str = "") -> Case:
+        """The case of benchmarks.send: a new stack a run."""
+        count = self.size(count)
+        events = workload.wide(CACHE / "data", count, columns, size)
+        command = ("benchmarks.send", "--events", events, "--partition", partition, "--work", CACHE / "runs" / "send")
+        ran = [measuring.run("firn", *command) for _ in range(self.runs)]
+        case = self._case(group, "firn", ran, Data(0, None, events, count), check=False)
+        case.right = bool(case.runs) and not any(run["wrong"] for run in case.runs)
+        return case
+
     def _left_out(self, who: str) -> bool:
         return self._own and who not in ("firn", "fold", "duckdb")
 

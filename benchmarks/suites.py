@@ -208,6 +208,19 @@ def tables(bench: Bench) -> None:
             bench.must(f"{group}: snapshots a table", firn.median("snapshots") / tables, 1)
 
 
+def send(bench: Bench) -> None:
+    """As a user does it: `firn send` of a file to a stack that has just started, then `firn flush`; a new table."""
+    for group, count, columns, size, partition, least in (
+        ("1M events of 12 columns", 1_000_000, 12, 0, "", 50_000),
+        ("500K events of 12 columns, bucket(16, id)", 500_000, 12, 0, "bucket(16, id)", 40_000),
+        ("200K events of 40 columns, 900 bytes", 200_000, 40, 900, "", 25_000),
+    ):
+        case = bench.sent(group, count, columns, size, partition)
+        case.note = f"{case.events / case.median():,.0f} events/s"
+        bench.must(f"{group}: microseconds an event, send and flush", case.median() / case.events * 1e6, 1e6 / least)
+        bench.must(f"{group}: tables that are wrong", 0 if case.right else 1, 0)
+
+
 def freshness(bench: Bench) -> None:
     """A steady load on the embedded stack: from the 202 to a snapshot that holds the event."""
     seconds = 30 if bench.quick else 180
@@ -294,6 +307,7 @@ SUITES: dict[str, Callable[[Bench], None]] = {
         care,
         tables,
         cold,
+        send,
         freshness,
         read,
         newest,

@@ -9,6 +9,7 @@ deleted key again. Positions rise from event to event, and five events make a tr
            recent: the newest 100,000; clustered: 100,000 in the middle
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -117,7 +118,7 @@ def events(folder: Path, wanted: Events) -> Path:
 def event_lines(wanted: Events) -> Iterator[bytes]:
     """The events, one line each."""
     rng = np.random.default_rng([SEED, wanted.rows, wanted.count, len(wanted.keys)])
-    keys, ops = _history(rng, wanted)
+    keys, ops = history(rng, wanted)
     count = wanted.count
     cents, branches = rng.integers(0, 100_000_000, count), rng.integers(1, 501, count)
     lsns = FIRST_LSN + np.cumsum(branches + 56)
@@ -191,7 +192,53 @@ def many_tables(folder: Path, tables: int, changes: list[int]) -> Path:
     return target
 
 
-def _history(rng: Any, wanted: Events) -> tuple[Any, Any]:
+def wide(folder: Path, count: int, columns: int, size: int = 0) -> Path:
+    """A folder with one file of events for a table that is not there yet, whose rows have so many columns and about
+    `size` bytes (0: short texts). `expected.json` has the number of rows in the end, and the sum of their `n`, which
+    numbers the events: so it tells whether each key has its newest change. Made if absent."""
+    target = folder / f"wide-{count}-{columns}-{size}"
+    if not target.exists():
+        making = target.with_suffix(".making")
+        making.mkdir(parents=True, exist_ok=True)
+        left: dict[int, int] = {}
+        with (making / "events.ndjson").open("wb") as out:
+            for n, (key, op, line) in enumerate(_wide_lines(count, columns, size)):
+                out.write(line)
+                if op == b"d":
+                    left.pop(key, None)
+                else:
+                    left[key] = n
+        (making / "expected.json").write_text(json.dumps({"rows": len(left), "sum": sum(left.values())}))
+        making.rename(target)
+    return target
+
+
+def _wide_lines(count: int, columns: int, size: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """(key, op, the event)."""
+    keys, ops = history(np.random.default_rng([SEED, count, columns]), Events(100_000, count, "uniform"))
+    texts = (columns - 4) // 2
+    long = max(8, (size - 20 * columns) // max(1, texts)) if size else 12
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789" * (2 + long // 36)
+    for n, (key, op) in enumerate(zip(keys.tolist(), ops.tolist(), strict=True)):
+        at, lsn = START + MONTH + n * 500, FIRST_LSN + n * 100
+        cells = [f'"id":{key}', f'"n":{n}', f'"at":{at}', f'"paid":{"true" if n % 3 else "false"}']
+        for c in range(columns - 4):
+            place = (n * 7 + c) % 30
+            cells.append(f'"c{c}":"{letters[place : place + long]}"' if c < texts else f'"c{c}":{n * 31 + c}')
+        image = f"{{{','.join(cells)}}}"
+        before, after = (f'{{"id":{key}}}', "null") if op == b"d" else ("null", image)
+        yield (
+            key,
+            op,
+            (
+                f'{{"before":{before},"after":{after},"source":{{"connector":"postgresql","db":"bank","schema":"public",'
+                f'"table":"wide","ts_ms":{at // 1000},"sequence":"[\\"{lsn}\\",\\"{lsn}\\"]","lsn":{lsn}}},'
+                f'"op":"{op.decode()}","ts_ms":{at // 1000 + 120}}}\n'
+            ).encode(),
+        )
+
+
+def history(rng: Any, wanted: Events) -> tuple[Any, Any]:
     """(keys, ops) of the events in order: no key is created while it is there, none changed while it is not."""
     count, rows = wanted.count, wanted.rows
     parts = [count - count * 2 // 10 - count // 10, count * 2 // 10, count // 10]
