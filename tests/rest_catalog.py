@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pyspark
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 ROOT = Path(__file__).resolve().parents[1]
 JARS = ROOT / ".cache" / "jars"
@@ -181,6 +182,21 @@ def _error(status: int, kind: str, text: str) -> str:
 
 
 @contextmanager
+def _own_errors(gateway: JavaGateway) -> Iterator[None]:
+    """Where Spark has run in this process before, PySpark asks the JVM of its session about every error of any JVM."""
+    told = java_gateway.get_return_value
+
+    def returned(answer: str, client: Any, *rest: Any) -> Any:
+        return (get_return_value if client is gateway._gateway_client else told)(answer, client, *rest)
+
+    java_gateway.get_return_value = returned
+    try:
+        yield
+    finally:
+        java_gateway.get_return_value = told
+
+
+@contextmanager
 def own_jvm() -> Iterator[Any]:
     """A small JVM with Iceberg in it, where no Spark runs."""
     spark_jars = Path(pyspark.__file__).parent / "jars"
@@ -194,7 +210,8 @@ def own_jvm() -> Iterator[Any]:
     )  # fmt: skip
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     try:
-        yield gateway.jvm
+        with _own_errors(gateway):
+            yield gateway.jvm
     finally:
         gateway.shutdown()
         process.stdin.close()
