@@ -11,17 +11,17 @@ _NAMES = ("driver", "slices")
 HOMES = pytest.mark.parametrize("home", _NAMES)
 
 
-def homes_in_turn(name: str, values: Iterable[object]) -> pytest.MarkDecorator:
-    """Each value of a parameter in both homes; in CI in one of them, by turns: where each value is of the same kind,
-    and what the homes differ in is shown beside it."""
-    return pytest.mark.parametrize(
-        (name, "home"),
-        [
-            pytest.param(value, home, marks=[] if (place + turn) % 2 else [long_only])
-            for place, value in enumerate(values)
-            for turn, home in enumerate(_NAMES)
-        ],
-    )
+def in_turn(tests: Iterable[pytest.Item]) -> None:
+    """Of a test that has other parameters beside HOMES, each of their values takes place in one home in CI, by turns,
+    and in both in `make soak` and for a mutant. Which home is first differs from test to test, so that each kind of
+    value meets both somewhere."""
+    for test in tests:
+        given = getattr(test, "callspec", None)
+        if given is None or given.params.get("home") not in _NAMES or len(given.params) == 1:
+            continue
+        name = test.nodeid.partition("[")[0].rpartition("::")[2]
+        if (len(name) + sum(given.indices.values())) % 2:
+            test.add_marker(long_only)
 
 
 def commit_in(

@@ -19,7 +19,7 @@ from firn_spark.tables import fence
 from firn_spark.tables.evolve import Tables
 from firn_spark.tables.fence import LostRace
 from tests.integration.spark.committing import Died, Unsure, append_rows, unknown
-from tests.integration.spark.homes import HOMES, commit_in, homes_in_turn
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 
 pytestmark = pytest.mark.spark
@@ -398,7 +398,8 @@ def test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_boun
     assert one.line("lake.t")["way"]["lookup"] == home
 
 
-@homes_in_turn("creates", [False, True])
+@HOMES
+@pytest.mark.parametrize("creates", [False, True])
 @pytest.mark.parametrize("took", ["d", "t"])
 def test_what_comes_beside_an_update_does_not_change_what_it_takes_from_a_row_that_was_loaded(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, took: str, creates: bool

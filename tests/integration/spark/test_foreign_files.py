@@ -12,7 +12,7 @@ from pyiceberg.table.snapshots import Operation
 from firn.config.names import TableName
 from firn_spark.tables import foreign_files
 from firn_spark.tables.evolve import Tables
-from tests.integration.spark.homes import HOMES, commit_in, homes_in_turn, row
+from tests.integration.spark.homes import HOMES, commit_in, row
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event
 
@@ -105,7 +105,8 @@ KINDS: dict[str, Callable[[Lake], None]] = {
 }
 
 
-@homes_in_turn("kind", KINDS)
+@HOMES
+@pytest.mark.parametrize("kind", KINDS)
 def test_they_are_rewritten_once_and_no_row_is_other_than_it_was(
     lake: Callable[[str], Lake], home: str, kind: str
 ) -> None:
@@ -138,7 +139,8 @@ def test_they_are_rewritten_once_and_no_row_is_other_than_it_was(
     ]
 
 
-@homes_in_turn("kind", ["equality deletes", "orc"])
+@HOMES
+@pytest.mark.parametrize("kind", ["equality deletes", "orc"])
 def test_a_table_that_is_written_copy_on_write_loses_rows_of_them(
     lake: Callable[[str], Lake], home: str, kind: str
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge.fold import RowChange, fold, key_of
-from tests.integration.spark.homes import HOMES, commit_in, homes_in_turn
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
@@ -98,7 +98,8 @@ def as_table(one: RowChange, kind: Kind) -> RowChange:
 
 
 @pytest.mark.parametrize("seed", seeds(1, 20))
-@homes_in_turn("name", KINDS)
+@HOMES
+@pytest.mark.parametrize("name", KINDS)
 def test_random_changes_equal_the_specification(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, seed: int, home: str
 ) -> None:

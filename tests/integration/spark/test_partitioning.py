@@ -15,7 +15,7 @@ from firn_lake.lake import Lake as Read
 from firn_lake.reading.bloom import BloomFilter
 from firn_spark.slices import by_partition
 from tests.integration.snapshots import epochs_of
-from tests.integration.spark.homes import HOMES, commit_in, homes_in_turn
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
 
@@ -221,7 +221,8 @@ BY = [
 ]  # fmt: skip
 
 
-@homes_in_turn("place", range(len(BY)))
+@HOMES
+@pytest.mark.parametrize("place", range(len(BY)))
 def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(
     lake: Make, monkeypatch: pytest.MonkeyPatch, place: int, home: str
 ) -> None:

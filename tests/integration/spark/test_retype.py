@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.integration.spark.homes import HOMES, commit_in, homes_in_turn
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
 
@@ -60,7 +60,8 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
     assert lake.rows("lake.t") == [], "what was remembered before the key became text, and after it"
 
 
-@homes_in_turn("logged", [True, False])
+@HOMES
+@pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("key", [50, "fifty"])
 def test_the_row_that_a_move_took_away_is_found_when_its_columns_got_another_type(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, key: Any, *, logged: bool
