@@ -5,12 +5,13 @@ how.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import pytest
 
 SEED: Final = int(os.environ.get("FIRN_SEED", "1"))
+_HOMES: Final = ("driver", "slices")
 LONG: Final = bool(os.environ.get("FIRN_SOAK"))
 
 
@@ -28,3 +29,20 @@ def seeds(quick: int, long: int) -> Sequence[int]:
 long_only: Final = pytest.mark.skipif(
     not (LONG or os.environ.get("FIRN_MUTANTS")), reason="takes long: make soak runs it"
 )
+
+
+def in_turn(tests: Iterable[pytest.Item]) -> None:
+    """Of a test in both homes of the engine that has other parameters too, each of their values takes place in one home
+    in CI, by turns, and in both in `make soak` and for a mutant."""
+    met: dict[str, list[str]] = {}
+    for test in tests:
+        given = getattr(test, "callspec", None)
+        values = list(given.params.values()) if given else []
+        home = next((one for one in _HOMES if one in values), None)
+        if home is None or len(values) == 1 or any(mark.name == "skipif" for mark in test.iter_markers()):
+            continue
+        others, mine = test.name.replace(home, ""), met.setdefault(test.nodeid.partition("[")[0], [])
+        if others not in mine:
+            mine.append(others)
+        if (mine.index(others) + len(test.name.partition("[")[0]) + _HOMES.index(home)) % 2:
+            test.add_marker(long_only)

@@ -10,14 +10,8 @@ from pyspark.sql import SparkSession
 
 from firn_local.spark_submit import jars_and_drivers
 from firn_spark import session
-from tests.integration.spark.homes import in_turn
 from tests.integration.spark.spark_lake import ROOT, Lake, jvm_settings
 from tests.soak import LONG
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What CI leaves to `make soak`."""
-    in_turn(items)
 
 
 @pytest.fixture(scope="session")

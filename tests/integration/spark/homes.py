@@ -1,27 +1,10 @@
 """The two homes of the engine: the job's own process, and Spark's tasks by slices of the keys."""
 
-from collections.abc import Iterable
-
 import pytest
 
 from firn_spark.slices import slice_engine
-from tests.soak import long_only
 
-_NAMES = ("driver", "slices")
-HOMES = pytest.mark.parametrize("home", _NAMES)
-
-
-def in_turn(tests: Iterable[pytest.Item]) -> None:
-    """Of a test that has other parameters beside HOMES, each of their values takes place in one home in CI, by turns,
-    and in both in `make soak` and for a mutant. Which home is first differs from test to test, so that each kind of
-    value meets both somewhere."""
-    for test in tests:
-        given = getattr(test, "callspec", None)
-        if given is None or given.params.get("home") not in _NAMES or len(given.params) == 1:
-            continue
-        name = test.nodeid.partition("[")[0].rpartition("::")[2]
-        if (len(name) + sum(given.indices.values())) % 2:
-            test.add_marker(long_only)
+HOMES = pytest.mark.parametrize("home", ["driver", "slices"])  # soak.in_turn says which of them CI runs
 
 
 def commit_in(

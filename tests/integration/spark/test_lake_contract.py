@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.names import FACTS, TableName
 from firn_spark.lake import SparkLake
+from tests.integration.spark.homes import HOMES
 from tests.integration.spark.spark_lake import Lake
 from tests.model.lake_contract import CASES, CONFIG, STREAM, Stream
 
@@ -33,9 +34,7 @@ class IcebergGround:
                 self._lake.catalog.drop_table((table.namespace, name))
 
 
-@pytest.mark.parametrize("driver_events", [None, 0], ids=["driver", "slices"])
+@HOMES
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-def test_contract(
-    case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, driver_events: int | None
-) -> None:
-    case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM), driver_events)))
+def test_contract(case: Callable[[Stream], None], spark: SparkSession, tmp_path: Path, home: str) -> None:
+    case(Stream(IcebergGround(Lake(spark, tmp_path, CONFIG, STREAM), 0 if home == "slices" else None)))
