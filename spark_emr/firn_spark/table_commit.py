@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,11 +19,13 @@ from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
 from firn.log.store import Store
 from firn.tables import bloom_filters, partition_policy
+from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
-from firn.tables.table_plan import Planned, planned
+from firn.tables.settled_plan import ChangeId, settled
+from firn.tables.table_plan import Planned
 from firn.tables.table_state import (
     INFERRED_AS,
     NAMED_KEY,
@@ -71,7 +74,8 @@ class RangeContext:
 @dataclass
 class TableCommit:
     """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
-    epoch above which changes count."""
+    epoch above which changes count; `read`: its changes as its engine has read them by this plan, None if it has not;
+    `held`: what lets go of them."""
 
     context: RangeContext
     target: Target
@@ -79,6 +83,8 @@ class TableCommit:
     planned: Planned
     above: int
     outcome: Outcome
+    read: Any = None
+    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def plan(self) -> ColumnPlan:
@@ -182,6 +188,37 @@ class Engine(Protocol):
         """Commits the table as its mode asks. Raises what storage and catalog raise, and Unfit, before anything is
         committed, for what it is not made for."""
 
+    def rejected(self, one: TableCommit) -> frozenset[ChangeId]:
+        """Reads the changes by the table's plan (`one.read`, which `commit` then takes): which are dead letters. Raises
+        as `commit`."""
+
+    def told(self, one: TableCommit, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """What its changes, but for these, say of their columns (settled_plan.Judge.told). Raises as `commit`."""
+
+
+class _Reader:
+    """A settled_plan.Judge: the engine, for one table. `one`: as it was read last, None if it was not."""
+
+    def __init__(self, engine: Engine, begun: Callable[[Planned], TableCommit]) -> None:
+        self._engine = engine
+        self._begun = begun
+        self.one: TableCommit | None = None
+
+    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+        self.close()
+        self.one = self._begun(plan)
+        return self._engine.rejected(self.one)
+
+    def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
+        if self.one is None:
+            raise RuntimeError("what is told without a change is asked before any was read")
+        return self._engine.told(self.one, frozenset(without))
+
+    def close(self) -> None:
+        """Lets go of what was read."""
+        if self.one is not None:
+            self.one.held.close()
+
 
 class Committer:
     """Commits the tables of a range, each behind its fence. A dead letter that a try wrote is no news to the next one:
@@ -270,7 +307,23 @@ class Committer:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        plan = planned(target.above(progress), self._context.config, table.state if table else None)
+        outcome.dead_new = self._buried.get(target.name, {})
+        reader = _Reader(
+            self._engine, lambda plan: TableCommit(self._context, target, table, plan, max(above, progress), outcome)
+        )
+        try:
+            self._committed(target.above(progress), table, reader, max(above, progress), outcome)
+        except Exception:
+            self._buried[target.name] = outcome.dead_new
+            raise
+        finally:
+            reader.close()
+        return outcome
+
+    def _committed(self, target: Target, table: Table | None, reader: _Reader, above: int, outcome: Outcome) -> None:
+        spark, tables, state = self._context.spark, self._context.tables, table.state if table else None
+        exact = all(n > above for n in self._context.epochs)
+        plan = settled(target, self._context.config, state, reader, exact=exact)
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
@@ -279,14 +332,11 @@ class Committer:
             table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
-        one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
-        outcome.dead_new = self._buried.get(target.name, {})
-        try:
+        one = TableCommit(self._context, target, table, plan, above, outcome)
+        if reader.one is not None and reader.one.planned is plan:
+            one.read, one.held = reader.one.read, reader.one.held
+        with one.held:
             self._engine.commit(one)
-        except Exception:
-            self._buried[target.name] = outcome.dead_new
-            raise
-        return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:

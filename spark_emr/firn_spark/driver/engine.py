@@ -5,14 +5,18 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
+
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
+from firn.tables.settled_plan import ChangeId
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
 from firn_spark.driver.staged_changes import Part, Staged
@@ -21,7 +25,7 @@ from firn_spark.files import copy_on_write
 from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
+from firn_spark.merge.decision import MOST_ODD, Changes, Row, decide_keys, decoded
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.facts_table import FactsTable, name_in, newest_of
 from firn_spark.merge.key_lookup import Log, TableLookup
@@ -52,12 +56,32 @@ class DriverEngine:
         """As Engine says."""
         MODES[one.planned.mode.name](self, one)
 
+    def rejected(self, one: TableCommit) -> frozenset[ChangeId]:
+        """As Engine says."""
+        if one.planned.mode.keyed:
+            one.read = changes = _changes(one, self._mine(one))
+            return frozenset(why_of(changes.bad))
+        one.read = read = self._appended(one)
+        return frozenset(why_of(read.bad))
+
+    def told(self, one: TableCommit, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """As Engine says."""
+        return self._staged.told(one.target.sources, one.above, without)
+
+    def _mine(self, one: TableCommit) -> Part:
+        return self._staged.of(one.target.sources, one.above)
+
+    def _appended(self, one: TableCommit) -> "_Appended":
+        found = self._mine(one).split(append_commit.columns_of(one.table, one.context.stream), one.decoding, MOST_ODD)
+        odd = found.odd.to_pylist()
+        return _Appended(found.plain, odd, decoded(odd, one.decoding, mirror=False)[1])
+
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
-        mine = self._staged.of(target.sources, one.above)
+        mine = self._mine(one)
         memory = memory_of(one, bounded=True)
-        changes = _changes(one, mine)
+        changes: Changes = one.read or _changes(one, mine)
         seen = changes.seen
         lookup = TableLookup(
             context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=True
@@ -88,14 +112,12 @@ class DriverEngine:
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
-        context, outcome, decoding = one.context, one.outcome, one.decoding
-        mine = self._staged.of(one.target.sources, one.above)
-        found = mine.split(append_commit.columns_of(one.table, one.context.stream), decoding, MOST_ODD)
-        good, odd = found.plain, found.odd.to_pylist()
-        _, bad = decoded(odd, decoding, mirror=False)
+        context, outcome = one.context, one.outcome
+        read: _Appended = one.read or self._appended(one)
+        good, bad = read.good, read.bad
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, odd, why_of(bad))
+        self._bury(one, read.odd, why_of(bad))
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
@@ -109,6 +131,15 @@ class DriverEngine:
 
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Why) -> None:
         one.bury(rejected(changes, why, self._staged.schemas) if why else (), len(why))
+
+
+@dataclass(frozen=True)
+class _Appended:
+    """The changes for an append table: `good` by columns, `odd` the others as they were staged, `bad` of these."""
+
+    good: pa.Table
+    odd: Sequence[Change]
+    bad: Sequence[Row]
 
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}

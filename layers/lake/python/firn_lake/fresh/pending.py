@@ -35,6 +35,7 @@ from firn.maintenance.launcher import feeding
 from firn.quarantine.rules import tells_commits
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target, route
+from firn.tables.settled_plan import ChangeId
 from firn.tables.table_plan import with_schemas
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
@@ -62,10 +63,12 @@ def told_apart(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table."""
+    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table;
+    `rejected`: which are dead letters."""
 
     rows: Sequence[Sequence[Any]]
-    changes: Sequence[RowChange] = ()
+    changes: Sequence[RowChange]
+    rejected: frozenset[ChangeId]
 
 
 @dataclass
@@ -96,10 +99,11 @@ class Batch:
         decoding = decoder.decoding
         known = self._decoded.get(sources)
         if known is None or known[0] is not decoding or known[1] is not type(decoder):
-            rows, _ = decoded_rows.decoded_by(decoder, self.of(sources))
+            rows, bad = decoded_rows.decoded_by(decoder, self.of(sources))
             mirror = isinstance(decoder, MirrorDecoder)
             changes = [decoded_rows.row_change(row, decoding) for row in rows] if mirror else []
-            known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes))
+            rejected = frozenset((row[decoded_rows.BATCH], row[decoded_rows.INDEX]) for row in bad)
+            known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes, rejected))
         return known[2]
 
 

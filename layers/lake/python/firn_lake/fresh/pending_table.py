@@ -1,7 +1,7 @@
 """What waits for one table, and the columns that the table will have with it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,8 @@ from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
-from firn.tables.table_plan import planned
+from firn.tables.settled_plan import ChangeId, RowJudge, settled
+from firn.tables.table_plan import Planned
 from firn.tables.table_state import TableState
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
 from firn_lake.reading.files import Source
@@ -177,8 +178,35 @@ def _unmade(name: TableName, schema: Schema) -> Version:
 _decodings: Final = Remembered[tuple[str, TableName], Decoding]()
 
 
+def _remembered(pending: Pending, target: Target, found: Decoding) -> Decoding:
+    """One object as long as it is the same: what was decoded with it need not be decoded again."""
+    known = _decodings.of(pending.store)
+    decoding = known.setdefault((pending.settings.name, target.name), found)
+    if decoding != found:
+        decoding = known[pending.settings.name, target.name] = found
+    return decoding
+
+
+class _Judge(RowJudge):
+    """Asks batches that remember how they were decoded."""
+
+    def __init__(self, pending: Pending, target: Target, above: int) -> None:
+        self._waiting = pending.above(above)
+        super().__init__(batch.of(target.sources) for batch in self._waiting)
+        self._pending, self._target = pending, target
+
+    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+        """As Judge says."""
+        decoding = _remembered(self._pending, self._target, plan.decoding)
+        decoder = decoded_rows.decoder(decoding, mirror=plan.mode.keyed)
+        sources = self._target.sources
+        return {place for batch in self._waiting for place in batch.decoded(sources, decoder).rejected}
+
+
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    found = planned(target.above(above), pending.settings, state)
+    judge = _Judge(pending, target, above)
+    exact = all(n > above for n, _ in pending.batches)
+    found = settled(target.above(above), pending.settings, state, judge, exact=exact)
     plan = found.columns
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
@@ -192,9 +220,5 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
             "firn flush, or read without fresh"
         )
-    # One object as long as it is the same: what was decoded with it need not be decoded again.
-    known = _decodings.of(pending.store)
-    decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
-    if decoding != found.decoding:
-        decoding = known[pending.settings.name, target.name] = found.decoding
+    decoding = _remembered(pending, target, found.decoding)
     return Waiting(pending, target, plan, decoding, found.mode, above, found.due)
