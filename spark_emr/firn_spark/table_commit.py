@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import SOURCE_METADATA
 from firn.commit.rejects import by_table, reasons, write_rejects
@@ -24,7 +24,7 @@ from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
-from firn.tables.settled_plan import ChangeId, settled
+from firn.tables.settled_plan import settled
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import (
     INFERRED_AS,
@@ -188,31 +188,32 @@ class Engine(Protocol):
         """Commits the table as its mode asks. Raises what storage and catalog raise, and Unfit, before anything is
         committed, for what it is not made for."""
 
-    def rejected(self, one: TableCommit) -> frozenset[ChangeId]:
+    def rejected(self, one: TableCommit) -> Mapping[ChangeId, Why]:
         """Reads the changes by the table's plan (`one.read`, which `commit` then takes): which are dead letters. Raises
         as `commit`."""
 
-    def told(self, one: TableCommit, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
-        """What its changes, but for these, say of their columns (settled_plan.Judge.told). Raises as `commit`."""
+    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """What the target's changes in epochs above `above`, but for these, say of their columns
+        (settled_plan.Judge.told). Raises as `commit`."""
 
 
 class _Reader:
     """A settled_plan.Judge: the engine, for one table. `one`: as it was read last, None if it was not."""
 
-    def __init__(self, engine: Engine, begun: Callable[[Planned], TableCommit]) -> None:
+    def __init__(self, engine: Engine, target: Target, above: int, begun: Callable[[Planned], TableCommit]) -> None:
         self._engine = engine
+        self._target = target
+        self._above = above
         self._begun = begun
         self.one: TableCommit | None = None
 
-    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
         self.close()
         self.one = self._begun(plan)
         return self._engine.rejected(self.one)
 
     def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
-        if self.one is None:
-            raise RuntimeError("what is told without a change is asked before any was read")
-        return self._engine.told(self.one, frozenset(without))
+        return self._engine.told(self._target, self._above, frozenset(without))
 
     def close(self) -> None:
         """Lets go of what was read."""
@@ -308,11 +309,14 @@ class Committer:
             return outcome
 
         outcome.dead_new = self._buried.get(target.name, {})
-        reader = _Reader(
-            self._engine, lambda plan: TableCommit(self._context, target, table, plan, max(above, progress), outcome)
-        )
+        above = max(above, progress)
+
+        def begun(plan: Planned) -> TableCommit:
+            return TableCommit(self._context, target, table, plan, above, outcome)
+
+        reader = _Reader(self._engine, target, above, begun)
         try:
-            self._committed(target.above(progress), table, reader, max(above, progress), outcome)
+            self._committed(target.above(progress), table, reader, above, outcome)
         except Exception:
             self._buried[target.name] = outcome.dead_new
             raise

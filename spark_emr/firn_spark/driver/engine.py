@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
@@ -16,7 +16,6 @@ from firn.commit.staged_changes import Change, rejected
 from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
-from firn.tables.settled_plan import ChangeId
 from firn.tables.table_plan import with_schemas
 from firn.tables.table_state import are_several, by_number
 from firn_spark.driver.staged_changes import Part, Staged
@@ -35,7 +34,7 @@ from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-Why = Mapping[tuple[str, int], tuple[str, str]]
+Letters = Mapping[ChangeId, Why]
 _TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
     "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
@@ -56,17 +55,17 @@ class DriverEngine:
         """As Engine says."""
         MODES[one.planned.mode.name](self, one)
 
-    def rejected(self, one: TableCommit) -> frozenset[ChangeId]:
+    def rejected(self, one: TableCommit) -> Letters:
         """As Engine says."""
         if one.planned.mode.keyed:
             one.read = changes = _changes(one, self._mine(one))
-            return frozenset(why_of(changes.bad))
+            return decoded_rows.why_of(changes.bad)
         one.read = read = self._appended(one)
-        return frozenset(why_of(read.bad))
+        return decoded_rows.why_of(read.bad)
 
-    def told(self, one: TableCommit, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
         """As Engine says."""
-        return self._staged.told(one.target.sources, one.above, without)
+        return self._staged.told(target.sources, above, without)
 
     def _mine(self, one: TableCommit) -> Part:
         return self._staged.of(one.target.sources, one.above)
@@ -90,7 +89,7 @@ class DriverEngine:
         decided = decide_keys(changes, memory, lookup, one_by_one=one_by_one)
         outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = ignored(one, seen)
-        self._bury(one, changes.odd, why_of(changes.bad))
+        self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
         ready = made_ready(one, memory, seen, changes.truncates)
         if ready is None:
             return
@@ -117,7 +116,7 @@ class DriverEngine:
         good, bad = read.good, read.bad
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, read.odd, why_of(bad))
+        self._bury(one, read.odd, decoded_rows.why_of(bad))
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
@@ -129,7 +128,7 @@ class DriverEngine:
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
-    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Why) -> None:
+    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
         one.bury(rejected(changes, why, self._staged.schemas) if why else (), len(why))
 
 
@@ -238,15 +237,7 @@ def unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
         raise fence.LostRace(f"{table.name} moved while its rows were looked up")
 
 
-def why_of(bad: Sequence[Sequence[Any]]) -> Why:
-    """Why decoded rows were rejected, by batch and index."""
-    return {
-        (row[decoded_rows.BATCH], row[decoded_rows.INDEX]): (row[decoded_rows.CODE], row[decoded_rows.MESSAGE])
-        for row in bad
-    }
-
-
-def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
+def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Letters:
     """The changes at or below the floor of keys that the table does not have."""
     late = (
         row for row in good if decoded_rows.key_of(row, decoding) in keys and row[decoded_rows.ORD] <= b"\1" + floor

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
 from firn.commit.staged_changes import facts_of, once
@@ -25,7 +25,6 @@ from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
-from firn.tables.settled_plan import ChangeId
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit

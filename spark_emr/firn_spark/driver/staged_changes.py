@@ -10,14 +10,13 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
 from firn.commit.staged_changes import facts_of, once, schema_texts
 from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
-from firn.tables.settled_plan import ChangeId
 from firn_spark.merge import column_decoder
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit

@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
+from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import APPEND_METADATA
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver.engine import Why, unmoved, why_of
+from firn_spark.driver.engine import Letters, unmoved
 from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
@@ -116,13 +117,13 @@ def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int
     return Read(rows, by, told.seen, odd, decoded(odd, one.decoding, mirror=False)[1])
 
 
-def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[Change], Why], None]) -> None:
+def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[Change], Letters], None]) -> None:
     """Commits changes to an append table. Raises as Engine.commit."""
     context, outcome, spark = one.context, one.outcome, one.context.spark
     told, bad = read.seen, read.bad
     with one.held:
         planned = _planned(one, read.by, told)
-        bury(one, read.odd, why_of(bad))
+        bury(one, read.odd, decoded_rows.why_of(bad))
         if one.is_empty(told.changes):
             return
         snapshot = one.table.state.snapshot_id if one.table else None

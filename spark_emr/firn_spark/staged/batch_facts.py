@@ -6,9 +6,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from firn.changes.decode.row_decoder import ChangeId
 from firn.commit.staged_changes import facts_of as facts_told
 from firn.tables.batch_facts import TableFacts, collected
-from firn.tables.settled_plan import ChangeId
 from firn_spark.arrow import map_in_arrow
 from firn_spark.staged.facts import said_by_others
 from firn_spark.staged.frames import packed_changes

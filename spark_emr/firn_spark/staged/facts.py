@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.inference import seen_in_lines
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
+from firn.changes.decode.row_decoder import ChangeId
 from firn.errors import EventError
 from firn.tables.batch_facts import (
     SAID_BY,
@@ -23,7 +24,6 @@ from firn.tables.batch_facts import (
     key_names_in_lines,
     unordered_fact,
 )
-from firn.tables.settled_plan import ChangeId
 from firn_spark.staged.columnar import joined
 from firn_spark.staged.packed import by_table
 from firn_spark.staged.placing import FEW

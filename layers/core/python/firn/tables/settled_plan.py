@@ -10,6 +10,7 @@ same however the changes are split. What is `too_old` is judged by the table's m
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from firn.changes.decode.row_decoder import ChangeId, Why
 from firn.changes.merge import decoded_rows
 from firn.config.model import StreamConfig
 from firn.tables.batch_facts import SAID_BY, TableFacts, collected, facts_in
@@ -18,14 +19,11 @@ from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import TableState
 
-ChangeId = tuple[str, int]
-"""A staged change: its batch, and its index in it."""
-
 
 class Judge(Protocol):
     """The changes that a table is planned for: those of the target's source tables that it does not have yet."""
 
-    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
         """Those that become dead letters when they are decoded by this plan."""
 
     def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
@@ -39,19 +37,25 @@ def settled(target: Target, settings: StreamConfig, state: TableState | None, ju
     def without(places: Collection[ChangeId]) -> Planned:
         return planned(target.telling(judge.told(places)), settings, state)
 
-    plan, known = planned(target, settings, state), frozenset[ChangeId]() if exact else None
+    plan, bad = planned(target, settings, state), dict[ChangeId, Why]()
     if _too_wide(plan) is not None:
         # Nobody decodes by so many columns: those that can be at fault are there without what inference adds.
-        known = frozenset(judge.rejected(planned(target.showing(_needed(plan, state)), settings, state)))
-        plan = without(known)
+        bad = dict(judge.rejected(planned(target.showing(_needed(plan, state)), settings, state)))
+        plan, exact = without(bad), True
         if (why := _too_wide(plan)) is not None:
             raise why
-    unheard = target.unordered and not plan.mode.keyed
-    while plan.alters or unheard:
-        bad = frozenset(judge.rejected(plan)) | (known or frozenset())
-        if bad == known and not unheard:
+    elif target.unordered and not plan.mode.keyed:
+        plan, exact = without(()), True
+    while plan.alters or bad:
+        found = judge.rejected(plan)
+        if not exact or not found.keys() <= bad.keys():
+            bad = {**found, **bad}
+            plan, exact = without(bad), True
+        elif slipped := bad.keys() - found.keys():
+            # The value that is at fault is in a column that the table does not get: it would be lost in silence.
+            plan = plan.refusing({one: bad[one] for one in slipped})
+        else:
             break
-        plan, known, unheard = without(bad), bad, False
     return plan
 
 
@@ -76,11 +80,11 @@ class RowJudge:
         """`batches`: the target's changes, batch by batch."""
         self._batches = [batch for batch in batches if batch]
 
-    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
         """As Judge says."""
         every = (change for batch in self._batches for change in batch)
         _, bad = decoded_rows.decoded(every, plan.decoding, mirror=plan.mode.keyed)
-        return {(row[decoded_rows.BATCH], row[decoded_rows.INDEX]) for row in bad}
+        return decoded_rows.why_of(bad)
 
     def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
         """As Judge says."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
@@ -28,6 +28,10 @@ class Planned:
     due: Mapping[str, str]
     alters: bool
     declared: frozenset[str]
+
+    def refusing(self, changes: Mapping[ChangeId, Why]) -> "Planned":
+        """The same, with these as dead letters."""
+        return replace(self, decoding=replace(self.decoding, refused=changes))
 
 
 def key_and_mode(

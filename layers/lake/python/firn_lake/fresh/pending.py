@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from firn.changes.decode.row_decoder import Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, MirrorDecoder, Why
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import Order
@@ -35,7 +35,6 @@ from firn.maintenance.launcher import feeding
 from firn.quarantine.rules import tells_commits
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target, route
-from firn.tables.settled_plan import ChangeId
 from firn.tables.table_plan import with_schemas
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
@@ -64,11 +63,11 @@ def told_apart(what: str) -> Iterator[None]:
 @dataclass(frozen=True)
 class Decoded:
     """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table;
-    `rejected`: which are dead letters."""
+    `rejected`: the others, which are dead letters."""
 
     rows: Sequence[Sequence[Any]]
     changes: Sequence[RowChange]
-    rejected: frozenset[ChangeId]
+    rejected: Mapping[ChangeId, Why]
 
 
 @dataclass
@@ -102,8 +101,8 @@ class Batch:
             rows, bad = decoded_rows.decoded_by(decoder, self.of(sources))
             mirror = isinstance(decoder, MirrorDecoder)
             changes = [decoded_rows.row_change(row, decoding) for row in rows] if mirror else []
-            rejected = frozenset((row[decoded_rows.BATCH], row[decoded_rows.INDEX]) for row in bad)
-            known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes, rejected))
+            found = Decoded(rows, changes, decoded_rows.why_of(bad))
+            known = self._decoded[sources] = (decoding, type(decoder), found)
         return known[2]
 
 

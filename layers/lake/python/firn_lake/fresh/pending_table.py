@@ -1,7 +1,7 @@
 """What waits for one table, and the columns that the table will have with it."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.schema import Schema
 
 from firn.changes.decode.iceberg_fields import type_json
-from firn.changes.decode.row_decoder import Decoder, Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
@@ -20,7 +20,7 @@ from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
-from firn.tables.settled_plan import ChangeId, RowJudge, settled
+from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import TableState
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
@@ -195,12 +195,13 @@ class _Judge(RowJudge):
         super().__init__(batch.of(target.sources) for batch in self._waiting)
         self._pending, self._target = pending, target
 
-    def rejected(self, plan: Planned) -> Collection[ChangeId]:
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
         """As Judge says."""
         decoding = _remembered(self._pending, self._target, plan.decoding)
         decoder = decoded_rows.decoder(decoding, mirror=plan.mode.keyed)
         sources = self._target.sources
-        return {place for batch in self._waiting for place in batch.decoded(sources, decoder).rejected}
+        each = (batch.decoded(sources, decoder).rejected for batch in self._waiting)
+        return {change: why for some in each for change, why in some.items()}
 
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
