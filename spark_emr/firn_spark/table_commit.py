@@ -21,7 +21,7 @@ from firn.log.store import Store
 from firn.tables import bloom_filters, partition_policy
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
-from firn.tables.planning import ColumnPlan
+from firn.tables.planning import ColumnPlan, changed
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.settled_plan import settled
@@ -333,6 +333,9 @@ class Committer:
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
         if table is not None:
             # Before its rows are looked up: they have the new types then.
+            columns, _ = table.columns()
+            outcome.retyped = changed(columns, plan.columns.retyped)
+            outcome.widened = changed(columns, plan.columns.widened)
             table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name

@@ -9,7 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.ingest import accept
+from firn_cli.stream_status import stream_statuses
 from firn_lake.fresh.fresh_rows import Fresh
+from firn_lake.tables import history
 from tests.integration.spark.homes import commit_in, homes_in_turn
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import config, event, letters
@@ -72,3 +74,22 @@ def test_dead_letters_leave_the_columns_as_they_are(
     take(apart, [*BAD, event("u", 50, {"id": 2, "n": 4})])
     fresh = Fresh(apart.catalog, apart.store).table(("lake", "t"))
     assert {field.name: str(field.field_type) for field in fresh.version.schema.fields if field.name in types} == types
+
+
+def test_a_column_that_gets_another_type_shows_in_the_log_history_and_status(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config("key: [id], columns: {price: 'decimal(5,2)'}"))
+    lake.land([event("c", 10, {"id": 1, "n": 1, "price": "AJY="})])
+    lake.land([event("u", 20, {"id": 1, "n": 2.5, "price": "AJY="})])
+    told = {"column": "n", "before": "long", "after": "double"}
+    assert lake.line("lake.t")["retyped"] == (told,)
+    lake.land([event("u", 30, {"id": 1, "n": 3, "price": 1e9})])
+    assert "retyped" not in lake.line("lake.t"), "a declared column keeps its type"
+    assert lake.line("lake.t")["dead"] == 1
+    told_by = [one for one in history(lake.catalog.load_table("lake.t")) if one.retyped]
+    assert [[str(each) for each in one.retyped] for one in told_by] == [
+        [f"n is double, not long, since {told_by[0].time:%Y-%m-%d %H:%M} UTC"]
+    ]
+    [status] = [one for one in stream_statuses(lake.store, lake.catalog, lake.now) if one.stream == lake.stream]
+    assert f"columns of lake.t got another type: {told_by[0].retyped[0]} (declare" in "".join(status.notes)
