@@ -18,7 +18,7 @@ from firn.config.names import TableName
 from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
 from firn.log.store import Store
-from firn.tables import bloom_filters, partition_policy
+from firn.tables import bloom_filters, file_properties, partition_policy
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan, changed
@@ -148,7 +148,8 @@ class TableCommit:
             **fed,
             **(seen_as if self.plan.inferred else {}),
             **({} if mode.keyed else NO_FIRST_IDENTITY),
-            **bloom_filters.properties(rule.bloom, key, columns, {}),
+            **bloom_filters.properties(rule.bloom, key, columns, {}, rule.bloom_size),
+            **file_properties.first(rule.writing),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
         }
@@ -167,7 +168,11 @@ class TableCommit:
         table = unmoved(table, tables.evolve(table, self.plan, metadata, relaxed))
         if table.branch is None and table.is_partitioned_anew(rule.partition_by):
             table = repartition(spark, tables, table, rule.partition_by)
-        wanted = bloom_filters.properties(rule.bloom, key, self.plan.columns, table.state.properties)
+        now = table.state.properties
+        wanted: dict[str, str | None] = {
+            **bloom_filters.properties(rule.bloom, key, self.plan.columns, now, rule.bloom_size),
+            **file_properties.properties(rule.writing, now),
+        }
         # A branch is not the table's main, whose rows the property is about.
         wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities
         if table.key() is None and rule.key is None and rule.keyed:

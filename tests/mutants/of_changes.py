@@ -361,6 +361,20 @@ MUTANTS: Final = (
         ("tests/property/test_settled_types.py::test_a_change_without_a_place_counts_for_the_table_that_takes_it",),
     ),
     Mutant(
+        "what firn.yaml no longer asks of a table's files stays",
+        f"{_CORE}/tables/file_properties.py",
+        "gone = {name: OWN.get(name) for name in asked if name not in wanted.properties}",
+        "gone = dict[str, str | None]()",
+        ("tests/unit/tables/test_file_properties.py::test_what_is_asked_for_and_no_longer_asked_for",),
+    ),
+    Mutant(
+        "a Bloom filter may be as large as its values need",
+        f"{_CORE}/tables/bloom_filters.py",
+        "return max(1, min(values, int(-bits / 8 * math.log(1 - size.wrong ** (1 / 8)))))",
+        "return max(1, max(values, int(-bits / 8 * math.log(1 - size.wrong ** (1 / 8)))))",
+        ("tests/unit/tables/test_file_properties.py::test_a_bloom_filter_is_as_large_as_it_may_be",),
+    ),
+    Mutant(
         "the second field of `order_by` counts for nothing",
         _POSITIONS,
         "(_HALF_CHANGE + more[0]).to_bytes(24) if more else bytes(24)",
