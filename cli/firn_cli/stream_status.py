@@ -129,6 +129,7 @@ def _status(
             f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
             "for a mirror)"
         )
+    notes += [_retyped(one) for one in tables if one.retyped]
     if waiting:
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(
@@ -149,6 +150,12 @@ def _status(
         freshness=freshness.measured(freshness.read_commits(store, stream, since)),
         notes=tuple(notes),
     )
+
+
+def _retyped(table: "TableSummary") -> str:
+    newest = {one.column: one for one in table.retyped}
+    told = "; ".join(map(str, newest.values()))
+    return f"columns of {table.name} got another type: {told} (declare a column in firn.yaml to give it one for good)"
 
 
 def _dead_letters(store: Store, stream: str) -> tuple[int, int]:

@@ -2,13 +2,14 @@
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import SOURCE_METADATA
 from firn.commit.rejects import by_table, reasons, write_rejects
@@ -17,12 +18,14 @@ from firn.config.names import TableName
 from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
 from firn.log.store import Store
-from firn.tables import bloom_filters, partition_policy
+from firn.tables import bloom_filters, file_properties, partition_policy
+from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
-from firn.tables.planning import ColumnPlan
+from firn.tables.planning import ColumnPlan, changed
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
-from firn.tables.table_plan import Planned, planned
+from firn.tables.settled_plan import settled
+from firn.tables.table_plan import Planned
 from firn.tables.table_state import (
     INFERRED_AS,
     NAMED_KEY,
@@ -71,7 +74,8 @@ class RangeContext:
 @dataclass
 class TableCommit:
     """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
-    epoch above which changes count."""
+    epoch above which changes count; `read`: its changes as its engine has read them by this plan, None if it has not;
+    `held`: what lets go of them."""
 
     context: RangeContext
     target: Target
@@ -79,6 +83,8 @@ class TableCommit:
     planned: Planned
     above: int
     outcome: Outcome
+    read: Any = None
+    held: ExitStack = field(default_factory=ExitStack)
 
     @property
     def plan(self) -> ColumnPlan:
@@ -142,7 +148,8 @@ class TableCommit:
             **fed,
             **(seen_as if self.plan.inferred else {}),
             **({} if mode.keyed else NO_FIRST_IDENTITY),
-            **bloom_filters.properties(rule.bloom, key, columns, {}),
+            **bloom_filters.properties(rule.bloom, key, columns, {}, rule.bloom_size),
+            **file_properties.first(rule.writing),
             **(partition_policy.asked(rule.partition_by) if rule.partition_by else {}),
             **renames_of(rule.renames, {}).properties(),
         }
@@ -161,7 +168,11 @@ class TableCommit:
         table = unmoved(table, tables.evolve(table, self.plan, metadata, relaxed))
         if table.branch is None and table.is_partitioned_anew(rule.partition_by):
             table = repartition(spark, tables, table, rule.partition_by)
-        wanted = bloom_filters.properties(rule.bloom, key, self.plan.columns, table.state.properties)
+        now = table.state.properties
+        wanted: dict[str, str | None] = {
+            **bloom_filters.properties(rule.bloom, key, self.plan.columns, now, rule.bloom_size),
+            **file_properties.properties(rule.writing, now),
+        }
         # A branch is not the table's main, whose rows the property is about.
         wanted |= {} if self.planned.mode.keyed or table.branch is not None else table.state.identities
         if table.key() is None and rule.key is None and rule.keyed:
@@ -181,6 +192,38 @@ class Engine(Protocol):
     def commit(self, one: TableCommit) -> None:
         """Commits the table as its mode asks. Raises what storage and catalog raise, and Unfit, before anything is
         committed, for what it is not made for."""
+
+    def rejected(self, one: TableCommit) -> Mapping[ChangeId, Why]:
+        """Reads the changes by the table's plan (`one.read`, which `commit` then takes): which are dead letters. Raises
+        as `commit`."""
+
+    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """What the target's changes in epochs above `above`, but for these, say of their columns
+        (settled_plan.Judge.told). Raises as `commit`."""
+
+
+class _Reader:
+    """A settled_plan.Judge: the engine, for one table. `one`: as it was read last, None if it was not."""
+
+    def __init__(self, engine: Engine, target: Target, above: int, begun: Callable[[Planned], TableCommit]) -> None:
+        self._engine = engine
+        self._target = target
+        self._above = above
+        self._begun = begun
+        self.one: TableCommit | None = None
+
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
+        self.close()
+        self.one = self._begun(plan)
+        return self._engine.rejected(self.one)
+
+    def told(self, without: Collection[ChangeId]) -> Mapping[str, TableFacts]:
+        return self._engine.told(self._target, self._above, frozenset(without))
+
+    def close(self) -> None:
+        """Lets go of what was read."""
+        if self.one is not None:
+            self.one.held.close()
 
 
 class Committer:
@@ -270,23 +313,42 @@ class Committer:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        plan = planned(target.above(progress), self._context.config, table.state if table else None)
+        outcome.dead_new = self._buried.get(target.name, {})
+        above = max(above, progress)
+
+        def begun(plan: Planned) -> TableCommit:
+            return TableCommit(self._context, target, table, plan, above, outcome)
+
+        reader = _Reader(self._engine, target, above, begun)
+        try:
+            self._committed(target.above(progress), table, reader, above, outcome)
+        except Exception:
+            self._buried[target.name] = outcome.dead_new
+            raise
+        finally:
+            reader.close()
+        return outcome
+
+    def _committed(self, target: Target, table: Table | None, reader: _Reader, above: int, outcome: Outcome) -> None:
+        spark, tables, state = self._context.spark, self._context.tables, table.state if table else None
+        exact = all(n > above for n in self._context.epochs)
+        plan = settled(target, self._context.config, state, reader, exact=exact)
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
         if table is not None:
             # Before its rows are looked up: they have the new types then.
+            columns, _ = table.columns()
+            outcome.retyped = changed(columns, plan.columns.retyped)
+            outcome.widened = changed(columns, plan.columns.widened)
             table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
-        one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
-        outcome.dead_new = self._buried.get(target.name, {})
-        try:
+        one = TableCommit(self._context, target, table, plan, above, outcome)
+        if reader.one is not None and reader.one.planned is plan:
+            one.read, one.held = reader.one.read, reader.one.held
+        with one.held:
             self._engine.commit(one)
-        except Exception:
-            self._buried[target.name] = outcome.dead_new
-            raise
-        return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:

@@ -47,7 +47,8 @@ from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure, failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target, all_of
-from firn.tables.table_plan import Planned, planned, with_schemas
+from firn.tables.settled_plan import RowJudge, settled
+from firn.tables.table_plan import Planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
 from tests.memory_table import MemoryTable
 
@@ -616,15 +617,17 @@ class MemoryRange:
         if outcome.events == 0:
             outcome.status, outcome.snapshot_id = "skipped", table.current if table else None
             return outcome
-        plan = planned(target.above(progress), self._settings, table.state() if table else None)
+        floor = max(progress, above)
+        mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
+        judge, exact = RowJudge(_by_batch(mine)), floor < min(self._epochs)
+        state = table.state() if table else None
+        plan = settled(target.above(progress), self._settings, state, judge, exact=exact)
         if table and not (plan.renames.properties().items() <= table.properties.items() and not plan.due):
             inferred = {plan.due.get(name, name): kind for name, kind in table.state().inferred.items()}
             remembered = {**plan.renames.properties(), INFERRED_AS: json.dumps(inferred)}
             self._catalog.alter(table, remembered, plan.due, marked=bool(plan.due))
             table = self._loaded(table, alterations=bool(plan.due))
         outcome.mode, decoding = plan.mode.name, plan.decoding
-        floor = max(progress, above)
-        mine = [one for one in self._changes if one["table"] in target.sources and one["epoch"] > floor]
         good, bad = decoded_rows.decoded(mine, decoding, mirror=outcome.mode == "mirror")
         letters = {(one["batch"], one["index"]): one for one in mine}
         write_rejects(
@@ -794,13 +797,19 @@ def staged_changes(store: Store, log: Generations, epochs: Sequence[Epoch], by: 
 
 def _facts_told(changes: Sequence[dict[str, Any]]) -> Mapping[str, TableFacts]:
     """What raw changes say about their tables, by source table. Those that can't be asked get a fault."""
-    batches: dict[tuple[int, str], list[dict[str, Any]]] = {}
-    for one in changes:
-        batches.setdefault((one["epoch"], one["batch"]), []).append(one)
     said = [
-        fact | {"epoch": epoch, "batch": batch} for (epoch, batch), rows in batches.items() for fact in said_by(rows)
+        fact | {"epoch": rows[0]["epoch"], "batch": rows[0]["batch"]}
+        for rows in _by_batch(changes)
+        for fact in said_by(rows)
     ]
     return facts_of(Counter((one["table"], one["epoch"], one["op"]) for one in changes), said)
+
+
+def _by_batch(changes: Sequence[Change]) -> list[list[Change]]:
+    batches: dict[tuple[int, str], list[Change]] = {}
+    for one in changes:
+        batches.setdefault((one["epoch"], one["batch"]), []).append(one)
+    return list(batches.values())
 
 
 def placed_of(changes: Iterable[Change]) -> Iterator[Placed]:

@@ -19,6 +19,9 @@ _BACKWARDS: Final = "tests/property/test_decide.py::test_one_change_at_a_time_ba
 _TOLD: Final = f"{_CORE}/changes/merge/decoded_rows.py"
 _IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
 _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
+_SETTLED: Final = (
+    "tests/property/test_settled_types.py::test_types_are_those_of_the_changes_that_are_taken_however_they_are_split"
+)
 
 MUTANTS: Final = (
     Mutant(
@@ -318,9 +321,58 @@ MUTANTS: Final = (
     Mutant(
         "a value that no table gets gives its column another type",
         f"{_CORE}/tables/batch_facts.py",
-        "            if len(used) > 1 or not all(good):",
-        "            if len(used) > 1:",
+        "            mine = [it_is and form == (flat, schema_id) for form, it_is in zip(forms, good, strict=True)]",
+        "            mine = [form == (flat, schema_id) for form in forms]",
         ("tests/property/test_staged_columns.py::test_a_table_is_told_of_what_its_rows_tell",),
+    ),
+    Mutant(
+        "the schema of a dead letter gives a column another type",
+        f"{_CORE}/tables/batch_facts.py",
+        "                if any(mine):",
+        "                if mine:",
+        ("tests/property/test_staged_columns.py::test_a_table_is_told_of_what_its_rows_tell",),
+    ),
+    Mutant(
+        "a change that is rejected once it is decoded gives a column another type",
+        f"{_CORE}/tables/settled_plan.py",
+        "    while plan.alters or bad:",
+        "    while bad:",
+        (_SETTLED,),
+    ),
+    Mutant(
+        "what is at fault in a column that the table does not get is taken without it",
+        f"{_CORE}/tables/settled_plan.py",
+        "elif slipped := bad.keys() - found.keys():",
+        "elif slipped := bad.keys() - bad.keys():",
+        (_SETTLED,),
+    ),
+    Mutant(
+        "dead letters of epochs that the table has already give a column another type",
+        f"{_CORE}/tables/settled_plan.py",
+        "if not exact or not found.keys() <= bad.keys():",
+        "if not found.keys() <= bad.keys():",
+        ("tests/property/test_settled_types.py::test_what_the_table_holds_already_has_no_say_again",),
+    ),
+    Mutant(
+        "values of a delete that an append table takes give its columns no type",
+        f"{_CORE}/tables/settled_plan.py",
+        "elif target.unordered and not plan.mode.keyed:",
+        "elif target.unordered and plan.mode.keyed:",
+        ("tests/property/test_settled_types.py::test_a_change_without_a_place_counts_for_the_table_that_takes_it",),
+    ),
+    Mutant(
+        "what firn.yaml no longer asks of a table's files stays",
+        f"{_CORE}/tables/file_properties.py",
+        "gone = {name: OWN.get(name) for name in asked if name not in wanted.properties}",
+        "gone = dict[str, str | None]()",
+        ("tests/unit/tables/test_file_properties.py::test_what_is_asked_for_and_no_longer_asked_for",),
+    ),
+    Mutant(
+        "a Bloom filter may be as large as its values need",
+        f"{_CORE}/tables/bloom_filters.py",
+        "return max(1, min(values, int(-bits / 8 * math.log(1 - size.wrong ** (1 / 8)))))",
+        "return max(1, max(values, int(-bits / 8 * math.log(1 - size.wrong ** (1 / 8)))))",
+        ("tests/unit/tables/test_file_properties.py::test_a_bloom_filter_is_as_large_as_it_may_be",),
     ),
     Mutant(
         "the second field of `order_by` counts for nothing",

@@ -89,7 +89,7 @@ MUTANTS: Final = (
     Mutant(
         "an alteration leaves no mark",
         f"{_SPARK}/tables/fence.py",
-        '{"firn.format": "1", **main.basis.next().summary()}',
+        '{"firn.format": "1", **told, **main.basis.next().summary()}',
         '{"firn.format": "1", **main.basis.summary()}',
         (
             f"{_TESTS}/test_lake_contract.py::test_contract[a_renamed_column_keeps_its_values_and_the_table_is_marked-slices]",

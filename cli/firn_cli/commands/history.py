@@ -10,7 +10,8 @@ def command(
     folder: Dir = DEFAULT_DIR,
     as_json: Json = False,
 ) -> None:
-    """List the snapshots of TABLE, oldest first. Shows what each added and removed, and its epochs."""
+    """List the snapshots of TABLE, oldest first. Shows what each added and removed, its epochs, and which columns got
+    another type with it."""
     from firn_lake.catalogs.stack_catalog import catalog_of
     from firn_lake.tables import find_table, history
 
@@ -19,7 +20,7 @@ def command(
         print_json(found)
         return
     print_table(
-        ["snapshot", "time (UTC)", "operation", "added", "deleted", "rows", "epochs", "refs"],
+        ["snapshot", "time (UTC)", "operation", "added", "deleted", "rows", "epochs", "refs", "types"],
         [
             (
                 str(one.id),
@@ -30,6 +31,7 @@ def command(
                 one.total,
                 ", ".join(f"{stream} {n}" for stream, n in sorted(one.epochs.items())) or None,
                 ", ".join(one.refs) or None,
+                ", ".join(f"{each.column}: {each.before} to {each.after}" for each in one.retyped) or None,
             )
             for one in found
         ],

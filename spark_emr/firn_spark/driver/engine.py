@@ -5,12 +5,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from firn.changes.decode.row_decoder import Decoding
+import pyarrow as pa
+
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import plain
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.tables.batch_facts import TableFacts
 from firn.tables.planning import ColumnPlan
 from firn.tables.routing import Target, all_of
 from firn.tables.table_plan import with_schemas
@@ -21,7 +24,7 @@ from firn_spark.files import copy_on_write
 from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
+from firn_spark.merge.decision import MOST_ODD, Changes, Row, decide_keys, decoded
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.facts_table import FactsTable, name_in, newest_of
 from firn_spark.merge.key_lookup import Log, TableLookup
@@ -31,7 +34,7 @@ from firn_spark.table_commit import TableCommit
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
-Why = Mapping[tuple[str, int], tuple[str, str]]
+Letters = Mapping[ChangeId, Why]
 _TOO_OLD = (
     "the table does not have this key, and the memory of its deletes does not reach back to this change: it may "
     "have been deleted since; if it was not, take a new snapshot of the source under a new generation"
@@ -52,12 +55,32 @@ class DriverEngine:
         """As Engine says."""
         MODES[one.planned.mode.name](self, one)
 
+    def rejected(self, one: TableCommit) -> Letters:
+        """As Engine says."""
+        if one.planned.mode.keyed:
+            one.read = changes = _changes(one, self._mine(one))
+            return decoded_rows.why_of(changes.bad)
+        one.read = read = self._appended(one)
+        return decoded_rows.why_of(read.bad)
+
+    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """As Engine says."""
+        return self._staged.told(target.sources, above, without)
+
+    def _mine(self, one: TableCommit) -> Part:
+        return self._staged.of(one.target.sources, one.above)
+
+    def _appended(self, one: TableCommit) -> "_Appended":
+        found = self._mine(one).split(append_commit.columns_of(one.table, one.context.stream), one.decoding, MOST_ODD)
+        odd = found.odd.to_pylist()
+        return _Appended(found.plain, odd, decoded(odd, one.decoding, mirror=False)[1])
+
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
         context, target, plan, decoding, outcome = one.context, one.target, one.plan, one.decoding, one.outcome
-        mine = self._staged.of(target.sources, one.above)
+        mine = self._mine(one)
         memory = memory_of(one, bounded=True)
-        changes = _changes(one, mine)
+        changes: Changes = one.read or _changes(one, mine)
         seen = changes.seen
         lookup = TableLookup(
             context.spark, one.table, memory, plan.columns, one.sources, log_of(one, self._back), bounded=True
@@ -66,7 +89,7 @@ class DriverEngine:
         decided = decide_keys(changes, memory, lookup, one_by_one=one_by_one)
         outcome.way |= {"lookup": "driver", "by": decided.way}
         outcome.ignored = ignored(one, seen)
-        self._bury(one, changes.odd, why_of(changes.bad))
+        self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
         ready = made_ready(one, memory, seen, changes.truncates)
         if ready is None:
             return
@@ -88,14 +111,12 @@ class DriverEngine:
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
-        context, outcome, decoding = one.context, one.outcome, one.decoding
-        mine = self._staged.of(one.target.sources, one.above)
-        found = mine.split(append_commit.columns_of(one.table, one.context.stream), decoding, MOST_ODD)
-        good, odd = found.plain, found.odd.to_pylist()
-        _, bad = decoded(odd, decoding, mirror=False)
+        context, outcome = one.context, one.outcome
+        read: _Appended = one.read or self._appended(one)
+        good, bad = read.good, read.bad
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, odd, why_of(bad))
+        self._bury(one, read.odd, decoded_rows.why_of(bad))
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
@@ -107,8 +128,17 @@ class DriverEngine:
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
-    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Why) -> None:
+    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
         one.bury(rejected(changes, why, self._staged.schemas) if why else (), len(why))
+
+
+@dataclass(frozen=True)
+class _Appended:
+    """The changes for an append table: `good` by columns, `odd` the others as they were staged, `bad` of these."""
+
+    good: pa.Table
+    odd: Sequence[Change]
+    bad: Sequence[Row]
 
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
@@ -207,15 +237,7 @@ def unmoved(one: TableCommit, table: Table, snapshot: int | None) -> None:
         raise fence.LostRace(f"{table.name} moved while its rows were looked up")
 
 
-def why_of(bad: Sequence[Sequence[Any]]) -> Why:
-    """Why decoded rows were rejected, by batch and index."""
-    return {
-        (row[decoded_rows.BATCH], row[decoded_rows.INDEX]): (row[decoded_rows.CODE], row[decoded_rows.MESSAGE])
-        for row in bad
-    }
-
-
-def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Why:
+def late(good: Sequence[Sequence[Any]], keys: Collection[Key], floor: bytes, decoding: Decoding) -> Letters:
     """The changes at or below the floor of keys that the table does not have."""
     late = (
         row for row in good if decoded_rows.key_of(row, decoding) in keys and row[decoded_rows.ORD] <= b"\1" + floor

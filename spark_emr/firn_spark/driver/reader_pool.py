@@ -7,7 +7,7 @@ They start with the first range that needs them and stay until the job ends; the
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor
 from functools import lru_cache, partial, reduce
 from itertools import count
@@ -17,13 +17,14 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
-from firn.commit.staged_changes import once
+from firn.commit.staged_changes import facts_of, once
 from firn.errors import TransientError
 from firn.log.store import open_store
 from firn.quarantine.rules import High, Span
+from firn.tables.batch_facts import TableFacts
 from firn_spark.driver.staged_changes import Held, Part, Said, Split
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
@@ -145,6 +146,11 @@ class Spread(Said):
 
         return Part(self.count(sources, above), raw, split)
 
+    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """As Staged says. Raises Unfit if a process died."""
+        said = self._each(_said, sources, above, without)
+        return facts_of({}, [fact for some in said for fact in some])
+
     def span(self, high: High | None) -> Span:
         """As Staged says. Raises TransientError if a process died."""
         try:
@@ -244,6 +250,10 @@ def _split(
         for one in plain:
             writer.write_table(one)
     return path, pa.concat_tables([CHANGES.empty_table(), *odd])
+
+
+def _said(number: int, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> list[Mapping[str, Any]]:
+    return _held[number].said_without(sources, above, without)
 
 
 def _span(number: int, high: High | None) -> Span:

@@ -10,16 +10,17 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
-from firn.commit.staged_changes import facts_of, schema_texts
+from firn.commit.staged_changes import facts_of, once, schema_texts
 from firn.log.store import Store
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn_spark.merge import column_decoder
 from firn_spark.merge.column_decoder import Columns
 from firn_spark.not_eligible import Unfit
+from firn_spark.staged.facts import said_by_others
 from firn_spark.staged.kept_generations import early_of
 from firn_spark.staged.packed import CHANGES, by_table
 from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
@@ -79,6 +80,9 @@ class Staged(Protocol):
 
     def early(self, until: int) -> Early:
         """The changes that may have come before (firn.changes.redelivery)."""
+
+    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """What the changes that `of` gives say of their columns, but for some of them (settled_plan.Judge.told)."""
 
     @property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -162,6 +166,15 @@ class Held(Said):
             if sum(map(len, odd)) > most:
                 raise Unfit(f"more than {most} changes that are not plain")
         return plain, odd
+
+    def told(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """As Staged says."""
+        return facts_of({}, self.said_without(sources, above, without))
+
+    def said_without(self, sources: Sequence[str], above: int, without: frozenset[ChangeId]) -> list[Mapping[str, Any]]:
+        """The facts of it, each once."""
+        parts = (one.changes() for one in self._of(sources, above))
+        return once(fact for part in parts for fact in said_by_others(part, without, self.schemas))
 
     def _of(self, sources: Sequence[str], above: int) -> list["_Slim"]:
         found = [one for source in sources for one in self._tables.get(source, ()) if one.epoch > above]

@@ -15,17 +15,18 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from firn.changes.decode.types import Column, Type, storable
+from firn.config.file_writing import BloomSize
 from firn.tables import bloom_filters
-from firn_spark.files import partition_values, values
+from firn_spark.files import parquet_options, partition_values, values
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
 from firn_spark.tables.locations import is_too_long, of_new_file
 from firn_spark.tables.objects import Objects
 
-_CODEC = "write.parquet.compression-codec"
 _ROWS = 400_000  # of a file, at most
+_LEAST_ROWS = 1_000  # of a file or a row group, however small it is to be
+_SAMPLE = 10_000  # rows that tell how large others become
 _AT_ONCE = 4  # files
-_WRONG = 0.01  # of the values that are not in a file, those of which its Bloom filter says that they may be
 _SPREAD = 64  # folders, where a table spreads its files
 
 
@@ -45,16 +46,19 @@ class Layout:
     """How the new data files of a table are written. Goes to other processes.
 
     fields     of the files (values.file_field), in the table's order
-    codec      Parquet's compression
-    blooms     the columns with a Bloom filter
+    options    of pq.write_table (parquet_options)
+    target     bytes of a file, about, None for however many; group: of a row group, in memory
+    blooms     the columns with a Bloom filter, and how large it is to be
     partition  the fields of its partition spec
     order      the columns by which rewritten rows lie: the key's, as far as look-ups search its columns in runs
     locations  where files go: what is before a name, and after it; several where the table spreads them
     """
 
     fields: tuple[pa.Field, ...]
-    codec: str
-    blooms: tuple[str, ...]
+    options: Mapping[str, Any]
+    target: int | None
+    group: int | None
+    blooms: Mapping[str, BloomSize]
     partition: tuple[PartitionField, ...]
     order: tuple[Column, ...]
     locations: Sequence[tuple[str, str]]
@@ -74,13 +78,15 @@ def layout_of(table: Table) -> Layout:
     """The table's, as it is now. Raises TerminalError for one that should not be written."""
     state, partition = table.state, tuple(partition_fields(table))
     partition_values.check((one.transform, one.kind) for one in partition)
-    codec = state.properties.get(_CODEC, "zstd").replace("uncompressed", "none")
+    said = state.properties
     fields = tuple(values.file_field(field) for field in state.fields)
     names = {field.name for field in fields}
-    blooms = tuple(name for name in bloom_filters.enabled(state.properties) if name in names)
+    blooms = {name: bloom_filters.size_of(name, said) for name in bloom_filters.enabled(said) if name in names}
     known = {column.name: replace(column, type=storable(column.type)) for column in table.columns()[0]}
     order = tuple(known[name] for name in table.key() or () if name in known)
-    return Layout(fields, codec, blooms, partition, order, _locations(table))
+    target, group = parquet_options.target_of(said), parquet_options.row_group_of(said)
+    options = parquet_options.options_of(said)
+    return Layout(fields, options, target, group, blooms, partition, order, _locations(table))
 
 
 def _locations(table: Table) -> list[tuple[str, str]]:
@@ -167,9 +173,10 @@ def write_rows(layout: Layout, rows: pa.Table) -> list[NewFile]:
     UnknownOutcome."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         each = (
-            (partition, part.slice(first, _ROWS))
+            (partition, part.slice(first, rows_of_one))
             for partition, part in partitioned(layout, rows)
-            for first in range(0, len(part), _ROWS)
+            for rows_of_one in [_rows_of_file(layout, part)]
+            for first in range(0, len(part), rows_of_one)
         )
         return list(pool.map(lambda part: _written(layout, *part), each))
 
@@ -205,20 +212,36 @@ def _body(layout: Layout, rows: pa.Table) -> pa.Buffer:
     pq.write_table(
         rows,
         file,
-        compression=layout.codec,
+        row_group_size=None if layout.group is None else _part(len(rows), rows.nbytes, layout.group),
         store_schema=False,
         store_decimal_as_integer=True,
+        **layout.options,
         **_blooms(layout, rows),
     )
     return file.getvalue()
 
 
+def _rows_of_file(layout: Layout, rows: pa.Table) -> int:
+    """How many of the rows go into a file: as many as its target size holds, going by some of them."""
+    if layout.target is None or rows.nbytes <= layout.target:
+        return _ROWS
+    some = rows.slice(0, _SAMPLE)
+    return min(_ROWS, _part(len(some), _body(layout, some).size, layout.target))
+
+
+def _part(rows: int, size: int, most: int) -> int:
+    """How many rows are about `most` bytes, where so many are `size`."""
+    return max(_LEAST_ROWS, int(most * rows / max(1, size)))
+
+
 def _blooms(layout: Layout, rows: pa.Table) -> dict[str, Any]:
     """For pq.write_table: a Bloom filter of each column that the table has them for, sized for a file of these rows."""
-    options = {"ndv": max(1, len(rows)), "fpp": _WRONG}
-    plain = [name for name in layout.blooms if not pa.types.is_nested(kind := rows.schema.field(name).type) and
-             not pa.types.is_boolean(kind)]  # fmt: skip
-    return {"bloom_filter_options": dict.fromkeys(plain, options)} if plain else {}
+    found = {
+        name: {"ndv": bloom_filters.values_for(len(rows), size), "fpp": size.wrong}
+        for name, size in layout.blooms.items()
+        if not pa.types.is_nested(kind := rows.schema.field(name).type) and not pa.types.is_boolean(kind)
+    }
+    return {"bloom_filter_options": found} if found else {}
 
 
 def write_cells(
@@ -246,7 +269,8 @@ def write_arrays(spark: SparkSession, table: Table, rows: pa.Table, partition: A
 
     described = _Described(spark, table)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        return list(pool.map(write, (rows.slice(first, _ROWS) for first in range(0, len(rows), _ROWS))))
+        most = _rows_of_file(layout, rows)
+        return list(pool.map(write, (rows.slice(first, most) for first in range(0, len(rows), most))))
 
 
 def data_files(spark: SparkSession, table: Table, files: Sequence[NewFile]) -> list[Any]:

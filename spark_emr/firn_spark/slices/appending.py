@@ -15,16 +15,17 @@ from pyspark.sql import DataFrame
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
+from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import APPEND_METADATA
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver.engine import Why, unmoved, why_of
+from firn_spark.driver.engine import Letters, unmoved
 from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import append_columns, append_commit
 from firn_spark.merge.append_columns import ID, AppendColumns
-from firn_spark.merge.decision import decoded
+from firn_spark.merge.decision import Row, decoded
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
@@ -93,39 +94,51 @@ class _Work:
     worth: int
 
 
-def append(
-    one: TableCommit,
-    mine: DataFrame,
-    bury: Callable[[TableCommit, Sequence[Change], Why], None],
-    most_events: int,
-    most_bytes: int,
-) -> None:
-    """Commits the changes `mine` (packed.PACKED) to an append table. A slice has about so many of them, and bytes.
-    Raises as Engine.commit."""
-    context, outcome, decoding, spark = one.context, one.outcome, one.decoding, one.context.spark
+@dataclass(frozen=True)
+class Read:
+    """The changes of an append table by slices, kept until the commit lets go of them; what was told of them; and those
+    that are not good, as they were staged and decoded."""
+
+    rows: DataFrame
+    by: Slicing[_Seen]
+    seen: _Seen
+    odd: Sequence[Change]
+    bad: Sequence[Row]
+
+
+def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Read:
+    """Reads the changes `mine` (packed.PACKED). A slice has about so many of them, and bytes. Raises as
+    Engine.commit."""
     by = _slicing(one, mine, most_events, most_bytes)
-    with kept(by.sliced(mine)) as rows:
-        with outcome.stage("read"):
-            told = seen_in(rows, by)
-        odd = told.odd.to_pylist()
-        _, bad = decoded(odd, decoding, mirror=False)
-        planned = _planned(one, by, told.seen)
-        bury(one, odd, why_of(bad))
-        if one.is_empty(told.seen.changes):
+    rows = one.held.enter_context(kept(by.sliced(mine)))
+    with one.outcome.stage("read"):
+        told = seen_in(rows, by)
+    odd = told.odd.to_pylist()
+    return Read(rows, by, told.seen, odd, decoded(odd, one.decoding, mirror=False)[1])
+
+
+def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[Change], Letters], None]) -> None:
+    """Commits changes to an append table. Raises as Engine.commit."""
+    context, outcome, spark = one.context, one.outcome, one.context.spark
+    told, bad = read.seen, read.bad
+    with one.held:
+        planned = _planned(one, read.by, told)
+        bury(one, read.odd, decoded_rows.why_of(bad))
+        if one.is_empty(told.changes):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
-        table = one.ready(sorted(told.seen.nulls))
+        table = one.ready(sorted(told.nulls))
         unmoved(one, table, snapshot)
         layout = layout_of(table)
         worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
         work = _Work(one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
         with outcome.stage("merge"):
-            bodies, more = results(rows, len(planned), partial(_worked, work), layout if worth else None)
+            bodies, more = results(read.rows, len(planned), partial(_worked, work), layout if worth else None)
             found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
     outcome.way |= {"lookup": "slices", "slices": len(planned)}
     outcome.merged = sum(count for _, count in found)
-    outcome.ignored = outcome.events - told.seen.changes - len(bad)
-    outcome.superseded = told.seen.changes - outcome.merged
+    outcome.ignored = outcome.events - told.changes - len(bad)
+    outcome.superseded = told.changes - outcome.merged
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
         append_commit.land(spark, table, files, one.summary(), context.stream)

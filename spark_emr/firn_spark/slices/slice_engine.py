@@ -11,14 +11,17 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from firn.changes.decode.row_decoder import ChangeId
+from firn.changes.merge import decoded_rows
 from firn.changes.merge.ordering import plain as order_of
 from firn.changes.positions import WIDTH
 from firn.commit.staged_changes import Change, rejected
+from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target
 from firn_spark.arrow import kept
 from firn_spark.driver.engine import (
+    Letters,
     Ready,
-    Why,
     ignored,
     is_one_by_one,
     land,
@@ -26,7 +29,6 @@ from firn_spark.driver.engine import (
     log_of,
     made_ready,
     memory_of,
-    why_of,
 )
 from firn_spark.driver.staged_log import StagedLog
 from firn_spark.files import copy_on_write, row_lookup, values
@@ -50,11 +52,12 @@ from firn_spark.merge.key_lookup import TableLookup
 from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
-from firn_spark.slices.appending import append
-from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
+from firn_spark.slices.appending import append, read_of
+from firn_spark.slices.decoding import Seen, Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of, ends_of
 from firn_spark.slices.old_files import rewritten_in
 from firn_spark.slices.work import Done, Slice, Work, done_in
+from firn_spark.staged.batch_facts import facts_without
 from firn_spark.staged.frames import changes_in, schemas_in
 from firn_spark.table_commit import TableCommit
 from firn_spark.tables import deletes
@@ -82,20 +85,33 @@ class SliceEngine:
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
-        append(one, self._mine(one), self._bury, EVENTS, _BYTES)
+        append(one, one.read or read_of(one, self._mine(one), EVENTS, _BYTES), self._bury)
+
+    def rejected(self, one: TableCommit) -> Letters:
+        """As Engine says."""
+        if one.planned.mode.keyed:
+            one.read = read = _read(one, self._mine(one))
+            return decoded_rows.why_of(read.changes.bad)
+        one.read = rows = read_of(one, self._mine(one), EVENTS, _BYTES)
+        return decoded_rows.why_of(rows.bad)
+
+    def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
+        """As Engine says. A Spark job, or two."""
+        mine = _of(self._raw, target, above)
+        schemas = schemas_in(self._raw, {*target.schemas(), *target.bad_schemas()})
+        return facts_without(mine, without, schemas)
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
         mine, memory = self._mine(one), memory_of(one, bounded=False)
         decoding, outcome = one.decoding, one.outcome
-        with _sliced(one, mine) as parts:
-            with outcome.stage("read"):
-                told = seen_in(parts.rows, parts.by)
-            changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), decoding, one.target.fed[0])
+        read: _Read = one.read or _read(one, mine)
+        with one.held:
+            parts, told, changes = read.parts, read.told, read.changes
             seen = by_rows.together(told.seen, changes.seen)
             moves, planned = moves_of(changes, memory), _planned(one, memory, told.seen, parts)
             outcome.ignored = ignored(one, seen)
-            self._bury(one, changes.odd, why_of(changes.bad))
+            self._bury(one, changes.odd, decoded_rows.why_of(changes.bad))
             ready = made_ready(one, memory, seen, changes.truncates)
             if ready is None:
                 return
@@ -131,7 +147,7 @@ class SliceEngine:
 
     def _mine(self, one: TableCommit) -> DataFrame:
         """The changes of the target's sources in the epochs that it lacks."""
-        return self._raw.where(f.col("table").isin(*one.target.sources) & (f.col("epoch") > one.above))
+        return _of(self._raw, one.target, one.above)
 
     def _bury_late(self, one: TableCommit, mine: DataFrame, rows: DecidedRows, floor: bytes) -> None:
         """Dead letters for what is older than what is remembered. Decoded again, with their batches: this is rare."""
@@ -141,10 +157,14 @@ class SliceEngine:
         good, _ = decoded(old, one.decoding, mirror=True)
         self._bury(one, old, late(good, rows.decided.too_old, floor, one.decoding))
 
-    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Why) -> None:
+    def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
         ids = {change["schema_id"] for change in changes if (change["batch"], change["index"]) in why} - {None}
         schemas = schemas_in(self._raw, ids)
         one.bury(rejected(changes, why, schemas) if why else (), len(why))
+
+
+def _of(raw: DataFrame, target: Target, above: int) -> DataFrame:
+    return raw.where(f.col("table").isin(*target.sources) & (f.col("epoch") > above))
 
 
 MODES = {"mirror": SliceEngine.mirror, "append": SliceEngine.append}
@@ -156,6 +176,24 @@ class _Parts:
 
     rows: DataFrame
     by: Slicing[Survey]
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The changes of a mirror table by slices, what was told of them, and those that are not plain. Good until the
+    commit lets go of them."""
+
+    parts: _Parts
+    told: Seen[Survey]
+    changes: Changes
+
+
+def _read(one: TableCommit, mine: DataFrame) -> _Read:
+    parts = one.held.enter_context(_sliced(one, mine))
+    with one.outcome.stage("read"):
+        told = seen_in(parts.rows, parts.by)
+    changes = Changes(told.plain.schema.empty_table(), told.odd.to_pylist(), one.decoding, one.target.fed[0])
+    return _Read(parts, told, changes)
 
 
 @contextmanager

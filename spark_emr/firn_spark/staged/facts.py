@@ -2,7 +2,7 @@
 changes have one inline schema or none. Anything else is left to `facts_in`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,19 @@ import pyarrow.compute as pc
 from firn.changes.decode.inference import seen_in_lines
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
+from firn.changes.decode.row_decoder import ChangeId
 from firn.errors import EventError
-from firn.tables.batch_facts import SAID_BY, Facts, columns_fact, facts_in, key_fact, key_names_in_lines
+from firn.tables.batch_facts import (
+    SAID_BY,
+    UNORDERED,
+    USES,
+    Facts,
+    columns_fact,
+    facts_in,
+    key_fact,
+    key_names_in_lines,
+    unordered_fact,
+)
 from firn_spark.staged.columnar import joined
 from firn_spark.staged.packed import by_table
 from firn_spark.staged.placing import FEW
@@ -53,8 +64,9 @@ def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator
         raise _Unusual
     fact = {"table": table, "flat": bool(flat[0]), "schema_id": schema_id[0]}
     key, before, after = (rows[name].chunk(0) for name in ("key", "before", "after"))
-    if rows["fault"].null_count < len(rows):
-        good = pc.is_null(rows["fault"].chunk(0))
+    faults = rows["fault"].chunk(0)
+    if faults.null_count < len(rows):
+        good = pc.is_null(faults)
         key, before, after = key.filter(good), before.filter(good), after.filter(good)
     if schema_id[0] is None:
         lines, count = _lines(before, after)
@@ -64,12 +76,16 @@ def _said_of(table: str, rows: pa.Table, schemas: Mapping[str, str]) -> Iterator
         yield fact | columns_fact(seen)
     else:
         yield fact | {"fact": "schema", "value": schemas[schema_id[0]]}
+        if faults.null_count:
+            yield fact | USES
     lines, count = _lines(key)
     names = key_names_in_lines(lines, count) if count else ()
     if names is None:
         raise _Unusual
     for one in names:
         yield key_fact(table, one)
+    if pc.any(pc.equal(faults, UNORDERED)).as_py():
+        yield unordered_fact(table)
 
 
 def _lines(*images: pa.Array) -> tuple[bytes, int]:
@@ -86,3 +102,37 @@ def _lines(*images: pa.Array) -> tuple[bytes, int]:
     if not one_a_line(lines, count, objects=True):
         raise _Unusual
     return lines, count
+
+
+def said_by_others(
+    changes: pa.Table, without: Collection[ChangeId], schemas: Mapping[str, str]
+) -> Iterator[dict[str, Any]]:
+    """The facts of changes (packed.CHANGES, of one epoch, batch after batch) but for those at these places, which is
+    what their table takes: a fault is none to it. `schemas`: the texts of the inline schemas by id."""
+    names = changes["batch"].cast(pa.string()).combine_chunks()
+    runs = pc.run_end_encode(names)
+    avoid = {batch for batch, _ in without}
+    first = 0
+    for batch, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
+        mine = changes.slice(first, end - first)
+        first = end
+        if batch in avoid:
+            indexes = mine["index"].to_pylist()
+            mine = mine.filter(pa.array([(batch, index) not in without for index in indexes], pa.bool_()))
+        if not len(mine):
+            continue
+        columns = {name: mine[name].combine_chunks() for name in SAID_BY if name not in ("schema", "fault")}
+        columns["fault"] = pa.nulls(len(mine), pa.string())
+        columns["schema"] = _texts(columns["schema_id"], schemas)
+        said, _ = facts_of(columns)
+        place = {"epoch": mine["epoch"][0].as_py(), "batch": batch}
+        yield from (fact | place for fact in said)
+
+
+def _texts(ids: pa.Array, schemas: Mapping[str, str]) -> pa.Array:
+    """The text of each inline schema, on a row that has it."""
+    rows = {one: pc.index(ids, one).as_py() for one in pc.unique(ids).drop_null().to_pylist()}
+    texts: list[str | None] = [None] * len(ids)
+    for one, row in rows.items():
+        texts[row] = schemas[one]
+    return pa.array(texts, pa.string())

@@ -6,6 +6,7 @@ New, wider and optional columns need none: a file that was planned without them 
 
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -19,9 +20,12 @@ from firn_spark.tables.evolve import Table, Tables, no_column, set_all
 from firn_spark.tables.java import java_class
 
 
-def altered(spark: SparkSession, tables: Tables, table: Table, both: Any) -> Table:
-    """The table after `both` (an org.apache.iceberg.Transaction on it). Raises as fence.alter."""
-    fence.alter(spark, table, both)
+def altered(
+    spark: SparkSession, tables: Tables, table: Table, both: Any, told: Mapping[str, str] = MappingProxyType({})
+) -> Table:
+    """The table after `both` (an org.apache.iceberg.Transaction on it), whose snapshot says what is `told`. Raises as
+    fence.alter."""
+    fence.alter(spark, table, both, told)
     return fence.unmoved(table, tables.look_again(table), alterations=1)
 
 

@@ -12,7 +12,7 @@ from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import POSITION
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
-from firn.tables import partition_policy, table_state
+from firn.tables import file_properties, partition_policy, table_state
 from firn.tables.planning import ColumnPlan
 from firn_spark.session import CATALOG
 from firn_spark.tables.columns import iceberg_type
@@ -26,9 +26,7 @@ _PROPERTIES = {
     # Each commit writes the metadata again, some kilobyte for each snapshot in it. Of the versions before, the last
     # hundred stay (Iceberg's default), for readers that have just asked where it is.
     "write.metadata.delete-after-commit.enabled": "true",
-    # A look-up reads the key's column of each row group whose bounds hold a wanted key. Iceberg's 128 MB would be whole
-    # files, and a file that was made of others has their bounds and all that lies between.
-    "write.parquet.row-group-size-bytes": str(32 * 1024 * 1024),
+    **file_properties.OWN,
     # Bounds cut to Iceberg's 16 bytes would tell next to nothing of a position.
     f"write.metadata.metrics.column.{POSITION}": "full",
     "firn.format": "1",
@@ -148,8 +146,8 @@ class Tables:
         table.java.refresh()
         return self._look(table.name, table.java)
 
-    def set_properties(self, table: Table, properties: Mapping[str, str]) -> Table:
-        """Sets those that differ, in one commit."""
+    def set_properties(self, table: Table, properties: Mapping[str, str | None]) -> Table:
+        """Sets those that differ, and takes away those that are to be None, in one commit."""
         new = {name: value for name, value in properties.items() if table.state.properties.get(name) != value}
         if not new:
             return table
@@ -236,8 +234,8 @@ def no_column(name: TableName, partition: Partition) -> str:
     )
 
 
-def set_all(update: Any, properties: Mapping[str, str]) -> None:
-    """Commits `update` (an org.apache.iceberg.UpdateProperties) with these properties."""
+def set_all(update: Any, properties: Mapping[str, str | None]) -> None:
+    """Commits `update` (an org.apache.iceberg.UpdateProperties) with these properties; None takes one away."""
     for name, value in properties.items():
-        update = update.set(name, value)
+        update = update.remove(name) if value is None else update.set(name, value)
     update.commit()

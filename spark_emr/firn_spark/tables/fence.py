@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from py4j.protocol import Py4JJavaError
@@ -56,16 +57,17 @@ def commit(
     _land(spark, table, update, files, properties, _ProgressUnchanged(spark, table, stream))
 
 
-def alter(spark: SparkSession, table: Table, both: Any) -> None:
+def alter(spark: SparkSession, table: Table, both: Any, told: Mapping[str, str] = MappingProxyType({})) -> None:
     """Commits `both` (an org.apache.iceberg.Transaction that changes what the columns or files of the table mean),
-    begun on the table as it is in `table.state`, together with a snapshot of nothing on main that marks it.
+    begun on the table as it is in `table.state`, together with a snapshot of nothing on main that marks it and says
+    what is `told`.
 
     Raises LostRace (a snapshot came since: what was planned on the table may be wrong by now), CommitUnknown, or what
     the catalog says.
     """
     main = table.state if table.branch is None else parse(metadata_of(spark, table.java))
     mark = both.newAppend()
-    for name, value in {"firn.format": "1", **main.basis.next().summary()}.items():
+    for name, value in {"firn.format": "1", **told, **main.basis.next().summary()}.items():
         mark.set(name, value)
     answers_java(spark.sparkContext._gateway)
     mark.validateWith(_Stands(main.snapshot_id))

@@ -25,6 +25,7 @@ from firn.changes.metadata_columns import HELD
 from firn.config.names import RETYPED, quoted
 from firn.errors import TerminalError
 from firn.tables.table_state import HELD_IDS
+from firn.tables.type_changes import TypeChange, summary
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered
 from firn_spark.tables.columns import iceberg_type
@@ -77,7 +78,8 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     held = [int(text) for text in table.state.properties.get(HELD_IDS, "").split(",") if text]
     if set(held) & set(moved):
         set_all(both.updateProperties(), {HELD_IDS: ",".join(str(moved.get(one, one)) for one in held)})
-    return altered(spark, tables, table, both)
+    told = [TypeChange(one.name, str(old_types[one.name]), str(storable(one.type))) for one in columns]
+    return altered(spark, tables, table, both, summary(told))
 
 
 def _updated(spark: SparkSession, tables: Tables, table: Table, sets: Sequence[str]) -> Table:

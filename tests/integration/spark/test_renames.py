@@ -93,11 +93,11 @@ def test_a_job_that_dies_between_the_table_and_its_facts(
     n = lake.seal()
     done: list[TableName] = []
 
-    def dies(spark: SparkSession, table: Any, both: Any) -> None:
+    def dies(spark: SparkSession, table: Any, both: Any, *told: Any) -> None:
         if done:
             raise RuntimeError("the job is gone")
         done.append(table.name)
-        alter(spark, table, both)
+        alter(spark, table, both, *told)
 
     alter = fence.alter
     with monkeypatch.context() as patch:

@@ -10,6 +10,7 @@ import pytest
 from firn.changes.decode.source_encodings import DecodeSettings
 from firn.changes.decode.types import parse as parse_type
 from firn.config.epoch_limits import Caps
+from firn.config.file_writing import BloomSize, FileWriting
 from firn.config.model import BacklogLimit, CatalogConfig, ColumnDeclaration, CommitPolicy, StreamConfig, TableRule
 from firn.config.partitions import Partition
 from firn.config.reader import parse
@@ -137,6 +138,28 @@ def test_bloom_filters_are_of_the_key_or_of_columns_by_name() -> None:
     assert rule("bloom: [key]").bloom == ("key",)  # a column of that name
     assert rule("bloom: order_id").bloom == ("order_id",)
     assert rule("bloom: [a, b]").bloom == ("a", "b")
+    assert rule("bloom: {columns: key}").bloom == "key"
+    sized = rule("bloom: {columns: [a, b], fpp: 0.001, max_bytes: 64KB}")
+    assert (sized.bloom, sized.bloom_size) == (("a", "b"), BloomSize(0.001, 64_000))
+
+
+def test_how_files_are_written_is_told_in_icebergs_own_words() -> None:
+    assert rule("key: [a]").writing == FileWriting()
+    more = "properties: {write.parquet.page-size-bytes: 64KiB, write.metadata.metrics.column.a: truncate( 8 )}"
+    found = rule(f"compression: gzip, compression_level: 9, target_file_size: 16MB, {more}")
+    assert found.writing.properties == {
+        "write.parquet.compression-codec": "gzip",
+        "write.parquet.compression-level": "9",
+        "write.target-file-size-bytes": "16000000",
+        "write.parquet.page-size-bytes": "65536",
+        "write.metadata.metrics.column.a": "truncate(8)",
+    }
+    assert found.care.compaction.target_bytes == found.writing.target_bytes == 16_000_000
+    assert rule("target_file_size: 16MB, care: {compact: {target: 32MB}}").care.compaction.target_bytes == 32_000_000
+    assert [rule(f"compression: {one}").writing.properties for one in ("none", "lz4")] == [
+        {"write.parquet.compression-codec": "uncompressed"},
+        {"write.parquet.compression-codec": "lz4_raw"},
+    ]
 
 
 def test_brackets_hold_their_commas_together_also_in_lists_and_mappings() -> None:

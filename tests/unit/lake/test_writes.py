@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import CommitFailedException
@@ -468,3 +469,16 @@ def test_any_writes_give_what_a_dictionary_gives(lake: Lake, tmp_path: Path, see
             left = set(ids(table))
             model = {number: n for number, n in model.items() if number in left}
     assert sorted((row["id"], row["n"]) for row in table.read().pylist()) == sorted(model.items())
+
+
+def test_files_are_as_the_tables_properties_say(lake: Lake) -> None:
+    table = lake.create("own.small", pa.schema([("id", pa.int64()), ("note", pa.string())]))
+    with table.iceberg.transaction() as change:
+        change.set_properties({"write.parquet.compression-codec": "gzip", "write.target-file-size-bytes": "100000"})
+    table.append([{"id": number, "note": "x" * 100} for number in range(5_000)])
+    files = [
+        pq.read_metadata(task.file.file_path.removeprefix("file://")) for task in table.iceberg.scan().plan_files()
+    ]
+    assert len(files) == 5
+    assert {file.row_group(0).column(0).compression for file in files} == {"GZIP"}
+    assert ids(table) == list(range(5_000))

@@ -19,8 +19,22 @@ class TableNotFound(TerminalError):
 
 
 @dataclass(frozen=True)
+class Retyped:
+    """A column that got another type (in Iceberg's words), and when."""
+
+    column: str
+    before: str
+    after: str
+    since: datetime
+
+    def __str__(self) -> str:
+        return f"{self.column} is {self.after}, not {self.before}, since {self.since:%Y-%m-%d %H:%M} UTC"
+
+
+@dataclass(frozen=True)
 class TableSummary:
-    """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files."""
+    """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files, `retyped` what
+    its snapshots tell of columns that got another type, newest last."""
 
     name: str
     rows: int | None  # None: the table has equality deletes, which only a scan can count
@@ -33,11 +47,13 @@ class TableSummary:
     key: tuple[str, ...]
     updated_at: datetime | None
     current_snapshot: int | None
+    retyped: tuple[Retyped, ...] = ()
 
 
 @dataclass(frozen=True)
 class SnapshotSummary:
-    """One snapshot of a table. Counts are rows; None where the writer left the count out."""
+    """One snapshot of a table. Counts are rows; None where the writer left the count out. `retyped`: the columns that
+    got another type with it."""
 
     id: int
     parent: int | None
@@ -48,6 +64,7 @@ class SnapshotSummary:
     total: int | None
     epochs: Mapping[str, int]
     refs: tuple[str, ...]
+    retyped: tuple[Retyped, ...] = ()
 
 
 def identifier_text(identifier: tuple[str, ...]) -> str:
@@ -142,6 +159,7 @@ def summarize(table: "Table") -> TableSummary:
         key=key_columns(properties.get("firn.key")),
         updated_at=_time(snapshot.timestamp_ms) if snapshot else None,
         current_snapshot=snapshot.snapshot_id if snapshot else None,
+        retyped=tuple(change for one in _by_age(table) for change in retyped_in(one)),
     )
 
 
@@ -161,8 +179,20 @@ def history(table: "Table") -> list[SnapshotSummary]:
     refs: dict[int, list[str]] = {}
     for name, ref in sorted(table.metadata.refs.items()):
         refs.setdefault(ref.snapshot_id, []).append(name)
-    snapshots = sorted(table.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0))
-    return [_snapshot_summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in snapshots]
+    return [_snapshot_summary(one, tuple(refs.get(one.snapshot_id, ()))) for one in _by_age(table)]
+
+
+def _by_age(table: "Table") -> list["Snapshot"]:
+    return sorted(table.metadata.snapshots, key=lambda one: (one.timestamp_ms, one.sequence_number or 0))
+
+
+def retyped_in(snapshot: "Snapshot") -> tuple[Retyped, ...]:
+    """The columns that got another type with this snapshot."""
+    from firn.tables.type_changes import told_by
+
+    told = snapshot.summary.additional_properties if snapshot.summary else {}
+    when = _time(snapshot.timestamp_ms)
+    return tuple(Retyped(one.column, one.before, one.after, when) for one in told_by(told))
 
 
 def epochs_of(snapshot: "Snapshot") -> dict[str, int]:
@@ -200,6 +230,7 @@ def _snapshot_summary(snapshot: "Snapshot", refs: tuple[str, ...]) -> SnapshotSu
         total=_live_rows(counts),
         epochs=epochs_of(snapshot),
         refs=refs,
+        retyped=retyped_in(snapshot),
     )
 
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from firn.config.epoch_limits import Caps
+from firn.config.file_writing import BloomSize, FileWriting
 from firn.config.maintenance import Care
 from firn.config.modes import MODES
 from firn.config.names import RESERVED_NAMES, TableName, is_reserved, too_long
@@ -93,6 +94,7 @@ class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
     `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
+    `writing`: how its files are written otherwise.
     `renames`: columns that the source has renamed, new name -> old name."""
 
     source: str
@@ -107,6 +109,8 @@ class TableRule:
     ignore: bool = False
     care: Care = field(default_factory=Care)
     renames: Mapping[str, str] = field(default_factory=dict)
+    bloom_size: BloomSize = field(default_factory=BloomSize)
+    writing: FileWriting = field(default_factory=FileWriting)
 
     @property
     def is_pattern(self) -> bool:

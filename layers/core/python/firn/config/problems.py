@@ -104,6 +104,10 @@ class Section:
         """Whether what is under `key` is written as a list."""
         return key in self._entries and isinstance(self._entries[key][1], Items)
 
+    def is_mapping(self, key: str) -> bool:
+        """Whether what is under `key` is written as a mapping."""
+        return key in self._entries and isinstance(self._entries[key][1], Entries)
+
     def line_of(self, key: str) -> int:
         """Where `key` is, else where the section begins."""
         return self._entries[key][0].line if key in self._entries else self.line
@@ -157,6 +161,14 @@ class Section:
         if not items or len(good) < len(items):
             self.note(key, f"needs texts; write {instead}")
         return good
+
+    def each_once(self, key: str, instead: str) -> tuple[str, ...]:
+        """The same, of columns that are named: each once."""
+        names = [item.text for item in self.texts(key, instead)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            self.note(key, f"names {', '.join(twice)} twice; write each column once")
+        return tuple(dict.fromkeys(names))
 
     def choice(self, key: str, kind: object, noun: str, default: T, later: Mapping[str, str] | None = None) -> T:
         """One of the words of `kind`, a Literal or a tuple. `later` explains words that are not taken yet."""

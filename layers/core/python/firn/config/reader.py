@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from dataclasses import replace
 from typing import Final
 
 from firn.changes.decode import types
@@ -13,12 +14,12 @@ from firn.config.catalogs import KINDS, check_uri
 from firn.config.column_renames import check_order, read_renames
 from firn.config.deployments import read_targets
 from firn.config.epoch_limits import Caps
+from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import (
     UNAVAILABLE,
     BacklogLimit,
-    Bloom,
     CatalogConfig,
     CatalogType,
     ColumnDeclaration,
@@ -71,6 +72,10 @@ _RULE_KEYS: Final = (
     "write",
     "partition_by",
     "bloom",
+    "compression",
+    "compression_level",
+    "target_file_size",
+    "properties",
     "columns",
     "ignore",
     "care",
@@ -213,7 +218,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
 
 
 def _order_by(section: Section) -> tuple[str, ...]:
-    fields = _columns_of(section, "order_by", "order_by: updated_at, or order_by: [updated_at, version]")
+    fields = section.each_once("order_by", "order_by: updated_at, or order_by: [updated_at, version]")
     if len(fields) > _MOST_ORDERING:
         section.note(
             "order_by", f"names {len(fields)} fields, and a position holds {_MOST_ORDERING}; write two of them"
@@ -271,6 +276,10 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
     mode = section.choice("mode", tuple(MODES), "mode", "mirror", _LATER)
     key, columns = _key(section), _columns(section.section("columns"))
     partition_by = _partition_by(section, columns)
+    bloom, bloom_size = read_bloom(section)
+    writing = read_file_writing(section)
+    if writing.target_bytes is not None:
+        care = replace(care, compaction=replace(care.compaction, target_bytes=writing.target_bytes))
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
@@ -279,7 +288,9 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
         partition_by=partition_by,
-        bloom=_bloom(section),
+        bloom=bloom,
+        bloom_size=bloom_size,
+        writing=writing,
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
@@ -323,21 +334,12 @@ def _to(source: str, section: Section, stream: str, mode: str) -> str:
 def _key(section: Section) -> tuple[str, ...] | None:
     if not section.has("key"):
         return None
-    names = _columns_of(section, "key", "key: [id], or leave it out")
+    names = section.each_once("key", "key: [id], or leave it out")
     lost = [name for name in names if is_left_out(name)]
     if lost and not section.problems.published:
         why = _ICEBERGS if lost[0] in ICEBERGS else "is a name that Firn keeps for itself"
         section.note("key", f"{shown(lost[0])} {why}, and is left out; have the source call it otherwise")
     return names or None
-
-
-def _columns_of(section: Section, key: str, instead: str) -> tuple[str, ...]:
-    """The columns that are named under `key`, each once."""
-    names = [item.text for item in section.texts(key, instead)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        section.note(key, f"names {', '.join(twice)} twice; write each column once")
-    return tuple(dict.fromkeys(names))
 
 
 def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tuple[Partition, ...]:
@@ -358,11 +360,6 @@ def _partition_by(section: Section, columns: dict[str, ColumnDeclaration]) -> tu
         else:
             found.append(partition)
     return tuple(found)
-
-
-def _bloom(section: Section) -> Bloom:
-    names = _columns_of(section, "bloom", "bloom: key, or bloom: [order_id]")
-    return "key" if names == ("key",) and not section.is_list("bloom") else names
 
 
 def _columns(section: Section) -> dict[str, ColumnDeclaration]:

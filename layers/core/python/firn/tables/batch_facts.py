@@ -21,9 +21,11 @@ from firn.errors import EventError
 class TableFacts:
     """Facts about one source table.
 
-    `schemas`: the columns of each inline schema by its id; `seen`: all sets of columns in order of arrival, the
-    schemas' included; `keys`: the keys that records name (their field names, in their order), each with the newest
-    epoch that does; `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be read, by its id.
+    `schemas`: the columns of each inline schema by its id; `seen`: all sets of columns in order of arrival, those of
+    the schemas that good changes use included; `keys`: the keys that records name (their field names, in their order),
+    each with the newest epoch that does; `events`: staged changes by epoch and op; `bad_schemas`: why a schema can't be
+    read, by its id; `unordered`: whether there are changes without a place in the order, which an append table takes
+    and `seen` leaves out.
     """
 
     schemas: dict[str, tuple[Column, ...]] = field(default_factory=dict)
@@ -31,6 +33,7 @@ class TableFacts:
     keys: dict[tuple[str, ...], int] = field(default_factory=dict)
     events: dict[tuple[int, str], int] = field(default_factory=dict)
     bad_schemas: dict[str, str] = field(default_factory=dict)
+    unordered: bool = False
 
 
 def columns_to_json(columns: Iterable[Column]) -> str:
@@ -49,33 +52,40 @@ def collected(said: Sequence[Mapping[str, Any]], counts: Iterable[tuple[str, int
     tables: dict[str, TableFacts] = {}
     for table, epoch, op, count in counts:
         tables.setdefault(table, TableFacts()).events[epoch, op] = count
+    for row in said:  # a schema may be told after its first use
+        if row["fact"] == "schema":
+            _schema(tables.setdefault(row["table"], TableFacts()), row)
     for row in said:
         facts = tables.setdefault(row["table"], TableFacts())
         match row["fact"]:
-            case "schema":
-                try:
-                    columns = columns_of(row["value"].encode(), bool(row["flat"]))
-                except Exception as error:  # noqa: BLE001 (whatever it holds: its events are dead letters)
-                    facts.bad_schemas[row["schema_id"]] = str(poison(error))
-                    continue
-                facts.schemas[row["schema_id"]] = columns
-                facts.seen.append(columns)
+            case "uses" if row["schema_id"] in facts.schemas:
+                facts.seen.append(facts.schemas[row["schema_id"]])
             case "columns":
                 facts.seen.append(columns_from_json(row["value"]))
             case "key":
                 key = tuple(json.loads(row["value"]))
                 facts.keys[key] = max(row["epoch"], facts.keys.get(key, 0))
+            case "unordered":
+                facts.unordered = True
     return tables
 
 
+def _schema(facts: TableFacts, row: Mapping[str, Any]) -> None:
+    try:
+        facts.schemas[row["schema_id"]] = columns_of(row["value"].encode(), bool(row["flat"]))
+    except Exception as error:  # noqa: BLE001 (whatever it holds: its events are dead letters)
+        facts.bad_schemas[row["schema_id"]] = str(poison(error))
+
+
 Facts = list[dict[str, Any]]
+UNORDERED: Final = "no_order"  # the fault of a change that only a mirror table refuses
 SAID_BY: Final = ("table", "flat", "schema_id", "schema", "key", "before", "after", "op", "fault")
 
 
 def facts_in(columns: Mapping[str, Sequence[Any]]) -> tuple[Facts, dict[int, EventError]]:
     """What this object says about its tables: inline schemas, columns where there is none, the names of the keys. And
-    the places of events that can't be asked (changes.poison), whose facts are left out. What has a fault already is
-    asked for its schema alone: values that no table gets must not give their column another type."""
+    the places of events that can't be asked (changes.poison), whose facts are left out. Of what has a fault already the
+    schema alone is told, and that nobody uses it: values that no table gets must not give their column another type."""
     # The text stands on the first row that uses the schema, and two tables may share one.
     texts = zip(columns["schema_id"], columns["schema"], strict=True)
     schemas = {name: text for name, text in texts if text is not None}
@@ -96,26 +106,35 @@ def _some(columns: Mapping[str, Sequence[Any]], rows: Sequence[int]) -> dict[str
 
 def _said(columns: Mapping[str, Sequence[Any]], schemas: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     for name, of_table in _by_table(columns):
-        forms = list(zip(of_table["flat"], of_table["schema_id"], strict=True))
+        forms = [(bool(flat), id) for flat, id in zip(of_table["flat"], of_table["schema_id"], strict=True)]
         good = [fault is None for fault in of_table["fault"]]
         used = dict.fromkeys(forms)
-        for flat, schema_id in dict.fromkeys((bool(flat), schema_id) for flat, schema_id in used):
+        for flat, schema_id in used:
             fact = {"table": name, "flat": flat, "schema_id": schema_id}
+            mine = [it_is and form == (flat, schema_id) for form, it_is in zip(forms, good, strict=True)]
             if schema_id is not None:
                 yield fact | {"fact": "schema", "value": schemas[schema_id]}
+                if any(mine):
+                    yield fact | USES
                 continue
             images: Iterable[str | None] = chain.from_iterable(zip(of_table["before"], of_table["after"], strict=True))
-            if len(used) > 1 or not all(good):
-                mine = [
-                    it_is and bool(form[0]) is flat and form[1] is None
-                    for form, it_is in zip(forms, good, strict=True)
-                    for _ in range(2)
-                ]
-                images = compress(images, mine)
+            if not all(mine):
+                images = compress(images, (it_is for it_is in mine for _ in range(2)))
             seen = seen_in([image.encode() for image in images if image is not None], flat=flat)
             yield fact | columns_fact(seen)
         for key in _key_names(list(compress(of_table["key"], good))):
             yield key_fact(name, key)
+        if UNORDERED in of_table["fault"]:
+            yield unordered_fact(name)
+
+
+USES: Final = {"fact": "uses", "value": ""}
+"""With its schema_id: a change that counts has this inline schema."""
+
+
+def unordered_fact(table: str) -> dict[str, Any]:
+    """The fact of TableFacts.unordered."""
+    return {"table": table, "fact": "unordered", "value": ""}
 
 
 def columns_fact(seen: Sequence[Column]) -> dict[str, Any]:

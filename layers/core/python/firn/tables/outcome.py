@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from firn.log.epochs import Epoch
+from firn.tables import type_changes
 from firn.tables.failures import Kind
 from firn.tables.table_state import EPOCH, SEALED
+from firn.tables.type_changes import TypeChange
 
 COUNTS: Final = ("events", "merged", "superseded", "ignored", "dead")
 
@@ -20,7 +22,8 @@ class Outcome:
     reads left out by configuration. `status` is committed, skipped (all in already), empty, failed or quarantined;
     `progress` is the epoch that the table had before; `failure` is a failures.Kind. `dead_by` counts the dead letters
     by source table and reason, `dead_new` those of them that no earlier run had written. `way` says how the rows were
-    found and removed (docs/adr/0010-row-delta.md), `stages` how many seconds each step took."""
+    found and removed (docs/adr/0010-row-delta.md), `stages` how many seconds each step took. `retyped` and `widened`
+    are the columns whose values were rewritten in another type, and those that Iceberg promoted."""
 
     table: str
     sources: tuple[str, ...]
@@ -40,6 +43,8 @@ class Outcome:
     dead_new: dict[str, dict[str, int]] = field(default_factory=dict)
     way: dict[str, str | int] = field(default_factory=dict)
     stages: dict[str, float] = field(default_factory=dict)
+    retyped: tuple[TypeChange, ...] = ()
+    widened: tuple[TypeChange, ...] = ()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -58,11 +63,12 @@ class Outcome:
         self.superseded = left - self.merged
 
     def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
-        """The snapshot properties: the progress, the nonce of its epoch, and the counts."""
+        """The snapshot properties: the progress, the nonce of its epoch, the counts, and which columns are wider."""
         counts = {name: str(getattr(self, name)) for name in COUNTS}
         said = {f"{EPOCH}{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
+        said |= type_changes.summary(self.widened)  # those that were rewritten have a snapshot of their own
         return said | ({f"{SEALED}{stream}": epochs[last].nonce} if last in epochs else {})
 
     def line(self) -> dict[str, Any]:
         """The outcome for a JSON log line, without what does not apply."""
-        return {name: value for name, value in asdict(self).items() if value is not None and value != {}}
+        return {name: value for name, value in asdict(self).items() if value not in (None, {}, ())}

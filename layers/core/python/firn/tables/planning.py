@@ -11,6 +11,7 @@ from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
 from firn.config.modes import MODES
 from firn.config.names import is_left_out
+from firn.tables.type_changes import TypeChange
 
 MOST_COLUMNS: Final = 5_000  # of a table: each is a field in every version of its schema, and a chunk in every file
 
@@ -30,6 +31,13 @@ class ColumnPlan:
     unwritable: frozenset[str] = frozenset()
     inferred: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+
+
+def changed(before: Iterable[Column], after: Iterable[Column]) -> tuple[TypeChange, ...]:
+    """Which of the columns `after` have another type than `before`, as tables store it."""
+    types = {column.name: str(storable(column.type)) for column in before}
+    found = (TypeChange(one.name, types.get(one.name, ""), str(storable(one.type))) for one in after)
+    return tuple(one for one in found if one.before and one.before != one.after)
 
 
 def plan_columns(

@@ -1,6 +1,6 @@
 """Which source tables of a range of epochs go to which Iceberg table, by the stream's rules."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from firn.changes.decode.source_encodings import declared_column
@@ -48,6 +48,25 @@ class Target:
     def seen(self) -> list[tuple[Column, ...]]:
         """All sets of columns that the sources' changes show."""
         return [columns for facts in self.facts for columns in facts.seen]
+
+    @property
+    def unordered(self) -> bool:
+        """Whether there are changes without a place in the order, of which `seen` tells nothing."""
+        return any(facts.unordered for facts in self.facts)
+
+    def telling(self, told: Mapping[str, TableFacts]) -> "Target":
+        """The same with what these facts, by source table, tell of columns, and nothing else of them."""
+        own = zip(self.sources, self.facts, strict=True)
+        facts = (replace(one, seen=told[source].seen if source in told else []) for source, one in own)
+        return replace(self, facts=tuple(facts))
+
+    def showing(self, names: Collection[str]) -> "Target":
+        """The same as if its changes showed these columns alone."""
+        facts = (
+            replace(one, seen=[tuple(column for column in columns if column.name in names) for columns in one.seen])
+            for one in self.facts
+        )
+        return replace(self, facts=tuple(facts))
 
     def schemas(self) -> dict[str, tuple[Column, ...]]:
         """The inline schemas by id."""

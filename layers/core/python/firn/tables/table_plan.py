@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
-from firn.tables.planning import ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
+from firn.tables.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState, are_several, check_format, fed_by
@@ -16,7 +16,9 @@ from firn.tables.table_state import TableState, are_several, check_format, fed_b
 @dataclass(frozen=True)
 class Planned:
     """`key`: the names of the key's columns, () without one; `mode`: what the rules make of the table; `renames`: which
-    names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name."""
+    names mean one column, `due`: the columns of the table that are to be renamed first, old name -> new name;
+    `alters`: whether `columns` are others than the table has, or known better; `declared`: names of those that
+    firn.yaml declares."""
 
     key: tuple[str, ...]
     mode: TableMode
@@ -24,6 +26,12 @@ class Planned:
     decoding: Decoding
     renames: Renames
     due: Mapping[str, str]
+    alters: bool
+    declared: frozenset[str]
+
+    def refusing(self, changes: Mapping[ChangeId, Why]) -> "Planned":
+        """The same, with these as dead letters."""
+        return replace(self, decoding=replace(self.decoding, refused=changes))
 
 
 def key_and_mode(
@@ -35,8 +43,8 @@ def key_and_mode(
 
 
 def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
-    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TooManyColumns,
-    TerminalError."""
+    """What all that the target's facts tell makes of its table; settled_plan.settled leaves out what is rejected.
+    `state`: the table as it is; None if there is none yet. Raises KeyChanged, TerminalError."""
     check_format(state)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
@@ -53,7 +61,6 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     declared = renames.named(target.declared(settings))
     seen = [renames.named(columns) for columns in target.seen()]
     plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
-    check_width(plan, len(existing), {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,
@@ -67,7 +74,9 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         names=target.names,
         unnamed=plan.unnamed,
     )
-    return Planned(key, mode, plan, decoding, renames, due)
+    known = state.inferred if state else None
+    alters = bool(plan.added or plan.widened or plan.retyped) or plan.inferred != known
+    return Planned(key, mode, plan, decoding, renames, due, alters, frozenset(column.name for column in declared))
 
 
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from firn.changes.decode.row_decoder import Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, MirrorDecoder, Why
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import Key, RowChange
 from firn.changes.merge.ordering import Order
@@ -62,10 +62,12 @@ def told_apart(what: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table."""
+    """Changes of one table, decoded. `rows` as changes.rows has them, `changes` the same for a mirror table;
+    `rejected`: the others, which are dead letters."""
 
     rows: Sequence[Sequence[Any]]
-    changes: Sequence[RowChange] = ()
+    changes: Sequence[RowChange]
+    rejected: Mapping[ChangeId, Why]
 
 
 @dataclass
@@ -96,10 +98,11 @@ class Batch:
         decoding = decoder.decoding
         known = self._decoded.get(sources)
         if known is None or known[0] is not decoding or known[1] is not type(decoder):
-            rows, _ = decoded_rows.decoded_by(decoder, self.of(sources))
+            rows, bad = decoded_rows.decoded_by(decoder, self.of(sources))
             mirror = isinstance(decoder, MirrorDecoder)
             changes = [decoded_rows.row_change(row, decoding) for row in rows] if mirror else []
-            known = self._decoded[sources] = (decoding, type(decoder), Decoded(rows, changes))
+            found = Decoded(rows, changes, decoded_rows.why_of(bad))
+            known = self._decoded[sources] = (decoding, type(decoder), found)
         return known[2]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyiceberg.schema import Schema
 
 from firn.changes.decode.iceberg_fields import type_json
-from firn.changes.decode.row_decoder import Decoder, Decoding
+from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
@@ -20,7 +20,8 @@ from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
-from firn.tables.table_plan import planned
+from firn.tables.settled_plan import RowJudge, settled
+from firn.tables.table_plan import Planned
 from firn.tables.table_state import TableState
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
 from firn_lake.reading.files import Source
@@ -177,8 +178,36 @@ def _unmade(name: TableName, schema: Schema) -> Version:
 _decodings: Final = Remembered[tuple[str, TableName], Decoding]()
 
 
+def _remembered(pending: Pending, target: Target, found: Decoding) -> Decoding:
+    """One object as long as it is the same: what was decoded with it need not be decoded again."""
+    known = _decodings.of(pending.store)
+    decoding = known.setdefault((pending.settings.name, target.name), found)
+    if decoding != found:
+        decoding = known[pending.settings.name, target.name] = found
+    return decoding
+
+
+class _Judge(RowJudge):
+    """Asks batches that remember how they were decoded."""
+
+    def __init__(self, pending: Pending, target: Target, above: int) -> None:
+        self._waiting = pending.above(above)
+        super().__init__(batch.of(target.sources) for batch in self._waiting)
+        self._pending, self._target = pending, target
+
+    def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
+        """As Judge says."""
+        decoding = _remembered(self._pending, self._target, plan.decoding)
+        decoder = decoded_rows.decoder(decoding, mirror=plan.mode.keyed)
+        sources = self._target.sources
+        each = (batch.decoded(sources, decoder).rejected for batch in self._waiting)
+        return {change: why for some in each for change, why in some.items()}
+
+
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    found = planned(target.above(above), pending.settings, state)
+    judge = _Judge(pending, target, above)
+    exact = all(n > above for n, _ in pending.batches)
+    found = settled(target.above(above), pending.settings, state, judge, exact=exact)
     plan = found.columns
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
@@ -192,9 +221,5 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             f"{target.name} has columns that Firn has no type for ({names}): only a commit keeps their values. Run "
             "firn flush, or read without fresh"
         )
-    # One object as long as it is the same: what was decoded with it need not be decoded again.
-    known = _decodings.of(pending.store)
-    decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
-    if decoding != found.decoding:
-        decoding = known[pending.settings.name, target.name] = found.decoding
+    decoding = _remembered(pending, target, found.decoding)
     return Waiting(pending, target, plan, decoding, found.mode, above, found.due)

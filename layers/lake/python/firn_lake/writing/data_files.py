@@ -59,8 +59,9 @@ def write_files(metadata: "TableMetadata", io: "FileIO", batches: Iterable[pa.Re
             )
             for partition, part in _parted(rows, metadata.spec(), schema):
                 key = cast(PartitionKey | None, partition)
-                task = WriteTask(name, next(numbers), named, part.combine_chunks().to_batches(), partition_key=key)
-                written.extend(write_file(io, settings, iter([task])))
+                for some in _pieces(part, metadata.properties):
+                    task = WriteTask(name, next(numbers), named, some.combine_chunks().to_batches(), partition_key=key)
+                    written.extend(write_file(io, settings, iter([task])))
     except BaseException:
         remove_files(io, written)
         raise
@@ -82,6 +83,15 @@ def _settings(properties: Mapping[str, str], rows: pa.Table) -> dict[str, str]:
         limit = str(max(1_000, int(size) // max(1, rows.nbytes // rows.num_rows)))
         known.setdefault(TableProperties.PARQUET_ROW_GROUP_LIMIT, limit)
     return known
+
+
+def _pieces(rows: pa.Table, properties: Mapping[str, str]) -> Iterator[pa.Table]:
+    """The rows of each file, by the table's target size: as they are in memory, which is more than in the file."""
+    target = properties.get(TableProperties.WRITE_TARGET_FILE_SIZE_BYTES, "")
+    most = rows.num_rows
+    if target.isdecimal() and rows.nbytes > int(target):
+        most = max(1_000, int(target) * rows.num_rows // rows.nbytes)
+    return (rows.slice(first, most) for first in range(0, rows.num_rows, max(1, most)))
 
 
 def _together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:

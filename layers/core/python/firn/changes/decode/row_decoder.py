@@ -28,6 +28,10 @@ READ: Final = (
     "table", "connector", "flat", "key", "before", "after", "schema_id",
 )  # fmt: skip
 T = TypeVar("T")
+ChangeId = tuple[str, int]
+"""A staged change: its batch, and its index in it."""
+Why = tuple[str, str]
+"""Why a change is a dead letter: code and text."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,8 @@ class Decoding:
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
     than one source table feeds the table; `names`: the whole names of source tables that events name without schema;
-    `unnamed`: names that no column can have (planning.ColumnPlan)."""
+    `unnamed`: names that no column can have (planning.ColumnPlan); `refused`: changes that are dead letters for a value
+    in a column that the table does not get (tables.settled_plan)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -48,6 +53,7 @@ class Decoding:
     several: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
+    refused: Mapping[ChangeId, Why] = field(default_factory=dict)
 
     @cached_property
     def singles(self) -> bool:
@@ -69,6 +75,9 @@ class Decoder:
     def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
         if change["op"] == "r" and not self.decoding.snapshot_reads:
+            return
+        if refused := self.decoding.refused.get((change["batch"], change["index"])):
+            yield self._rejected(change, *refused)
             return
         if change["fault"] is not None and change["fault"] not in self.unordered:
             yield self._rejected(change, change["fault"], change["fault_text"])

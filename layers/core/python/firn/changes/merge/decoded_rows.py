@@ -6,7 +6,16 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.row_decoder import (
+    META,
+    READ,
+    AppendDecoder,
+    ChangeId,
+    Decoder,
+    Decoding,
+    MirrorDecoder,
+    Why,
+)
 from firn.changes.decode.types import Type
 from firn.changes.merge import fold
 from firn.changes.merge.fold import Key, RowChange
@@ -43,6 +52,11 @@ def decoded_by(
     for row in rows:
         (good if row[CODE] is None else rejected).append(row)
     return good, rejected
+
+
+def why_of(rejected: Iterable[Sequence[Any]]) -> dict[ChangeId, Why]:
+    """Why decoded rows were rejected."""
+    return {(row[BATCH], row[INDEX]): (row[CODE], row[MESSAGE]) for row in rejected}
 
 
 def key_of(row: Sequence[Any], decoding: Decoding) -> Key:

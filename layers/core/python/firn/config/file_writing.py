@@ -1,0 +1,31 @@
+"""How a table's files are written, as firn.yaml says it: compression, file sizes, Bloom filters, write properties."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+CODEC: Final = "write.parquet.compression-codec"
+LEVEL: Final = "write.parquet.compression-level"
+TARGET: Final = "write.target-file-size-bytes"
+ROW_GROUP: Final = "write.parquet.row-group-size-bytes"
+PAGE: Final = "write.parquet.page-size-bytes"
+PAGE_ROWS: Final = "write.parquet.page-row-limit"
+DICTIONARY: Final = "write.parquet.dict-size-bytes"
+
+
+@dataclass(frozen=True)
+class FileWriting:
+    """`properties`: Iceberg's properties of the table by name, `compression`, `compression_level` and
+    `target_file_size` among them; `target_bytes`: of a file, None if it isn't said."""
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    target_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class BloomSize:
+    """Of a Bloom filter: the share of absent values of which it says that they may be there, and the bytes that it may
+    have in a row group, which win."""
+
+    wrong: float = 0.01
+    most_bytes: int = 1024 * 1024
