@@ -15,14 +15,16 @@ from firn_spark.tables.columns import arrow_type
 from firn_sql.check import check
 from firn_sql.transform import Transform
 
-_UNSEEN: Final = re.compile(r'Referenced column "((?:[^"]|"")+)" not found|does not have a column named "((?:[^"]|"")+)"')
+_UNSEEN: Final = re.compile(
+    r'Referenced column "((?:[^"]|"")+)" not found|does not have a column named "((?:[^"]|"")+)"'
+)
 _MOST_UNSEEN: Final = 200  # columns that SQL names and no event had yet
 
 
 @dataclass(frozen=True)
 class Bound:
-    """SQL that can run. `unseen`: columns that it names and the source does not have (yet): they are null; `columns`: of
-    its output, but for those of which nobody knows the type yet."""
+    """SQL that can run. `unseen`: columns that it names and the source does not have (yet): they are null;
+    `columns`: of its output, but for those of which nobody knows the type yet."""
 
     transform: Transform
     unseen: tuple[str, ...]

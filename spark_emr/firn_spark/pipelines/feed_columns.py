@@ -118,9 +118,7 @@ def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> p
     if failed:
         some = found.select(["_batch", "_index"]).take(pa.array(sorted(failed), pa.int64())).to_pylist()
         for place, one in zip(sorted(failed), some, strict=True):
-            why.setdefault(
-                (one["_batch"], one["_index"]), (FAILED, f"pipeline {feed.pipeline}: {failed[place]}")
-            )
+            why.setdefault((one["_batch"], one["_index"]), (FAILED, f"pipeline {feed.pipeline}: {failed[place]}"))
     names = pc.binary_join_element_wise(
         found[ID].take(made.origin), feed.pipeline, made.number.cast(pa.string()), "/"
     )  # the names of pipelines and numbers have no stroke

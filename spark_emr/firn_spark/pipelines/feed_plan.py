@@ -18,8 +18,8 @@ from firn.tables.table_state import TableState
 from firn_spark.pipelines.bound_sql import bound, source_schema
 from firn_spark.pipelines.feed_columns import PipelineFeed
 
-# Table property: by pipeline the columns of its source as they were seen, [[name, type], …]. A value is decoded by them,
-# so they must not depend on which epochs came together.
+# Table property: by pipeline the columns of its source as they were seen, [[name, type], …]. Values are decoded by
+# them, so they must not depend on which epochs came together.
 INPUT: Final = "firn.pipeline.input"
 
 
