@@ -214,19 +214,7 @@ class Committer:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
         failure is in the outcome."""
         started = time.monotonic()
-        outcome = Outcome(str(target.name), target.sources)
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    outcome = self.once(target, above)
-                    break
-                except Exception as error:
-                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
-                        raise
-        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        outcome = tried(Outcome(str(target.name), target.sources), lambda: self.once(target, above))
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
@@ -304,6 +292,22 @@ class Committer:
             self._buried[target.name] = outcome.dead_new
             raise
         return outcome
+
+
+def tried(outcome: Outcome, once: Callable[[], Outcome]) -> Outcome:
+    """What `once` gives, tried again where another writer was quicker; else `outcome`, with the failure in it."""
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                return once()
+            except Exception as error:
+                # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                    raise
+    except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+        found = failure_of(error)
+        outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+    return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:
