@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from firn.changes.decode.types import Column
+from firn.changes.decode.types import Column, storable
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.sql_text import SqlRefused
@@ -24,7 +24,8 @@ from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.retype import finish, retype
-from firn_sql.check import check, key_columns
+from firn_sql.check import check
+from firn_sql.mirrors import key_columns
 
 BASE: Final = "firn.base"  # in a snapshot's summary: the base's snapshot that it is of
 PIPELINE: Final = "firn.pipeline"  # the same: Pipeline.sha of the SQL that made it
@@ -87,7 +88,7 @@ def _told(state: TableState | None) -> tuple[int, str] | None:
 
 
 def _columns(base: Table) -> tuple[Column, ...]:
-    return base.columns()[0]
+    return tuple(replace(column, type=storable(column.type)) for column in base.columns()[0])
 
 
 def _key(

@@ -68,7 +68,8 @@ def test_a_small_change_of_the_base_costs_the_mirror_a_small_one(spark: SparkSes
     lake = Lake(spark, tmp_path, config(some=SOME, every=ALL))
     lake.land([event("c", 10 + n, {"id": n, "v": "a", "w": "b", "n": n}, table="a") for n in range(40)])
     assert lake.line("lake.every")["way"] == {"lookup": "follow", "whole": "new", "rows": 40}
-    lake.land([event("u", 100, {"id": 3, "v": "x", "w": "b", "n": 1}, table="a"), event("d", 101, None, {"id": 4}, "a")])
+    changed = event("u", 100, {"id": 3, "v": "x", "w": "b", "n": 1}, table="a")
+    lake.land([changed, event("d", 101, None, {"id": 4}, "a")])
     check(lake)
     assert lake.line("lake.every")["way"] == {"lookup": "follow", "keys": 2, "rows": 1}
     assert lake.line("lake.some")["way"] == {"lookup": "follow", "keys": 2, "rows": 1}
