@@ -35,8 +35,11 @@ from firn.tables.table_state import (
     source_properties,
 )
 from firn_spark.failures import failure_of
+from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
+from firn_spark.pipelines.feed_columns import FeedColumns
+from firn_spark.pipelines.feed_plan import FeedPlan, plan_feeds
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
@@ -46,6 +49,7 @@ from firn_spark.tables.retype import finish, retype
 Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
 _REWRITES = 5  # of files that others wrote: what the look-up meets, then what is rewritten, and what comes meanwhile
+_MOST_NAMED = 500  # characters of columns' names in a log line
 _REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
 
 
@@ -74,8 +78,8 @@ class RangeContext:
 @dataclass
 class TableCommit:
     """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
-    epoch above which changes count; `read`: its changes as its engine has read them by this plan, None if it has not;
-    `held`: what lets go of them."""
+    epoch above which changes count; `feeds`: how changes come in, where pipelines bring them; `read`: its changes as
+    its engine has read them by this plan, None if it has not; `held`: what lets go of them."""
 
     context: RangeContext
     target: Target
@@ -83,8 +87,16 @@ class TableCommit:
     planned: Planned
     above: int
     outcome: Outcome
+    feeds: FeedPlan | None = None
     read: Any = None
     held: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def appending(self) -> AppendColumns | FeedColumns:
+        """How its changes become rows of an append table."""
+        state, stream = self.table.state if self.table else None, self.context.stream
+        own = AppendColumns(stream, state is not None and stream in state.first_identity)
+        return FeedColumns(own, self.feeds.feeds) if self.feeds else own
 
     @property
     def plan(self) -> ColumnPlan:
@@ -133,6 +145,7 @@ class TableCommit:
             relaxed += [one["name"] for one in state.fields if one["required"] and one["name"] in self.plan.unwritable]
         mode, metadata = self.planned.mode, self.planned.mode.columns
         fed = source_properties(state, self.target.fed) if mode.keyed else {}
+        fed |= self.feeds.properties if self.feeds else {}
         if mode.keyed and are_several(self.sources):
             metadata = (*metadata, SOURCE_METADATA)
         seen_as = {INFERRED_AS: json.dumps(self.plan.inferred, ensure_ascii=False, sort_keys=True)}
@@ -244,19 +257,7 @@ class Committer:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
         failure is in the outcome."""
         started = time.monotonic()
-        outcome = Outcome(str(target.name), target.sources)
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    outcome = self.once(target, above)
-                    break
-                except Exception as error:
-                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
-                        raise
-        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        outcome = tried(Outcome(str(target.name), target.sources), lambda: self.once(target, above))
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
@@ -332,7 +333,10 @@ class Committer:
     def _committed(self, target: Target, table: Table | None, reader: _Reader, above: int, outcome: Outcome) -> None:
         spark, tables, state = self._context.spark, self._context.tables, table.state if table else None
         exact = all(n > above for n in self._context.epochs)
-        plan = settled(target, self._context.config, state, reader, exact=exact)
+        feeds = plan_feeds(target, self._context.config, state) if target.feeds else None
+        plan = feeds.planned if feeds else settled(target, self._context.config, state, reader, exact=exact)
+        if feeds and feeds.unseen:
+            outcome.way["unseen"] = ", ".join(feeds.unseen)[:_MOST_NAMED]
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
@@ -344,11 +348,27 @@ class Committer:
             table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
-        one = TableCommit(self._context, target, table, plan, above, outcome)
+        one = TableCommit(self._context, target, table, plan, above, outcome, feeds)
         if reader.one is not None and reader.one.planned is plan:
             one.read, one.held = reader.one.read, reader.one.held
         with one.held:
             self._engine.commit(one)
+
+
+def tried(outcome: Outcome, once: Callable[[], Outcome]) -> Outcome:
+    """What `once` gives, tried again where another writer was quicker; else `outcome`, with the failure in it."""
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                return once()
+            except Exception as error:
+                # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                    raise
+    except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+        found = failure_of(error)
+        outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+    return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:

@@ -24,7 +24,7 @@ from firn_spark.files import copy_on_write
 from firn_spark.merge import append_columns, append_commit, column_decoder
 from firn_spark.merge import columnar_merge as by_columns
 from firn_spark.merge import mirror_commit as by_rows
-from firn_spark.merge.decision import MOST_ODD, Changes, Row, decide_keys, decoded
+from firn_spark.merge.decision import MOST_ODD, Changes, decide_keys, decoded
 from firn_spark.merge.delete_memory import DeleteMemory
 from firn_spark.merge.facts_table import FactsTable, name_in, newest_of
 from firn_spark.merge.key_lookup import Log, TableLookup
@@ -61,7 +61,7 @@ class DriverEngine:
             one.read = changes = _changes(one, self._mine(one))
             return decoded_rows.why_of(changes.bad)
         one.read = read = self._appended(one)
-        return decoded_rows.why_of(read.bad)
+        return read.bad
 
     def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
         """As Engine says."""
@@ -71,9 +71,8 @@ class DriverEngine:
         return self._staged.of(one.target.sources, one.above)
 
     def _appended(self, one: TableCommit) -> "_Appended":
-        found = self._mine(one).split(append_commit.columns_of(one.table, one.context.stream), one.decoding, MOST_ODD)
-        odd = found.odd.to_pylist()
-        return _Appended(found.plain, odd, decoded(odd, one.decoding, mirror=False)[1])
+        found = self._mine(one).split(one.appending, one.decoding, MOST_ODD)
+        return _Appended(found.plain, found.odd.to_pylist(), one.appending.why(found.odd, one.decoding))
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
@@ -113,18 +112,18 @@ class DriverEngine:
         """A row for each change."""
         context, outcome = one.context, one.outcome
         read: _Appended = one.read or self._appended(one)
-        good, bad = read.good, read.bad
+        good = read.good
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, read.odd, decoded_rows.why_of(bad))
+        self._bury(one, read.odd, read.bad)
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
         table = one.ready(append_columns.nulls(good, one.plan.columns))
         unmoved(one, table, snapshot)
-        outcome.merged = len(new)
-        outcome.ignored = outcome.events - len(good) - len(bad)
-        outcome.superseded = len(good) - outcome.merged
+        outcome.merged, told = (one.appending.changes_in(some) for some in (new, good))
+        outcome.ignored = outcome.events - told - len(read.bad)
+        outcome.superseded = told - outcome.merged
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
@@ -138,7 +137,7 @@ class _Appended:
 
     good: pa.Table
     odd: Sequence[Change]
-    bad: Sequence[Row]
+    bad: Letters
 
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
-from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import APPEND_METADATA
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
@@ -25,8 +24,8 @@ from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import append_columns, append_commit
 from firn_spark.merge.append_columns import ID, AppendColumns
-from firn_spark.merge.decision import Row, decoded
 from firn_spark.not_eligible import results_of
+from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of
@@ -41,7 +40,7 @@ _AT_ONCE = 4  # slices that are planned
 class _Columns:
     """AppendColumns with _AT."""
 
-    own: AppendColumns
+    own: AppendColumns | FeedColumns
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """As column_decoder.Columns says."""
@@ -65,9 +64,10 @@ class _Seen:
     high: bytes | None
 
 
-def _survey(rows: pa.Table, decoding: Decoding) -> _Seen:
+def _survey(own: AppendColumns | FeedColumns, rows: pa.Table, decoding: Decoding) -> _Seen:
     nulls, ends = append_columns.nulls(rows, decoding.columns), pc.min_max(rows["_pos"])
-    return _Seen(len(rows), frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
+    changes = own.changes_in(rows)
+    return _Seen(changes, frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
 
 
 def _together(some: _Seen, others: _Seen) -> _Seen:
@@ -87,6 +87,7 @@ class _Work:
     """What all slices have in common. Goes to the executors. `slices`: by label the number of each, and the files that
     may have its changes; the rest as in work.Work."""
 
+    own: AppendColumns | FeedColumns
     columns: Sequence[Column]
     ids: Mapping[str, int]
     layout: Layout
@@ -97,13 +98,13 @@ class _Work:
 @dataclass(frozen=True)
 class Read:
     """The changes of an append table by slices, kept until the commit lets go of them; what was told of them; and those
-    that are not good, as they were staged and decoded."""
+    that are not good, as they were staged, with the reasons."""
 
     rows: DataFrame
     by: Slicing[_Seen]
     seen: _Seen
     odd: Sequence[Change]
-    bad: Sequence[Row]
+    bad: Letters
 
 
 def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Read:
@@ -113,17 +114,16 @@ def read_of(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int
     rows = one.held.enter_context(kept(by.sliced(mine)))
     with one.outcome.stage("read"):
         told = seen_in(rows, by)
-    odd = told.odd.to_pylist()
-    return Read(rows, by, told.seen, odd, decoded(odd, one.decoding, mirror=False)[1])
+    return Read(rows, by, told.seen, told.odd.to_pylist(), one.appending.why(told.odd, one.decoding))
 
 
 def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[Change], Letters], None]) -> None:
     """Commits changes to an append table. Raises as Engine.commit."""
     context, outcome, spark = one.context, one.outcome, one.context.spark
-    told, bad = read.seen, read.bad
+    told = read.seen
     with one.held:
         planned = _planned(one, read.by, told)
-        bury(one, read.odd, decoded_rows.why_of(bad))
+        bury(one, read.odd, read.bad)
         if one.is_empty(told.changes):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
@@ -131,13 +131,13 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
         unmoved(one, table, snapshot)
         layout = layout_of(table)
         worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
-        work = _Work(one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
+        work = _Work(one.appending, one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
         with outcome.stage("merge"):
             bodies, more = results(read.rows, len(planned), partial(_worked, work), layout if worth else None)
             found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
     outcome.way |= {"lookup": "slices", "slices": len(planned)}
     outcome.merged = sum(count for _, count in found)
-    outcome.ignored = outcome.events - told.changes - len(bad)
+    outcome.ignored = outcome.events - told.changes - len(read.bad)
     outcome.superseded = told.changes - outcome.merged
     with outcome.stage("commit"):
         files = data_files(spark, table, [*(file for files, _ in found for file in files), *more])
@@ -146,16 +146,14 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
-    columns, events = (
-        _Columns(append_commit.columns_of(one.table, one.context.stream)),
-        one.target.events(one.outcome.progress),
-    )
+    columns, events = _Columns(one.appending), one.target.events(one.outcome.progress)
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
     if events > most_events:
         with one.outcome.stage("sample"):
             keys, size = sampled(mine, columns, one.decoding, [_AT], events)
             bounds = bounds_of(keys, ceil(max(events / most_events, events * size / most_bytes)))
-    return Slicing(columns, one.decoding, _survey, _together, bounds, labels_of(mine, len(bounds) + 1))
+    labels, survey = labels_of(mine, len(bounds) + 1), partial(_survey, columns.own)
+    return Slicing(columns, one.decoding, survey, _together, bounds, labels)
 
 
 def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen) -> dict[int, tuple[int, Files]]:
@@ -187,4 +185,6 @@ def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:
         return pickle.dumps(([], 0)), []
     rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns), {})
     here, rest = by_partition.placed(work.layout, rows, number, work.worth) if work.worth else ([rows], [])
-    return pickle.dumps(([file for part in here for file in write_rows(work.layout, part)], len(new))), rest
+    return pickle.dumps(
+        ([file for part in here for file in write_rows(work.layout, part)], work.own.changes_in(new))
+    ), rest

@@ -93,7 +93,7 @@ class SliceEngine:
             one.read = read = _read(one, self._mine(one))
             return decoded_rows.why_of(read.changes.bad)
         one.read = rows = read_of(one, self._mine(one), EVENTS, _BYTES)
-        return decoded_rows.why_of(rows.bad)
+        return rows.bad
 
     def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
         """As Engine says. A Spark job, or two."""

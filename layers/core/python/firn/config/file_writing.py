@@ -1,8 +1,10 @@
 """How a table's files are written, as firn.yaml says it: compression, file sizes, Bloom filters, write properties."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+
+from firn.config.maintenance import Care
 
 CODEC: Final = "write.parquet.compression-codec"
 LEVEL: Final = "write.parquet.compression-level"
@@ -20,6 +22,12 @@ class FileWriting:
 
     properties: Mapping[str, str] = field(default_factory=dict)
     target_bytes: int | None = None
+
+    def caring(self, care: Care) -> Care:
+        """The same care for files of the size that is wanted."""
+        if self.target_bytes is None:
+            return care
+        return replace(care, compaction=replace(care.compaction, target_bytes=self.target_bytes))
 
 
 @dataclass(frozen=True)
