@@ -253,7 +253,7 @@ class SelfCheck:
         for name, stream in config.streams.items():
             found = _NAME.fullmatch(name)
             if found is not None and int(found[1], 16) < time.time() - _ABANDONED_SECONDS:
-                namespace = stream.tables[0].target(_SOURCE).namespace
+                namespace = stream.target(_SOURCE).namespace
                 other = SelfCheck(self._stack, namespace, self._timeout, self._report)
                 other.name, other._table = name, (namespace, name)
                 other._remove()

@@ -8,7 +8,7 @@ import pytest
 
 from firn.changes.decode import source_encodings
 from firn.changes.envelopes import registry
-from firn.config import deployments, maintenance, maintenance_reader, model, reader
+from firn.config import deployments, maintenance, maintenance_reader, model, reader, table_rules_reader
 from firn.config.modes import MODES
 from firn.errors import ConfigError
 
@@ -35,7 +35,7 @@ def test_the_example_errors_are_what_the_parser_says() -> None:
 
 
 def test_every_setting_and_every_word_is_documented() -> None:
-    words = [*reader._STREAM_KEYS, *reader._RULE_KEYS, *reader._DEBEZIUM, *deployments._KEYS, "targets"]
+    words = [*reader._STREAM_KEYS, *table_rules_reader.RULE_KEYS, *reader._DEBEZIUM, *deployments._KEYS, "targets"]
     words += [f"commit.{key}" for key in reader._COMMIT_KEYS] + [f"backlog.{key}" for key in reader._BACKLOG_KEYS]
     words += [f"care.{section}.{key}" for section, keys in maintenance_reader.KEYS.items() for key in keys]
     words += get_args(maintenance.StorageClass)

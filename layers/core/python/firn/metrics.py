@@ -128,7 +128,7 @@ def dead_lines(stream: str, counts: Mapping[str, Mapping[str, int]], when: datet
 
 
 def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, int]]:
-    """Letters as `dead_lines` takes them, under the names of tables that a rule takes.
+    """Letters as `dead_lines` takes them, under the names of tables that a rule or a pipeline takes.
 
     All others count as one: each name is a metric that costs money, and these names are whatever somebody sends.
     """
@@ -143,6 +143,6 @@ def known_tables(counts: Counts, settings: StreamConfig) -> dict[str, dict[str, 
 def _is_known(table: str, settings: StreamConfig) -> bool:
     try:
         rule = settings.rule_for(table)
-        return rule is not None and bool(rule.target(table))
+        return bool(rule.target(table)) if rule is not None else settings.wants(table)
     except EventError:
         return False

@@ -69,8 +69,8 @@ class Work:
         return tuple(source for source in sorted(names) if self.target(source) == table)
 
     def filtered(self) -> int:
-        """Staged changes that no rule takes."""
-        return sum(rows for table, rows in self._rows() if not self._refuses(table) and self.target(table) is None)
+        """Staged changes that neither rule nor pipeline takes."""
+        return sum(rows for table, rows in self._rows() if not self._refuses(table) and not self.settings.wants(table))
 
     def refused(self) -> Counts:
         """Staged changes of source tables that can't be placed: they are dead letters, by source table."""

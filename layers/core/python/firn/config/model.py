@@ -15,6 +15,7 @@ from firn.config.maintenance import Care
 from firn.config.modes import MODES
 from firn.config.names import RESERVED_NAMES, TableName, is_reserved, too_long
 from firn.config.partitions import Partition
+from firn.config.rule_lookup import RuleLookup, SourceNames
 from firn.errors import EventError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     )
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
+    from firn.config.pipelines import Pipeline
 
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
@@ -201,6 +203,7 @@ class StreamConfig:
     auth: Auth | None = None
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
+    pipelines: "tuple[Pipeline, ...]" = ()
 
     @property
     def ways(self) -> tuple[Way, ...]:
@@ -238,20 +241,25 @@ class StreamConfig:
         A `table` without schema, as flattened events name it, is compared with the part after each rule's first dot.
         Raises EventError("ambiguous_table") if that fits exact rules of several schemas: to guess would mix tables.
         """
-        rule = self._exact.get(table)
-        if rule is None and "." not in table:
-            same_name = self._by_bare_name.get(table, ())
-            if len(same_name) > 1:
-                names = ", ".join(sorted(rule.source for rule in same_name))
-                raise EventError(
-                    "ambiguous_table",
-                    f"the event says table {table!r} without its schema, which fits {names}; "
-                    "have the source send the schema (Debezium: transforms.unwrap.add.fields=op,lsn,schema,table)",
-                )
-            rule = same_name[0] if same_name else None
-        if rule is None:
-            rule = next((rule for pattern, rule in self._patterns if pattern(table)), None)
+        rule = self._rules.find(table)
         return None if rule is None or rule.ignore else rule
+
+    def wants(self, table: str) -> bool:
+        """Whether a source table's changes are taken: a rule does, or a pipeline reads them. Raises as `rule_for`."""
+        return self.rule_for(table) is not None or bool(self.pipelines_of(table))
+
+    def pipelines_of(self, table: str) -> "tuple[Pipeline, ...]":
+        """The pipelines that read a source table, in the file's order. Raises as `rule_for`, whose names they have."""
+        name = self._read.find(table) if self.pipelines else None
+        return tuple(one for one in self.pipelines if one.source == name)
+
+    @property
+    def targets(self) -> tuple[TableRule, ...]:
+        """A rule of each table or kind of tables that the stream fills: its own rules, then those of its pipelines."""
+        return (
+            *(rule for rule in self.tables if not rule.ignore),
+            *(one.rule for one in self.pipelines if one.rule is not None),
+        )
 
     def target(self, table: str) -> TableName:
         """The Iceberg table that a source table's changes go to.
@@ -264,38 +272,12 @@ class StreamConfig:
         return rule.target(table)
 
     @cached_property
-    def _exact(self) -> dict[str, TableRule]:
-        return {rule.source: rule for rule in self.tables if not rule.is_pattern}
+    def _rules(self) -> RuleLookup:
+        return RuleLookup(self.tables)
 
     @cached_property
-    def _by_bare_name(self) -> dict[str, list[TableRule]]:
-        found: dict[str, list[TableRule]] = {}
-        for rule in self._exact.values():
-            _, dot, name = rule.source.partition(".")
-            if dot:
-                found.setdefault(name, []).append(rule)
-        return found
-
-    @cached_property
-    def _patterns(self) -> "list[tuple[_Matches, TableRule]]":
-        rules = sorted((r for r in self.tables if r.is_pattern), key=lambda r: -len(r.source.replace("*", "")))
-        return [(_Matches(rule.source), rule) for rule in rules]
-
-
-class _Matches:
-    """A pattern in which `*` stands for any run of characters, dots included."""
-
-    def __init__(self, pattern: str) -> None:
-        self._whole = _as_regex(pattern)
-        self._bare = _as_regex(pattern.partition(".")[2] or pattern)
-
-    def __call__(self, table: str) -> bool:
-        return (self._whole if "." in table else self._bare).fullmatch(table) is not None
-
-
-def _as_regex(pattern: str) -> re.Pattern[str]:
-    # Runs of stars are one star: `a**b` must not make the matching quadratic twice over.
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.DOTALL)
+    def _read(self) -> SourceNames:
+        return SourceNames(one.source for one in self.pipelines)
 
 
 @dataclass(frozen=True)
@@ -345,14 +327,14 @@ class Config:
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""
         for stream in self.streams.values():
-            for rule in stream.tables:
-                if not rule.ignore and rule.feeds(table):
+            for rule in stream.targets:
+                if rule.feeds(table):
                     return rule.care
         return self.care
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether tables of any stream may lie in `namespace`."""
-        rules = (rule for stream in self.streams.values() for rule in stream.tables if not rule.ignore)
+        rules = (rule for stream in self.streams.values() for rule in stream.targets)
         return any(rule.feeds_namespace(namespace) for rule in rules)
 
     def sharing(self, stream: str) -> tuple[str, ...]:

@@ -36,8 +36,8 @@ class Reach:
         if why is not None:
             raise ConfigError(why)
         for stream in config.streams.values():
-            for rule in stream.tables:
-                if rule.to and not rule.ignore and (why := barred(_namespace(rule), self.databases)) is not None:
+            for rule in stream.targets:
+                if rule.to and (why := barred(_namespace(rule), self.databases)) is not None:
                     raise ConfigError(f"stream {stream.name}, table {rule.source!r}, to {rule.to!r}: {why}")
 
 

@@ -1,46 +1,73 @@
 """Which rules may share an Iceberg table. A mirror has one stream: the positions of two sources do not compare."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from firn.config.model import TableRule
 from firn.config.problems import Problems
 from firn.errors import EventError
 
 
-def check_targets(rules: Iterable[tuple[str, TableRule, int, str]], problems: Problems) -> None:
-    """`rules`: (stream, rule, line, dotted path) in the file's order.
+@dataclass(frozen=True)
+class Placed:
+    """A rule and where the file has it: `line`, dotted `path`. `pipeline`: it is of the target of a pipeline, which
+    `field` of it names."""
+
+    stream: str
+    rule: TableRule
+    line: int
+    path: str
+    pipeline: bool = False
+
+    @property
+    def field(self) -> str:
+        """The path of the setting that names the target."""
+        return f"{self.path}.{'sql' if self.pipeline else 'to'}"
+
+
+def check_targets(rules: Iterable[Placed], problems: Problems) -> None:
+    """`rules`: in the file's order.
 
     Compares targets that are known here: those of exact rules, and those of patterns as far as their text tells. Two
     patterns that only meet on some source table are found by the commit job, which knows the table's stream.
     """
-    first: dict[str, tuple[str, TableRule, int]] = {}
-    for stream, rule, line, path in rules:
-        if rule.ignore or not rule.to:
+    first: dict[str, Placed] = {}
+    for placed in rules:
+        if placed.rule.ignore or not placed.rule.to:
             continue
-        target = _target(rule)
-        if target not in first:
-            first[target] = (stream, rule, line)
-            continue
-        other_stream, other, other_line = first[target]
-        if rule.mode != other.mode:
-            problems.add(
-                line,
-                f"{path}.mode",
-                f"{target} is {rule.mode} here and {other.mode} on line {other_line}; write one mode, or another `to`",
-            )
-        elif rule.keyed and stream != other_stream:
-            problems.add(
-                line,
-                f"{path}.to",
-                f"{target} is already the mirror of stream {other_stream} (line {other_line}), and a mirror table has "
-                "exactly one stream; write another `to`, or mode: append in both",
-            )
-        elif rule.keyed and rule.key and other.key and rule.key != other.key:
-            problems.add(
-                line,
-                f"{path}.key",
-                f"{target} has the key [{', '.join(other.key)}] on line {other_line}; write the same key in both rules",
-            )
+        target = _target(placed.rule)
+        other = first.setdefault(target, placed)
+        if other is not placed and (found := _conflict(placed, other, target)):
+            problems.add(placed.line, *found)
+
+
+def _conflict(placed: Placed, other: Placed, target: str) -> tuple[str, str] | None:
+    """Why two rules can't share `target`: a path, and what to write."""
+    rule, before = placed.rule, other.rule
+    if rule.mode != before.mode:
+        instead = "another target" if placed.pipeline else "another `to`"
+        return (
+            f"{placed.path}.mode",
+            f"{target} is {rule.mode} here and {before.mode} on line {other.line}; write one mode, or {instead}",
+        )
+    if rule.keyed and (placed.pipeline or other.pipeline):
+        return (
+            placed.field,
+            f"{target} is the mirror of line {other.line} already, and a pipeline's mirror has its table for itself; "
+            "write another table",
+        )
+    if rule.keyed and placed.stream != other.stream:
+        return (
+            placed.field,
+            f"{target} is already the mirror of stream {other.stream} (line {other.line}), and a mirror table has "
+            "exactly one stream; write another `to`, or mode: append in both",
+        )
+    if rule.keyed and rule.key and before.key and rule.key != before.key:
+        return (
+            f"{placed.path}.key",
+            f"{target} has the key [{', '.join(before.key)}] on line {other.line}; write the same key in both rules",
+        )
+    return None
 
 
 def _target(rule: TableRule) -> str:

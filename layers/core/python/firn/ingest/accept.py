@@ -264,9 +264,9 @@ def _short(name: str | None) -> str | None:
 
 
 def routed(parsed: Parsed, settings: StreamConfig, limits: EventLimits | None = None) -> tuple[Parsed, dict[str, int]]:
-    """`parsed` without the rows that no rule takes, and the rows left of each source table.
+    """`parsed` without the rows that neither rule nor pipeline takes, and the rows left of each source table.
 
-    Rows of a table without a rule are ignored as `filtered_table`; rows whose table can't be told become rejected.
+    Rows of a table without either are ignored as `filtered_table`; rows whose table can't be told become rejected.
     Raises RequestError 413 over `limits`.
     """
     distinct = set(parsed.table)
@@ -277,11 +277,11 @@ def routed(parsed: Parsed, settings: StreamConfig, limits: EventLimits | None = 
     refused: dict[str, EventError] = {}
     for table in distinct:
         try:
-            if (rule := settings.rule_for(table)) is None:
+            if not settings.wants(table):
                 filtered.add(table)
             elif len(table) > MAX_NAME:
                 raise EventError("bad_table", f"the source table's name has {len(table):,} characters")
-            else:
+            elif (rule := settings.rule_for(table)) is not None:
                 rule.target(table)
         except EventError as error:
             refused[table] = error

@@ -66,7 +66,7 @@ def read(
 
 def _check_known(settings: StreamConfig, table: str) -> None:
     try:
-        known = settings.rule_for(table) is not None
+        known = settings.wants(table)
     except EventError as error:
         raise RequestError(400, error.code, str(error)) from None
     if not known:
@@ -81,8 +81,9 @@ def _check_known(settings: StreamConfig, table: str) -> None:
 def _only_table(settings: StreamConfig) -> str:
     """Raises RequestError 400 no_table if there is not exactly one."""
     rules = [rule for rule in settings.tables if not rule.ignore]
-    if len(rules) == 1 and not rules[0].is_pattern:
-        return rules[0].source
+    names = {rule.source for rule in rules} | {one.source for one in settings.pipelines}
+    if len(names) == 1 and not any(rule.is_pattern for rule in rules):
+        return names.pop()
     raise RequestError(
         400,
         "no_table",

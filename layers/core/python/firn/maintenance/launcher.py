@@ -94,11 +94,7 @@ def feeding(config: Config, table: str) -> set[str]:
         name = TableName.parse(table)
     except ValueError:
         return set()
-    return {
-        stream.name
-        for stream in config.streams.values()
-        if any(not rule.ignore and rule.feeds(name) for rule in stream.tables)
-    }
+    return {stream.name for stream in config.streams.values() if any(rule.feeds(name) for rule in stream.targets)}
 
 
 def health_of(store: Store, config: Config, table: str, now: datetime) -> dict[str, Any]:

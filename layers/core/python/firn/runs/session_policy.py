@@ -70,7 +70,7 @@ def _ways(
     each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
     each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")]
     each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
-    rules = [rule for s in streams for rule in s.tables if rule.to and not rule.ignore]
+    rules = [rule for s in streams for rule in s.targets if rule.to]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:
             objects = logs + sorted({f"{lake}/{place}" for rule in rules for place in _places(rule, depth)})

@@ -41,7 +41,7 @@ class _Wanted:
 def policies(config: Config) -> list[Tiering]:
     """The tiering of all tables and of each rule, as far as it is on."""
     found = [config.care.tiering]
-    found += [rule.care.tiering for stream in config.streams.values() for rule in stream.tables if not rule.ignore]
+    found += [rule.care.tiering for stream in config.streams.values() for rule in stream.targets]
     return [one for one in found if one.on]
 
 
@@ -115,7 +115,7 @@ def _apply(s3: Any, bucket: str, wanted: _Wanted, dry_run: bool) -> Applied:
 def _remember(store: Store, config: Config, name: TableName, done: Tiered, now: datetime) -> None:
     """Note the cold files where `firn status` and the scheduled functions look for how a table is."""
     for stream in config.streams.values():
-        if done.same or not any(rule.feeds(name) for rule in stream.tables if not rule.ignore):
+        if done.same or not any(rule.feeds(name) for rule in stream.targets):
             continue
         known = table_health.read(store, stream.name).get(str(name))
         if known is not None:

@@ -1,0 +1,194 @@
+"""`tables:` of a stream, a rule each. The same functions read what a pipeline says of its target."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from firn.changes.decode import types
+from firn.config import partitions
+from firn.config.column_renames import read_renames
+from firn.config.maintenance import Care
+from firn.config.maintenance_reader import read_care
+from firn.config.model import Bloom, ColumnDeclaration, SnapshotReads, TableRule, Write
+from firn.config.modes import MODES
+from firn.config.names import (
+    ICEBERGS,
+    OWN,
+    RESERVED_NAMES,
+    RETYPED,
+    is_left_out,
+    is_own_column,
+    is_reserved,
+    too_long,
+)
+from firn.config.partitions import Partition
+from firn.config.problems import Section, shown
+from firn.config.shared_tables import Placed
+from firn.errors import EventError
+
+LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, CHANGELOG.md will name it"}
+_ICEBERGS: Final = "is a name that Iceberg keeps for itself"
+
+RULE_KEYS: Final = (
+    "to",
+    "key",
+    "mode",
+    "snapshot_reads",
+    "write",
+    "partition_by",
+    "bloom",
+    "columns",
+    "ignore",
+    "care",
+    "renames",
+)
+_MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
+
+
+def read_tables(stream: str, section: Section, placed: list[Placed], care: Care) -> tuple[TableRule, ...]:
+    """The rules of a stream, in the file's order; `placed` gets them too. Every problem is noted."""
+    tables = section.section("tables")
+    if tables.is_missing and section.section("pipelines").is_missing:
+        section.note("tables", f"is missing; write tables: {{'*': {{to: {stream}.{{table}}}}}}")
+    rules = []
+    for source in tables.names:
+        rule = _rule(source, tables.section(source), stream, care)
+        if not source.strip() or source.startswith(".") or source.endswith("."):
+            tables.note(source, "is not a source table; write schema.table, or a pattern such as 'public.*'")
+        rules.append(rule)
+        placed.append(Placed(stream, rule, tables.line_of(source), tables.below(source)))
+    return tuple(rules)
+
+
+def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
+    section.allow_only(RULE_KEYS, _MOVED_RULE)
+    ignore = section.flag("ignore", False)
+    mode = section.choice("mode", tuple(MODES), "mode", "mirror", LATER)
+    key, columns = read_key(section), _columns(section.section("columns"))
+    partition_by = read_partitions(section, columns)
+    return TableRule(
+        source=source,
+        to="" if ignore else _to(source, section, stream, mode),
+        key=key,
+        mode=mode,
+        snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
+        write=section.choice("write", Write, "way to write", "merge-on-read"),
+        partition_by=partition_by,
+        bloom=read_bloom(section),
+        columns=columns,
+        ignore=ignore,
+        care=read_care(section.section("care"), care),
+        renames=read_renames(section.section("renames"), key, columns, partition_by),
+    )
+
+
+def _to(source: str, section: Section, stream: str, mode: str) -> str:
+    table = "{table}" if "*" in source else source.partition(".")[2] or source
+    example = f"{stream}.{table}"
+    to = section.text("to", example)
+    if to is None:
+        if not section.has("to"):
+            section.note("to", f"is missing; write to: {example}")
+        return ""
+    left = re.sub(r"\{(schema|table)\}", "x", to)
+    if "{" in left or "}" in left:
+        section.note("to", f"{shown(to)} holds an unknown placeholder; write {{schema}} or {{table}}")
+        return ""
+    if left.count(".") != 1:
+        dotted = "names no namespace" if "." not in left else "has more than one dot"
+        section.note("to", f"{shown(to)} {dotted}; write namespace.table, {example} for example")
+        return ""
+    rule = TableRule(source, to)
+    namespace, _, name = left.partition(".")
+    if source.strip("*.") == "" and MODES[mode].keyed and "{table}" not in to:
+        section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
+    elif not rule.is_pattern:
+        try:
+            found = rule.target(source)
+            namespace, name = found.namespace, found.table
+        except EventError:
+            section.note("to", f"{shown(to)} gives no table name for {shown(source)}; write to: {example}")
+    for why in () if section.problems.published else unfit_names(to, namespace, name, mode):
+        section.note("to", why)
+    return to
+
+
+def unfit_names(to: str, namespace: str, name: str, mode: str) -> Iterator[str]:
+    """Why a table of this name can't be a target, and what to write. `to`: what was written."""
+    if why := too_long(namespace, name, with_facts=MODES[mode].keyed):
+        yield f"{shown(to)} is too long: {why}; write a shorter name"
+    if is_reserved(name):
+        yield f"{shown(to)} can't be: {RESERVED_NAMES}; write another name, with one _ for example"
+
+
+def read_key(section: Section) -> tuple[str, ...] | None:
+    """`key`; None if it is not said."""
+    if not section.has("key"):
+        return None
+    names = columns_of(section, "key", "key: [id], or leave it out")
+    lost = [name for name in names if is_left_out(name)]
+    if lost and not section.problems.published:
+        why = _ICEBERGS if lost[0] in ICEBERGS else "is a name that Firn keeps for itself"
+        section.note("key", f"{shown(lost[0])} {why}, and is left out; have the source call it otherwise")
+    return names or None
+
+
+def columns_of(section: Section, key: str, instead: str) -> tuple[str, ...]:
+    """The columns that are named under `key`, each once."""
+    names = [item.text for item in section.texts(key, instead)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        section.note(key, f"names {', '.join(twice)} twice; write each column once")
+    return tuple(dict.fromkeys(names))
+
+
+def read_partitions(section: Section, columns: dict[str, ColumnDeclaration]) -> tuple[Partition, ...]:
+    """`partition_by`. `columns`: those that are declared beside it, whose types partitions must fit."""
+    found: list[Partition] = []
+    for item in section.texts("partition_by", "partition_by: [day(created_at), bucket(16, customer_id)]"):
+        path = section.below("partition_by")
+        try:
+            partition = partitions.parse(item.text)
+        except ValueError as error:
+            section.problems.add(item.line, path, str(error))
+            continue
+        if partition in found:
+            section.problems.add(item.line, path, f"{shown(item.text)} is there twice; write it once")
+        elif partition.column in columns and (
+            wrong := partitions.misfit(partition, columns[partition.column].type.name)
+        ):
+            section.problems.add(item.line, path, wrong)
+        else:
+            found.append(partition)
+    return tuple(found)
+
+
+def read_bloom(section: Section) -> Bloom:
+    """`bloom`."""
+    names = columns_of(section, "bloom", "bloom: key, or bloom: [order_id]")
+    return "key" if names == ("key",) and not section.is_list("bloom") else names
+
+
+def _columns(section: Section) -> dict[str, ColumnDeclaration]:
+    columns = {}
+    for name in section.names:
+        if name.startswith(OWN):
+            section.note(name, f"begins with {OWN}, which Firn keeps for itself; leave the line out")
+        elif is_own_column(name) and not section.problems.published:
+            section.note(name, f"ends in {RETYPED}, which Firn keeps for itself; leave the line out")
+        elif name in ICEBERGS and not section.problems.published:
+            section.note(name, f"{_ICEBERGS}, and is left out; write renames: {{NAME: {name}}} to have it as NAME")
+        declared = section.parsed(name, _declared, None, "a type, decimal(12,2) for example")
+        if declared is not None:
+            columns[name] = ColumnDeclaration(*declared)
+    return columns
+
+
+def _declared(text: str) -> tuple[types.Type, int | None]:
+    try:
+        return types.parse_declared(text)
+    except ValueError as error:
+        # What PostgreSQL calls it, with the numbers that were meant.
+        if meant := re.fullmatch(r"(?:numeric|dec|number)\s*\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", text, re.IGNORECASE):
+            raise ValueError(f"{text!r} is not a type; write decimal({meant[1]},{meant[2] or 0})") from error
+        raise
