@@ -9,6 +9,7 @@ from firn.config.model import StreamConfig
 from firn.config.names import TableName
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
+from firn.sinks.rows import FileRows, SinkRange
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
@@ -65,6 +66,9 @@ class Lake(Protocol):
 
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. A snapshot made of them carries `last` as its progress."""
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink. Raises TerminalError if its files may not lie where they shall."""
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Make few of a table's many small files (and of those of what it remembers), where that can be done at once,
