@@ -18,6 +18,7 @@ from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations
 from firn.log.store import Store
+from firn.sinks.rows import FileRows, SinkRange
 from firn.tables.failures import Failure
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
@@ -105,6 +106,12 @@ class SparkLake:
             )
 
         return self._ranges.open(Sealed(settings, epochs, log, back), context)
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink, made in this process."""
+        from firn_spark.sinks.sink_rows import SinkRows  # loads DuckDB
+
+        return SinkRows(self._store, self._staging, self._warehouse, sink)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Merges the small files of a table and of its facts, and gives them a turn (care.turn)."""

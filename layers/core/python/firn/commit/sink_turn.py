@@ -11,7 +11,7 @@ from firn.quarantine import rules as rules
 from firn.sinks import state
 from firn.sinks.standing import Configs, SinkLog, SinkStanding
 from firn.sinks.state import SinkStates
-from firn.sinks.turn import Turn
+from firn.sinks.turn import Turn, open_files
 
 
 class SinkTurn:
@@ -59,4 +59,5 @@ class SinkTurn:
         def why(error: Exception) -> str:
             return work.lake.failure(error).text
 
-        Turn(self._log, work.lake.files, commits, why, now, log, count).take(self._standings, self._known, work.last)
+        turn = Turn(self._log, work.lake.files, commits, why, now, log, count, open_files)
+        turn.take(self._standings, self._known, work.last)

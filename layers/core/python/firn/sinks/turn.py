@@ -41,7 +41,8 @@ def open_files(to: str) -> Store:
 @dataclass(frozen=True)
 class Turn:
     """What a turn needs. `commits`: whether positions of the stream so configured tell commits; `why`: an error in a
-    line; `tell`: takes log lines; `count_dead`: new dead letters, by source table and reason."""
+    line; `tell`: takes log lines; `count_dead`: new dead letters, by source table and reason;
+    `store`: opens a sink's address."""
 
     log: SinkLog
     rows: OpenRows
@@ -50,7 +51,7 @@ class Turn:
     now: Callable[[], datetime]
     tell: Tell
     count_dead: Callable[[Mapping[str, Mapping[str, int]]], None]
-    store: Callable[[str], Store] = open_files
+    store: Callable[[str], Store]
     random: Callable[[int], bytes] = os.urandom
 
     def take(self, standings: Sequence[SinkStanding], known: SinkStates, seen: int) -> None:
