@@ -1,7 +1,7 @@
 """What an EMR Serverless job needs, in one folder as it will lie below code/{sha256}/ in the staging bucket.
 
     start.py                    the entry point: checks the archive, then runs another one out of it, such as commit.py
-    job.tar.gz                  spark.archives: all entry points of spark_emr but this one, firn, firn_spark, and the
+    job.tar.gz                  spark.archives: all entry points of spark_emr but this one, our packages and the
                                 libraries, for one version of Python on x86_64; contents.json says the SHA-256 of
                                 each file in it and beside it
     iceberg-*.jar               --jars: our own Iceberg, newer than the image's
@@ -38,7 +38,11 @@ START: Final = "start.py"
 PYTHON: Final = "3.11"
 ARCHIVE: Final = "job.tar.gz"
 CONTENTS: Final = "contents.json"
-PACKAGES: Final = (ROOT / "layers/core/python/firn", ROOT / "spark_emr/firn_spark")
+PACKAGES: Final = (
+    ROOT / "layers/core/python/firn",
+    ROOT / "layers/lake/python/firn_sql",
+    ROOT / "spark_emr/firn_spark",
+)
 # The template names them without their version: the folder's name says which they are.
 JARS: Final = {
     "iceberg-spark-runtime-4.0_2.13": "iceberg-spark-runtime.jar",
@@ -150,7 +154,7 @@ def _fetch(libraries: Path, python: str) -> list[Pin]:
 
 
 def sources() -> dict[str, bytes]:
-    """What of the archive is ours, by its name there: all entry points but start.py, firn, firn_spark."""
+    """What of the archive is ours, by its name there: all entry points but start.py, firn, firn_sql, firn_spark."""
     found = {file.name: file.read_bytes() for file in (ROOT / "spark_emr").glob("*.py") if file.name != START}
     for package in PACKAGES:
         found |= {str(file.relative_to(package.parent)): file.read_bytes() for file in package.rglob("*.py")}

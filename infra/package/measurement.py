@@ -46,6 +46,7 @@ _MODULES: Final[Mapping[str, Sequence[str]]] = {
         "firn_spark.rebuild",
         "firn_spark.maintenance_job",
         "firn_spark.session",
+        "firn_sql.transform",
         "obstore.auth.boto3",
     ),
 }

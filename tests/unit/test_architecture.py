@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("firn", "firn_lake", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
+OURS = ("firn", "firn_lake", "firn_sql", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
 SOURCES = sorted(
     path
     for folder in ("layers/core", "layers/lake", "cli", "functions", "spark_emr", "infra/local", "infra/localstack")

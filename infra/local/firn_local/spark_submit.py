@@ -111,7 +111,8 @@ class SparkSubmit:
 
     def _checkout(self) -> dict[str, str]:
         """For a run without code of its own: that of this checkout, and the libraries of this environment."""
-        code = [self.repository / "layers" / "core" / "python", self.repository / "spark_emr"]
+        folders = ("layers/core/python", "layers/lake/python", "spark_emr")  # of the lake, firn_sql alone is imported
+        code = [self.repository / folder for folder in folders]
         return {
             "PYTHONPATH": os.pathsep.join(map(str, code)),
             "PYSPARK_PYTHON": sys.executable,

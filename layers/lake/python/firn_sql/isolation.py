@@ -1,0 +1,44 @@
+"""Finds the rows that make a run fail, so that all others go on.
+
+Halves are tried again and again: a few bad rows of n cost about log2(n) runs each, and if all are bad there are at most
+two runs a row. What a row gives depends on the row alone, so any split finds the same rows.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+
+MAX_REASON: Final = 300
+
+
+def isolate(
+    rows: pa.Table, attempt: Callable[[pa.Table], pa.Table], error: Exception
+) -> tuple[list[pa.Table], dict[int, str]]:
+    """The outputs of the rows that can run, in order, and why each other one can't, by its place.
+
+    attempt  runs rows; raises if one of them is bad
+    error    what it raised for all of them
+    """
+    good: list[pa.Table] = []
+    failed: dict[int, str] = {}
+    pending: list[tuple[int, int, Exception | None]] = [(0, rows.num_rows, error)]
+    while pending:
+        start, end, found = pending.pop()
+        if found is None:
+            try:
+                good.append(attempt(rows.slice(start, end - start)))
+                continue
+            except Exception as again:  # noqa: BLE001
+                found = again
+        if end - start == 1:
+            failed[start] = reason(found)
+            continue
+        middle = (start + end) // 2
+        pending += [(middle, end, None), (start, middle, None)]
+    return good, failed
+
+
+def reason(error: Exception) -> str:
+    """The first line of a message, bounded."""
+    return str(error).partition("\n")[0][:MAX_REASON]

@@ -1,0 +1,259 @@
+"""Runs the SQL of a pipeline on Arrow rows, so that each output row knows the row that it is of.
+
+A hidden column with the number of its row goes through every SELECT of DuckDB's parse tree, and so does the time of
+acceptance where the SQL asks for now(). One thread and no moved conditions: what a row gives depends on the row alone.
+"""
+
+import copy
+import threading
+from array import array
+from dataclasses import dataclass
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from firn.config.names import is_left_out
+from firn.config.sql_text import SqlRefused
+from firn_sql.check import HIDDEN, IS_NOW, Checked
+from firn_sql.isolation import isolate
+from firn_sql.output_types import NoColumnType, column_type, quoted
+from firn_sql.parse_tree import Node, all_nodes, written
+
+NOW: Final = "_firn_now"
+"""The column of `rows` that now() reads: timestamp[us, UTC]."""
+ROW: Final = "_firn_row"
+MOST_ROWS_OF_ONE: Final = 1_000_000
+_SOURCE: Final = "_firn_source"
+_SPARE_ROWS: Final = 100  # output rows for each input row, before a batch is looked at row by row
+_BATCH: Final = 65_536
+# Conditions run as they are written: moved or reordered, a cast would fail for rows that another condition keeps out.
+_NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"
+
+
+@dataclass(frozen=True)
+class Result:
+    """What rows became.
+
+    rows    Transform.schema, in the order of the input
+    origin  int64: of each of them the place of its input row, never falling
+    number  int32: its place among the rows of that input row, from 0
+    failed  place of an input row -> why it gives no rows: a cast, an overflow, too many rows
+    """
+
+    rows: pa.Table
+    origin: pa.Array
+    number: pa.Array
+    failed: dict[int, str]
+
+
+class TooLarge(Exception):
+    """Rows give more than a run may hold."""
+
+
+class Transform:
+    """Checked SQL, bound to the columns of its source; to be made once, and run for each batch.
+
+    `schema` is that of its output. A caller from several threads waits for its turn.
+    """
+
+    def __init__(self, checked: Checked, columns: pa.Schema, memory: int = 1_000_000_000) -> None:
+        """columns  those of the source, in the order of `*`; names that begin with _firn_ are not seen by the SQL
+        memory   bytes that a run may take
+
+        Raises SqlRefused if the SQL does not bind to these columns, or gives what no table can have.
+        """
+        self._checked = checked
+        self._turn = threading.Lock()
+        self._memory = memory
+        self._columns = _visible(checked, columns)
+        self._connection = _connected(memory)
+        self._connection.register(_SOURCE, self._input(columns.empty_table(), _count(0)))
+        inner = written(_rewritten(checked))
+        self._sql = self._bound(inner)
+        self._nothing = self._connection.sql(self._sql).to_arrow_table()
+        found = self._nothing.schema
+        self.schema: pa.Schema = pa.schema(
+            [pa.field(field.name, _plain(field.type)) for field in found if field.name != ROW]
+        )
+
+    def run(self, rows: pa.Table) -> Result:
+        """The rows that these give. `rows`: the columns of the source, in any order, and NOW if the SQL has now().
+
+        Deterministic, and the same for any split of the rows. Raises duckdb.Error where DuckDB itself is broken.
+        """
+        with self._turn:
+            table = self._input(rows, _count(rows.num_rows))
+            try:
+                return self._result([self._attempt(table)], {})
+            except (duckdb.Error, TooLarge) as error:
+                if isinstance(error, duckdb.FatalException | duckdb.InternalException):
+                    raise
+                good, failed = isolate(table, self._attempt, error)
+                return self._result(good, failed)
+
+    def _input(self, rows: pa.Table, places: pa.Array) -> pa.Table:
+        arrays = [rows.column(name) for name in self._columns]
+        names = [*self._columns]
+        if self._checked.now is not None:
+            kind = pa.timestamp("us", "UTC")
+            has = NOW in rows.column_names
+            if not has and rows.num_rows:
+                raise ValueError(f"the SQL has now(), and the rows have no column {NOW}")
+            arrays.append(rows.column(NOW).cast(kind) if has else pa.chunked_array([], kind))
+            names.append(NOW)
+        return pa.table([*arrays, places], [*names, ROW])
+
+    def _bound(self, inner: str) -> str:
+        """The SQL with each column in a type that tables have."""
+        try:
+            relation = self._connection.sql(inner)
+            found = list(zip(relation.columns, relation.types, strict=True))
+        except duckdb.Error as error:
+            raise self._refuse(_told(error), "write what fits the columns of the source") from None
+        shown = [(name, kind) for name, kind in found if name not in (ROW, NOW)]
+        self._check_names([name for name, _ in shown])
+        try:
+            columns = [f"CAST({quoted(name)} AS {column_type(kind, quoted(name))}) AS {quoted(name)}"
+                       for name, kind in shown]  # fmt: skip
+        except NoColumnType as error:
+            reason, _, instead = str(error).rpartition("; ")
+            raise self._refuse(reason, instead) from None
+        return f"SELECT {', '.join([*columns, quoted(ROW)])} FROM ({inner})"  # noqa: S608 (names are quoted)
+
+    def _check_names(self, names: list[str]) -> None:
+        if not names:
+            raise self._refuse("it gives no columns", "write at least one")
+        seen: dict[str, str] = {}
+        for name in names:
+            if name.lower() in seen:
+                raise self._refuse(f"it gives two columns {seen[name.lower()]!r} and {name!r}", "write AS another name")
+            seen[name.lower()] = name
+            if not name.strip() or is_left_out(name):
+                raise self._refuse(f"a column can't be called {name!r}", "write AS another name")
+
+    def _refuse(self, reason: str, instead: str) -> SqlRefused:
+        return self._checked.text.refuse(0, reason, instead)
+
+    def _attempt(self, table: pa.Table) -> pa.Table:
+        """What these rows give, with ROW. Raises duckdb.Error, TooLarge."""
+        self._connection.register(_SOURCE, table)
+        most = MOST_ROWS_OF_ONE + _SPARE_ROWS * table.num_rows if table.num_rows != 1 else MOST_ROWS_OF_ONE
+        reader = self._connection.sql(self._sql).to_arrow_reader(_BATCH)
+        batches: list[pa.RecordBatch] = []
+        rows = size = 0
+        for batch in reader:
+            batches.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows > most or size > self._memory:
+                raise TooLarge(f"it gives more than {most:,} rows or {self._memory:,} bytes")
+        return pa.Table.from_batches(batches, reader.schema)
+
+    def _result(self, parts: list[pa.Table], failed: dict[int, str]) -> Result:
+        table = pa.concat_tables(parts) if parts else self._nothing
+        origin = table.column(ROW).combine_chunks() if table.num_rows else pa.array([], pa.int64())
+        if len(origin) > 1 and not _is_sorted(origin):
+            order = pc.sort_indices(origin)  # stable: the rows of one row keep their order
+            table, origin = table.take(order), origin.take(order)
+        rows = pa.table([table.column(field.name).cast(field.type) for field in self.schema], self.schema)
+        return Result(rows, origin, _numbers(origin), failed)
+
+
+def _connected(memory: int) -> duckdb.DuckDBPyConnection:
+    settings: dict[str, Any] = {
+        "threads": 1,
+        "memory_limit": f"{max(memory, 100_000_000)}B",
+        "enable_external_access": False,
+        "python_enable_replacements": False,
+        "preserve_insertion_order": True,
+        "autoload_known_extensions": False,
+        "autoinstall_known_extensions": False,
+    }
+    connection = duckdb.connect(":memory:", config=settings)
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET disabled_optimizers = '{_NOT_OPTIMIZED}'")
+    connection.execute("SET lock_configuration = true")
+    return connection
+
+
+def _visible(checked: Checked, columns: pa.Schema) -> list[str]:
+    """The columns that the SQL sees. Raises SqlRefused for one that differs from another by case alone, and is used."""
+    names = [name for name in columns.names if not name.startswith(HIDDEN)]
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(name.lower(), []).append(name)
+    doubled = {low: found for low, found in alike.items() if len(found) > 1}
+    if doubled:
+        for node, _ in all_nodes(checked.tree):
+            parts = [part.lower() for part in node.get("column_names", ())]
+            used = next((low for low in doubled if low in parts or node.get("class") == "STAR"), None)
+            if used is not None:
+                raise checked.text.refuse(
+                    int(node.get("query_location", 0)),
+                    f"the source has the columns {' and '.join(doubled[used])}, and SQL can't tell them apart",
+                    "have the source call one otherwise, or leave both out",
+                )
+    return [name for name in names if name.lower() not in doubled]
+
+
+def _rewritten(checked: Checked) -> Node:
+    tree = copy.deepcopy(checked.tree)
+    hidden = [ROW, NOW] if checked.now is not None else [ROW]
+    for node, _ in list(all_nodes(tree)):
+        if node.get("type") == "SELECT_NODE":
+            if not any(one["class"] == "STAR" for one in node["select_list"]):
+                node["select_list"] += [_column(name) for name in hidden]
+        elif node.get("type") == "BASE_TABLE":
+            path = node["qualified_name"]["path"]
+            if ".".join(path) == checked.source:
+                node.update(alias=node.get("alias") or path[-1], table_name=_SOURCE, schema_name="", catalog_name="")
+                node["qualified_name"] = {"path": [_SOURCE]}
+        elif node.get(IS_NOW):
+            alias = node.get("alias", "")
+            node.clear()
+            node.update(_column(NOW), alias=alias)
+    return tree
+
+
+def _column(name: str) -> Node:
+    return {"class": "COLUMN_REF", "type": "COLUMN_REF", "alias": "", "column_names": [name]}
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """DuckDB's Arrow type as Firn's tables have it."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(one.name, _plain(one.type)) for one in kind])
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC" if kind.tz else None)
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    return kind
+
+
+def _told(error: duckdb.Error) -> str:
+    """The first line of DuckDB's message, bounded."""
+    return str(error).partition("\n")[0][:300]
+
+
+def _is_sorted(values: pa.Array) -> bool:
+    return bool(pc.all(pc.greater_equal(values.slice(1), values.slice(0, len(values) - 1))).as_py())
+
+
+def _numbers(origin: pa.Array) -> pa.Array:
+    """0, 1, … within each run of equal values."""
+    if len(origin) == 0:
+        return pa.array([], pa.int32())
+    encoded = pc.run_end_encode(origin)
+    if len(encoded.values) == len(origin):
+        return pa.repeat(pa.scalar(0, pa.int32()), len(origin))
+    starts = pa.concat_arrays([pa.array([0], pa.int32()), encoded.run_ends[:-1]])
+    begins = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(encoded.run_ends, starts))
+    return pc.subtract(_count(len(origin)).cast(pa.int32()), begins)
+
+
+def _count(n: int) -> pa.Array:
+    """0 to n - 1, int64."""
+    return pa.Array.from_buffers(pa.int64(), n, [None, pa.py_buffer(array("q", range(n)))])
