@@ -6,8 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from firn_sql.check import check
-from firn_sql.transform import Transform
 
 from firn.changes.metadata_columns import IDENTITY, OP, TIME
 from firn.commit.rejects import by_table, write_rejects
@@ -22,6 +20,8 @@ from firn_spark.sinks import file_bodies, source_changes
 from firn_spark.sinks.folders import Folders
 from firn_spark.sinks.source_changes import Events
 from firn_spark.sinks.spool import Spool
+from firn_sql.check import check
+from firn_sql.transform import Transform
 
 Why = tuple[str, str]  # code and message of a dead letter
 NOW = "_firn_now"  # what now() is in the SQL

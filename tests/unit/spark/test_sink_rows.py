@@ -141,7 +141,8 @@ QUERIES = [
     ALL,
     "SELECT id, upper(region) AS region, amount * 2 AS amount, seen FROM clicks WHERE id > 100 OR region IS NULL",
     "SELECT id, region, UNNEST([amount, amount + 1]) AS amount, seen FROM clicks",
-    "WITH big AS (SELECT * FROM clicks WHERE amount > 0) SELECT id, seen, CASE WHEN id < 0 THEN 'x' ELSE region END AS region FROM big",
+    "WITH big AS (SELECT * FROM clicks WHERE amount > 0) "
+    "SELECT id, seen, CASE WHEN id < 0 THEN 'x' ELSE region END AS region FROM big",
 ]
 FORMS = [
     "format: parquet, compression: zstd, path: 'dt=%Y-%m-%d/region={region}'",
