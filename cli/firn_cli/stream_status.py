@@ -19,6 +19,7 @@ from firn.log.freshness import Commit, Freshness
 from firn.log.store import Store, get, listing
 from firn.maintenance.health_report import report
 from firn.maintenance.launcher import feeding
+from firn.sinks import report as report_of_sinks
 from firn_cli.waiting import age, ages
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ def _status(
             f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
             "for a mirror)"
         )
+    notes += report_of_sinks.notes(store, settings)
     if waiting:
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(

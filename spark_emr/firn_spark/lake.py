@@ -52,6 +52,7 @@ class SparkLake:
     ) -> None:
         """`driver_events`: as for Ranges."""
         self._store = store
+        self._staging = staging
         self._ranges = Ranges(store, staging, driver_events)
         self._warehouse = warehouse
         self._catalog_uri = catalog_uri

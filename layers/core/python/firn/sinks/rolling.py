@@ -54,7 +54,7 @@ def due(waiting: Sequence[WaitingEpoch]) -> datetime:
 
 def pause_after(tries: int) -> timedelta:
     """How long a sink is left alone after so many tries that failed, or that nobody saw the end of."""
-    return min(_FIRST_PAUSE * 2 ** min(tries - 1, 10), _LONGEST_PAUSE)
+    return min(_FIRST_PAUSE * (1 << min(tries - 1, 10)), _LONGEST_PAUSE)
 
 
 def cut(folders: Mapping[str, int], *, events: int, size: int, roll: int, name: str, ending: str) -> list[PlannedFile]:
