@@ -1,6 +1,5 @@
 """The rows of a file sink (firn.sinks.rows.FileRows): each staged change of the range through the SQL, by folder."""
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,15 +15,15 @@ from firn.log import layout
 from firn.log.store import Store
 from firn.sinks.rolling import MOST_FOLDERS
 from firn.sinks.rows import SinkRange
+from firn_spark.pipelines.bound_sql import Bound, bound, rows_for
+from firn_spark.pipelines.feed_columns import FAILED
 from firn_spark.sinks import file_bodies, source_changes
 from firn_spark.sinks.folders import Folders
 from firn_spark.sinks.source_changes import Events
 from firn_spark.sinks.spool import Spool
-from firn_sql.check import check
-from firn_sql.transform import Transform
+from firn_sql.transform import NOW
 
 Why = tuple[str, str]  # code and message of a dead letter
-NOW = "_firn_now"  # what now() is in the SQL
 _TOO_MANY = "too_many_folders"
 _TOO_MANY_TEXT = f"its path makes more than {MOST_FOLDERS:,} folders of what is written at once"
 
@@ -100,24 +99,25 @@ class SinkRows:
         self._parts.close()
 
     def _fill(self) -> None:
-        transform = Transform(check(self._sink.pipeline.sql), self._found.schema)
+        found = bound(self._sink.pipeline.name, self._sink.pipeline.sql, self._found.schema)
         place = Folders(self._files.path, self._files.time)
-        place.check(transform.schema)
-        taken = sorted({IDENTITY, OP, TIME} & set(transform.schema.names))
-        if taken:
-            raise TerminalError(f"the SQL selects {taken[0]}, which Firn writes itself; give it another name")
+        place.check(found.transform.schema)
         for events in self._found.decoded(self._sink.settings.name):
-            self._add(events, transform, place)
+            self._add(events, found, place)
 
-    def _add(self, events: Events, transform: Transform, place: Folders) -> None:
+    def _add(self, events: Events, found: Bound, place: Folders) -> None:
         """Some changes, through the SQL, by folder."""
         name = self._sink.pipeline.name
         accepted = _accepted(events.batch)
-        done = transform.run(events.rows.append_column(NOW, accepted.cast(pa.timestamp("ms", "UTC"))))
+        now = accepted.cast(pa.timestamp("ms", "UTC"))
+        done = found.transform.run(rows_for(found, events.rows.append_column(NOW, now)))
         for row, message in done.failed.items():
-            events.refuse(row, "bad_sql_value", f"pipeline {name}: {message}")
+            events.refuse(row, FAILED, f"pipeline {name}: {message}")
         own = {
-            IDENTITY: _identities(events.id.take(done.origin), name, done.number),
+            # As in a table that the pipeline feeds; the names of pipelines and numbers have no stroke.
+            IDENTITY: pc.binary_join_element_wise(
+                events.id.take(done.origin), name, done.number.cast(pa.string()), "/"
+            ),
             OP: events.op.take(done.origin),
             TIME: pc.multiply(events.ts.take(done.origin), 1000).cast(pa.timestamp("us", "UTC")),
         }
@@ -153,10 +153,3 @@ def _accepted(batches: pa.Array) -> pa.Array:
     """When the batches were accepted, ms."""
     told = batches.dictionary_encode()
     return pa.array([layout.accepted(one) for one in told.dictionary.to_pylist()], pa.int64()).take(told.indices)
-
-
-def _identities(events: pa.Array, pipeline: str, numbers: pa.Array) -> pa.Array:
-    """Who each row is, whenever it comes: its event, the pipeline, and its number among the event's rows."""
-    pairs = zip(events.to_pylist(), numbers.to_pylist(), strict=True)
-    found = (hashlib.md5(f"{one}:{number}:{pipeline}".encode(), usedforsecurity=False) for one, number in pairs)
-    return pa.array([one.hexdigest() for one in found], pa.string())

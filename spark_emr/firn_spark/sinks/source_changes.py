@@ -11,26 +11,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoding
-from firn.changes.decode.types import INFERRED
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
 from firn.commit.staged_changes import facts_of, once, schema_texts
-from firn.config.model import StreamConfig, TableRule
+from firn.config.model import TableRule
 from firn.config.names import TableName
 from firn.log.generations import Generations
 from firn.log.store import Store
 from firn.sinks.rows import SinkRange, reads
 from firn.tables.batch_facts import columns_from_json, columns_to_json
-from firn.tables.planning import ColumnPlan, check_width, plan_columns
-from firn.tables.renames import renames_of
 from firn.tables.routing import Target
+from firn_spark.pipelines.bound_sql import source_schema
+from firn_spark.pipelines.feed_plan import as_seen, source_plan
 from firn_spark.sinks.spool import Spool
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.kept_generations import batches_of, early_of, kept_here
 from firn_spark.staged.packed import by_table
 from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
-from firn_spark.tables.columns import arrow_type
 
 _NO_BOUND = 2**63
 _DECODED_AT_ONCE = 20_000  # changes
@@ -54,7 +52,7 @@ class SourceChanges:
     @property
     def schema(self) -> pa.Schema:
         """Of the rows, as the SQL sees them."""
-        return pa.schema([(column.name, arrow_type(column.type)) for column in self.decoding.columns])
+        return source_schema(self.decoding.columns)
 
     def decoded(self, stream: str) -> "Iterator[Events]":
         """The changes, some at a time."""
@@ -78,12 +76,9 @@ def read(store: Store, staging: str, sink: SinkRange) -> SourceChanges:
             found = _Read(store, staging, sink, batches, replace(order, kept=kept))
     said = once(found.said)
     target = _target(sink, found)
-    plan = _plan(target, sink.settings, sink.columns)
-    decoding = Decoding(
-        columns=plan.columns, key=(), settings=sink.settings.settings, schemas=target.schemas(),
-        bad_schemas=target.bad_schemas(), names=target.names, unnamed=plan.unnamed,
-    )  # fmt: skip
-    return SourceChanges(found.parts, sum(found.counts.values()), decoding, _told(plan), schema_texts(said))
+    plan, decoding = source_plan(target, sink.pipeline, sink.settings, columns_from_json(sink.columns or "[]"))
+    told = columns_to_json(as_seen(plan))
+    return SourceChanges(found.parts, sum(found.counts.values()), decoding, told, schema_texts(said))
 
 
 class _Read:
@@ -109,24 +104,9 @@ def _target(sink: SinkRange, found: _Read) -> Target:
     """The source's tables as if they fed a table."""
     facts = facts_of(found.counts, found.said)
     sources, whole = tuple(sorted(facts)), sink.pipeline.source
-    rule = sink.settings.rule_for(whole) or TableRule(whole, "files.files", (), "append")
+    rule = TableRule(whole, "files.files", (), "append")
     names = {table: whole for table in sources if table != whole}
     return Target(TableName("files", sink.pipeline.name), rule, sources, tuple(facts[one] for one in sources), names)
-
-
-def _plan(target: Target, settings: StreamConfig, known: str) -> ColumnPlan:
-    """The columns, as a table's are planned: what was seen before stays or widens."""
-    renames = renames_of(target.rule.renames, {})
-    existing = renames.named(columns_from_json(known)) if known else ()
-    declared = renames.named(target.declared(settings))
-    plan = renames.told(plan_columns(existing, declared, [renames.named(columns) for columns in target.seen()]))
-    check_width(plan, len(existing), {column.name for column in declared})
-    return plan
-
-
-def _told(plan: ColumnPlan) -> str:
-    as_seen = (replace(one, type=INFERRED.get(plan.inferred.get(one.name, ""), one.type)) for one in plan.columns)
-    return columns_to_json(as_seen)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from firn.audit.ledger import Ledger, target_of
+from firn.audit.ledger import Ledger, places_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName, slug
 from firn.log import layout
@@ -133,9 +133,16 @@ class View:
             settings = self.settings(n)
             found: dict[Place, dict[str, int]] = {}
             for source, rows in self.ledger.epochs[n].tables.items():
-                found.setdefault(target_of(settings, source), {})[source] = rows
+                for place in places_of(settings, source):
+                    found.setdefault(place, {})[source] = rows
             self._rows[n] = found
         return self._rows[n]
+
+    @cached_property
+    def copies(self) -> int:
+        """How many changes of the live epochs count again, for each further table that they go to."""
+        told = sum(sum(self.ledger.epochs[n].tables.values()) for n in self.live)
+        return sum(rows for n in self.live for mine in self.rows(n).values() for rows in mine.values()) - told
 
     def routed(self, place: Place, among: Mapping[int, Epoch]) -> dict[int, int]:
         """The rows of each of the epochs that go to a place; epochs without any are left out."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from firn.config.maintenance import Care
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
 from firn.sinks.rows import FileRows, SinkRange
@@ -66,6 +67,13 @@ class Lake(Protocol):
 
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. A snapshot made of them carries `last` as its progress."""
+
+    def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
+        """Bring the mirror that a pipeline makes to where its base is now: in one snapshot it becomes the pipeline's
+        SQL over the base's rows, and carries the base's progress.
+
+        -> None if it is there already, or if there is no base. Never raises an Exception: a failure is in the outcome.
+        """
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink. Raises TerminalError if its files may not lie where they shall."""
