@@ -44,6 +44,8 @@ class MemoryFileRows:
         folder = path.folder(layout.accepted(batch), values)
         self._rows.setdefault(folder, []).append(json.dumps({"of": batch, "index": one["index"], **row}))
 
+    unseen: tuple[str, ...] = ()
+
     @property
     def folders(self) -> Mapping[str, int]:
         """Rows by folder."""

@@ -19,19 +19,17 @@ class Folders:
     path: SinkPath
     time: str | None
 
-    def check(self, schema: pa.Schema) -> None:
-        """Raises TerminalError if the SQL gives no columns that folders can be named by."""
-        for name in (*self.path.columns, *([self.time] if self.time else [])):
-            if name not in schema.names:
-                there = ", ".join(schema.names[:20])
-                raise TerminalError(f"path or time names {name}, which the SQL does not select; it selects {there}")
+    def check(self, schema: pa.Schema) -> list[str]:
+        """-> the columns that the SQL does not give, or not yet: they are null. Raises TerminalError for those that no
+        folder can be named by."""
         for name in self.path.columns:
-            kind = schema.field(name).type
+            kind = schema.field(name).type if name in schema.names else pa.string()
             if pa.types.is_nested(kind) or not _is_text(kind):
                 raise TerminalError(f"{{{name}}} in path is {kind}, which names no folder; select a text for it")
-        if self.time is not None and not _is_time(schema.field(self.time).type):
+        if self.time is not None and self.time in schema.names and not _is_time(schema.field(self.time).type):
             kind = schema.field(self.time).type
             raise TerminalError(f"time: {self.time} is {kind}; select a timestamp or a date, with a cast for example")
+        return [name for name in (*self.path.columns, self.time) if name is not None and name not in schema.names]
 
     def of(self, rows: pa.Table, accepted: pa.Array) -> tuple[list[str], pa.Array]:
         """(the folders, the place of each row's among them). `accepted`: ms, of each row's batch."""
@@ -40,7 +38,7 @@ class Folders:
         found: list[tuple[Any, ...]] = [()]
         codes = pa.repeat(pa.scalar(0, pa.int64()), len(rows))
         # Column by column: which combination of values a row has, as one number.
-        for values in (self._times(rows, accepted), *(rows[name].cast(pa.string()) for name in self.path.columns)):
+        for values in (self._times(rows, accepted), *(_texts(rows, name) for name in self.path.columns)):
             told = _whole(values).dictionary_encode(null_encoding="encode")
             each = told.dictionary.to_pylist()
             both = pc.add(pc.multiply(codes, len(each)), told.indices.cast(pa.int64())).dictionary_encode()
@@ -57,7 +55,7 @@ class Folders:
         codes = self.path.codes
         unit = _SECOND if "S" in codes else _MINUTE if "M" in codes else _HOUR
         times = accepted
-        if self.time is not None:
+        if self.time is not None and self.time in rows.column_names:
             own = rows[self.time]
             if pa.types.is_date(own.type):
                 own = own.cast(pa.timestamp("ms"))
@@ -67,6 +65,10 @@ class Folders:
         rest = pc.subtract(times, pc.multiply(pc.divide(times, unit), unit))
         down = pc.if_else(pc.less(rest, 0), pc.add(rest, unit), rest)
         return pc.subtract(times, down)
+
+
+def _texts(rows: pa.Table, name: str) -> pa.Array:
+    return rows[name].cast(pa.string()) if name in rows.column_names else pa.nulls(len(rows), pa.string())
 
 
 def _whole(values: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -1,6 +1,6 @@
 """The rows of a file sink (firn.sinks.rows.FileRows): each staged change of the range through the SQL, by folder."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -41,6 +41,7 @@ class SinkRows:
         if wrong is not None:
             raise TerminalError(wrong)
         self._store, self._sink, self._files = store, sink, files
+        self._unseen: tuple[str, ...] = ()
         self._found = source_changes.read(store, staging, sink)
         self._folders: dict[str, list[tuple[int, int, int]]] = {}  # part, first row, rows
         self._parts = Spool()
@@ -66,6 +67,11 @@ class SinkRows:
     def columns(self) -> str:
         """The columns of the source after this range."""
         return self._found.columns
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """Columns that the SQL or the path names, and no event had yet."""
+        return tuple(dict.fromkeys(self._unseen))
 
     @property
     def folders(self) -> Mapping[str, int]:
@@ -101,7 +107,7 @@ class SinkRows:
     def _fill(self) -> None:
         found = bound(self._sink.pipeline.name, self._sink.pipeline.sql, self._found.schema)
         place = Folders(self._files.path, self._files.time)
-        place.check(found.transform.schema)
+        self._unseen = (*found.unseen, *place.check(found.transform.schema))
         for events in self._found.decoded(self._sink.settings.name):
             self._add(events, found, place)
 

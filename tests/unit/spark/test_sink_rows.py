@@ -3,31 +3,41 @@
 Real ingest, sealing and job, decoding, SQL and Parquet; only the tables are in memory.
 """
 
+import gzip
 import hashlib
 import io
 import json
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 from obstore.store import MemoryStore
 
 from firn.commit import sink_turn
+from firn.config.file_sinks import COMPRESSIONS, FileCompression, FileFormat, FileSink
 from firn.dispatch.dispatcher import Terms, dispatch
+from firn.errors import TerminalError
 from firn.ingest import accept
+from firn.log.dead_letters.letters import read_dead
+from firn.log.layout import dead_prefix
 from firn.log.store import get, paths
 from firn.sinks import plans
 from firn.sinks.rows import FileRows, SinkRange
+from firn.sinks.turn import Turn
+from firn_spark.sinks import file_bodies, sink_rows, source_changes, spool
 from firn_spark.sinks.sink_rows import SinkRows
 from tests.faults.calls import FAULTS, Counting, Died, WatchedStore, in_order
-from tests.model.lake_contract import STREAM, Stream
+from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import MemoryLake
 from tests.soak import seeds
@@ -72,6 +82,8 @@ class Sinks(Stream):
         self.sink: Any = MemoryStore()
 
     def post(self, *events: dict[str, Any]) -> None:
+        if not events:
+            return
         body = json.dumps(events).encode()
         accept.accept(self.store, self.config, STREAM, body, now=self.tick(), table="clicks")
 
@@ -199,3 +211,169 @@ def test_killed_at_a_seeded_moment_the_files_hold_each_row_once(seed: int, monke
     assert own_left_out(sinks.rows()) == selected(query, rows), (gate.hit, gate.fault)
     ids = [row["_firn_id"] for row in sinks.rows()]
     assert len(set(ids)) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("kind", "compression"),
+    [(kind, one) for kind, compressions in COMPRESSIONS.items() for one in compressions],
+)
+def test_every_format_holds_the_rows_and_the_same_rows_are_the_same_bytes(
+    kind: FileFormat, compression: FileCompression
+) -> None:
+    sink = FileSink(TO, kind, compression)
+    rows = pa.table({"id": range(20_000), "text": ["é\n"] * 20_000})
+    body = file_bodies.body_of([rows.slice(0, 7), rows.slice(7)], sink)
+    assert body == file_bodies.body_of([rows.slice(0, 7), rows.slice(7)], sink)
+    assert file_bodies.rows_in(body, sink) == 20_000
+    found = (
+        pq.read_table(io.BytesIO(body)).to_pylist()
+        if kind == "parquet"
+        else [json.loads(line) for line in inflated(body, compression).splitlines()]
+    )
+    assert found == rows.to_pylist()
+    if compression != "none":
+        with pytest.raises(ValueError, match="not"):
+            file_bodies.rows_in(body[: len(body) // 2], sink)
+
+
+def inflated(body: bytes, compression: str) -> bytes:
+    if compression == "none":
+        return body
+    return gzip.decompress(body) if compression == "gzip" else bytes(zstandard.decompress(body, 10**9))
+
+
+def lines(sinks: Sinks) -> list[dict[str, Any]]:
+    """All rows, of JSON files that are not compressed."""
+    return [json.loads(line) for body in sinks.bodies().values() for line in body.splitlines()]
+
+
+def test_json_has_a_word_for_each_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = (
+        "SELECT id, amount, seen, CAST(seen AS DATE) AS day, [id, NULL] AS many, {'a': region} AS one, "
+        "'NaN'::DOUBLE AS odd, region::BLOB AS bytes, now() AS came FROM clicks"
+    )
+    sinks = opened(monkeypatch, Sinks(sql))
+    sinks.land({"id": 1, "region": "eu", "amount": "12.30", "seen": "2026-01-02T03:04:05.678+00:00"})
+    print([one for one in sinks.lines if one.get("sink")])
+    (row,) = lines(sinks)
+    own = {name: row.pop(name) for name in list(row) if name.startswith("_firn")}
+    assert row == {
+        "id": 1, "amount": 12.30, "seen": "2026-01-02T03:04:05.678000Z", "day": "2026-01-02", "many": [1, None],
+        "one": {"a": "eu"}, "odd": None, "bytes": "ZXU=", "came": "2026-11-21T00:00:01.000000Z",
+    }  # fmt: skip
+    assert (own["_firn_op"], own["_firn_ts"]) == ("c", None)
+    assert own["_firn_id"].endswith("/out/0")
+
+
+def test_an_event_that_the_sql_can_not_take_is_a_dead_letter_and_the_others_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sinks = opened(monkeypatch, Sinks("SELECT id, CAST(region AS INTEGER) AS n FROM clicks"))
+    sinks.land({"id": 1, "region": "7"}, {"id": 2, "region": "x"}, {"id": "text"}, {"id": 4, "region": "8"})
+    assert [(row["id"], row["n"]) for row in lines(sinks)] == [(1, 7), (4, 8)]
+    (manifest,) = sinks.manifests()
+    assert (manifest.events, manifest.rows, manifest.dead) == (4, 2, 2)
+    found = [
+        letter
+        for path in paths(sinks.store, dead_prefix(STREAM))
+        if "files-out" in path
+        for letter in read_dead(sinks.store, path)
+    ]
+    assert [(one.index, one.reason) for one in found] == [(1, "pipeline_failed"), (2, "type_mismatch")]
+    assert found[0].message.startswith("pipeline out: ")
+    assert [line["reason"] for line in sinks.lines if line.get("dlq_total")].count("pipeline_failed") == 1
+
+
+def test_a_column_that_no_event_had_yet_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinks = opened(
+        monkeypatch, Sinks("SELECT id, later FROM clicks", "format: json, compression: none, path: '{later}/{no}'")
+    )
+    sinks.land({"id": 1})
+    sinks.land({"id": 2, "later": "x"})
+    assert [(row["id"], row["later"]) for row in lines(sinks)] == [(1, None), (2, "x")]
+    assert [path.rpartition("/")[0] for path in sorted(sinks.bodies())] == ["__null__/__null__", "x/__null__"]
+    assert [line["unseen"] for line in sinks.lines if line.get("sink")] == [["no"]]
+
+
+def test_more_folders_than_a_plan_may_have_are_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_rows, "MOST_FOLDERS", 3)
+    sinks = opened(monkeypatch, Sinks(files="format: json, compression: none, path: 'id={id}'"))
+    sinks.land(*({"id": n} for n in range(5)))
+    assert sorted(row["id"] for row in lines(sinks)) == [0, 1, 2]
+    assert sinks.manifests()[0].dead == 2
+
+
+def test_what_does_not_fit_the_memory_is_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool.Spool.__init__, "__defaults__", (1,))
+    monkeypatch.setattr(source_changes, "_DECODED_AT_ONCE", 5)
+    sinks = opened(monkeypatch, Sinks(files=FORMS[0]))
+    sinks.land(*clicks(1, 40))
+    assert own_left_out(sinks.rows()) == selected(ALL, clicks(1, 40))
+
+
+def test_a_redelivery_comes_again_with_an_equal_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = CONFIG.format(sql=ALL, files="format: json, compression: none, roll: {every: 60s, size: 1KB}")
+    sinks = opened(monkeypatch, Sinks())
+    sinks.publish(text.replace("envelope: rows", "envelope: debezium"))
+    for _ in range(2):
+        Stream.post(sinks, change(7))
+        sinks.land()
+    Stream.post(sinks, change(8))
+    sinks.land()
+    assert [row["id"] for row in lines(sinks)] == [7, 7, 8]
+    first, again, other = (row["_firn_id"] for row in lines(sinks))
+    assert first == again != other
+
+
+def change(n: int) -> dict[str, Any]:
+    found = event("c", n, {"id": n})
+    found["source"] |= {"schema": "", "table": "clicks"}
+    return found
+
+
+def test_a_twin_whose_bytes_differ_leaves_what_is_there_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinks = Sinks(files="format: parquet, roll: {every: 1s, size: 1MB}")
+    n = sinks.seal(*clicks(1))
+
+    class Gate(Counting):
+        def call(self, where: Any, name: str, effect: Any) -> Any:
+            return super().call(where, name.partition("-")[0], effect)
+
+    gate = Gate("put shop.out.00000001", "dies after")
+    opened(monkeypatch, sinks, gate)
+    with pytest.raises(Died):
+        sinks.commit(n, store=WatchedStore(sinks.store, gate))
+    gate.heal()
+    (path,) = paths(sinks.sink, "")
+    rows = pq.read_table(io.BytesIO(get(sinks.sink, path) or b""))
+    other = pa.BufferOutputStream()
+    pq.write_table(rows, other, compression="gzip")  # as another version of Arrow might
+    sinks.sink.put(path, other.getvalue().to_pybytes())
+    sinks.wake(hours=1)
+    assert list(sinks.bodies()) == [path]  # with the hash of what is there
+    assert own_left_out(sinks.rows()) == selected(ALL, clicks(1))
+
+
+def test_somebody_elses_file_in_its_place_is_not_taken_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sink_turn, "Turn", partial(Turn, random=bytes))
+    sinks = opened(monkeypatch, Sinks(files="format: json, compression: none"))
+    sinks.land({"id": 1})
+    (path,) = sinks.bodies()
+    again = opened(monkeypatch, Sinks(files="format: json, compression: none"))
+    again.sink.put(path, b"{}\n{}\n")
+    again.land({"id": 1})
+    (line,) = [line for line in again.lines if line.get("sink")]
+    assert line["status"] == "failed"
+    assert "is there with 2 rows, and 1 are planned; move it away" in line["error"]
+
+
+def test_files_may_not_lie_among_tables_or_in_the_log() -> None:
+    for place, why in (("memory://staging/x", "staging area"), ("memory://warehouse", "warehouse")):
+        sinks = Sinks()
+        sinks.publish(sinks.config.text)
+        settings = sinks.config.streams[STREAM]
+        (pipeline,) = settings.pipelines
+        assert pipeline.files is not None
+        there = replace(pipeline, files=replace(pipeline.files, to=place))
+        with pytest.raises(TerminalError, match=why):
+            sinks.ground.lake.files(SinkRange(settings, there, {}, ""))

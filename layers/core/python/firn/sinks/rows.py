@@ -1,6 +1,6 @@
 """The port of file sinks: rows out of the staged log. Jobs make them with Arrow and DuckDB (firn_spark.sinks)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -40,6 +40,10 @@ class FileRows(Protocol):
     @property
     def columns(self) -> str:
         """The columns of the source after this range, for the next plan's."""
+
+    @property
+    def unseen(self) -> Sequence[str]:
+        """Columns that the SQL or the path names, and no event had yet: they are null."""
 
     @property
     def folders(self) -> Mapping[str, int]:

@@ -162,6 +162,7 @@ class Turn:
         self.tell(
             self._head(plan.pipeline)
             | {"status": "written", "plan": plan.n, "first": plan.first, "last": plan.last, "files": len(files)}
+            | ({"unseen": list(rows.unseen)} if rows.unseen else {})
             | {"events": plan.events, "rows": plan.rows, "dead": plan.dead, "bytes": sum(one.bytes for one in files)}
         )
 
