@@ -19,6 +19,7 @@ from firn.log.freshness import Commit, Freshness
 from firn.log.store import Store, get, listing
 from firn.maintenance.health_report import report
 from firn.maintenance.launcher import feeding
+from firn.sinks import report as report_of_sinks
 from firn_cli.waiting import age, ages
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _status(
             "for a mirror)"
         )
     notes += [_retyped(one) for one in tables if one.retyped]
+    notes += report_of_sinks.notes(store, settings)
     if waiting:
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(

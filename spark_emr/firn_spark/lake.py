@@ -19,6 +19,7 @@ from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations
 from firn.log.store import Store
+from firn.sinks.rows import FileRows, SinkRange
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
@@ -54,6 +55,7 @@ class SparkLake:
     ) -> None:
         """`driver_events`: as for Ranges."""
         self._store = store
+        self._staging = staging
         self._ranges = Ranges(store, staging, driver_events)
         self._warehouse = warehouse
         self._catalog_uri = catalog_uri
@@ -113,6 +115,12 @@ class SparkLake:
         """Brings a pipeline's mirror to where its base is."""
         context = RangeContext(self._spark, self._store, stream, settings, self._warehouse, {}, 0, self._tables)
         return follow(context, pipeline, base)
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink, made in this process."""
+        from firn_spark.sinks.sink_rows import SinkRows  # loads DuckDB
+
+        return SinkRows(self._store, self._staging, self._warehouse, sink)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Merges the small files of a table and of its facts, and gives them a turn (care.turn)."""

@@ -170,7 +170,7 @@ class OneByOne:
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same calls in the same order in every run, no pause between the tries of a put, no metrics on standard
     output, and each configuration parsed once: it is a pure function, and half of the time."""
-    for module in ("ingest.queue", "log.epochs", "log.dead_letters.replay_marks"):
+    for module in ("ingest.queue", "log.epochs", "log.dead_letters.replay_marks", "sinks.turn"):
         monkeypatch.setattr(f"firn.{module}.ThreadPoolExecutor", OneByOne)
     monkeypatch.setitem(put_if_absent.__kwdefaults__, "pause", lambda _: None)
     monkeypatch.setattr("firn.ingest.dead_letter_metrics.print", lambda *_, **__: None, raising=False)

@@ -42,6 +42,7 @@ from firn.maintenance.cut_coverage import Counted
 from firn.maintenance.expiry import Ref, Snapshots, plan
 from firn.maintenance.expiry import Snapshot as Dated
 from firn.quarantine.rules import IN_TIME, TELLS_COMMIT, High, Span, span_of
+from firn.sinks.rows import FileRows, SinkRange
 from firn.tables import partition_policy
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure, failure
@@ -50,6 +51,7 @@ from firn.tables.routing import Target, all_of
 from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
+from tests.memory_sink import MemoryFileRows
 from tests.memory_table import MemoryTable
 
 WAREHOUSE = "memory://warehouse"
@@ -536,6 +538,10 @@ class MemoryLake:
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> "MemoryRange":
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink."""
+        return MemoryFileRows(self.store, sink)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """The test itself cares for the tables (World.care), at any moment and not only at their turns."""

@@ -45,8 +45,10 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
         if feed.pipeline is None:
             seen += mine.seen()
             continue
-        plan, decoding = _input(mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]")))
-        known[feed.pipeline.name] = columns_to_json(_as_seen(plan))
+        plan, decoding = source_plan(
+            mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]"))
+        )
+        known[feed.pipeline.name] = columns_to_json(as_seen(plan))
         found = bound(feed.pipeline.name, feed.pipeline.sql, source_schema(decoding.columns))
         seen.append(found.columns)
         unseen += found.unseen
@@ -58,7 +60,7 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
     return FeedPlan(whole, (*plain, *feeds), {INPUT: told}, tuple(dict.fromkeys(unseen)))
 
 
-def _input(
+def source_plan(
     mine: Target, pipeline: Pipeline, settings: StreamConfig, known: Sequence[Column]
 ) -> tuple[ColumnPlan, Decoding]:
     """The columns of a pipeline's source, and how its changes are decoded."""
@@ -81,5 +83,6 @@ def _input(
     return plan, decoding
 
 
-def _as_seen(plan: ColumnPlan) -> list[Column]:
+def as_seen(plan: ColumnPlan) -> list[Column]:
+    """The columns with what inference has seen of them, to be kept until the next plan."""
     return [replace(one, type=INFERRED.get(plan.inferred.get(one.name, ""), one.type)) for one in plan.columns]

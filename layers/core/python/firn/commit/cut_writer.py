@@ -13,9 +13,15 @@ from firn.tables.table_state import TableState, epoch_of
 
 
 def write_cut(
-    work: Work, outcomes: Sequence[Outcome], high: High | None, held: Mapping[str, str], now: datetime
+    work: Work,
+    outcomes: Sequence[Outcome],
+    high: High | None,
+    held: Mapping[str, str],
+    now: datetime,
+    files: Mapping[str, int],
 ) -> None:
     """Put the cut, if absent: all tables of the stream, those that this range did not touch too; `held` stay behind.
+    `files`: how far the file sinks are.
 
     Writes none if a later range came first in some table: a cut here would show that table too new, and that range's
     job makes its own. Raises StorageUnavailable, UnknownOutcome, and what the catalog raises.
@@ -49,6 +55,7 @@ def write_cut(
             filtered=work.filtered(),
             high=high,
             quarantined=dict(held),
+            files=dict(files),
         ),
     )
 

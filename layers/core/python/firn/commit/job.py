@@ -18,6 +18,7 @@ from firn.commit.job_context import Work, look
 from firn.commit.lake import Lake, Range
 from firn.commit.range_parts import Part
 from firn.commit.renumbering import renumber
+from firn.commit.sink_turn import SinkTurn
 from firn.config.names import TableName, slug
 from firn.errors import StorageUnavailable, UnknownOutcome
 from firn.log import attempts, backlog, epochs, holds, layout
@@ -151,7 +152,10 @@ class _Job:
         self._follow()
         self._say_held()
         if not any(outcome.status == "failed" for outcome in self._outcomes):
-            write_cut(work, self._outcomes, self._high, self._held, self._now())
+            sinks = SinkTurn(work)
+            write_cut(work, self._outcomes, self._high, self._held, self._now(), sinks.files)
+            # Only now: what goes wrong with files holds up no table.
+            sinks.take(self._log, self._now)
         return None, self._outcomes
 
     def _needed(self) -> dict[int, Epoch]:

@@ -10,6 +10,7 @@ from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
+from firn.sinks.rows import FileRows, SinkRange
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
@@ -73,6 +74,9 @@ class Lake(Protocol):
 
         -> None if it is there already, or if there is no base. Never raises an Exception: a failure is in the outcome.
         """
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink. Raises TerminalError if its files may not lie where they shall."""
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Make few of a table's many small files (and of those of what it remembers), where that can be done at once,

@@ -13,6 +13,7 @@ from firn.config.catalogs import KINDS, check_uri
 from firn.config.column_renames import check_order
 from firn.config.deployments import read_targets
 from firn.config.epoch_limits import Caps
+from firn.config.file_sinks_reader import check_places
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import (
@@ -80,6 +81,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     targets = read_targets(top.section("targets"))
     care = read_care(top.section("care"), Care())
     streams = _streams(top, care)
+    check_places(top.section("streams"), streams, warehouse)
     readers = read_readers(top.section("query"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

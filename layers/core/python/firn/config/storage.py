@@ -13,12 +13,18 @@ _PASSWORD: Final = re.compile(r"[^/@:]*:[^/@]+@")
 
 def read_warehouse(text: str) -> str:
     """The warehouse's address without a slash at its end. Raises ValueError, whose text says what to write."""
+    return read_place(text, "warehouses")
+
+
+def read_place(text: str, things: str) -> str:
+    """An address that jobs write to, without a slash at its end. `things`: what is to lie there, for the messages.
+    Raises ValueError, whose text says what to write."""
     found = _URL.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"{text!r} is not an address; write s3://bucket/prefix, or file:///absolute/path for a folder")
     scheme, rest = found.group(1), found.group(2).rstrip("/")
     if scheme in _NOT_YET:
-        raise ValueError(f"{scheme}:// warehouses are not supported yet; write s3://bucket/prefix or file:///path")
+        raise ValueError(f"{scheme}:// {things} are not supported yet; write s3://bucket/prefix or file:///path")
     if scheme not in SCHEMES:
         close = "s3" if scheme.lower() in ("s3a", "s3n") else "".join(get_close_matches(scheme.lower(), SCHEMES, 1))
         raise ValueError(f"{scheme}:// is not a storage that Firn writes to; write {close or 's3 or file'}://")

@@ -17,10 +17,13 @@ from firn.config.model import CommitPolicy
 from firn.dispatch.retry_policy import Step, next_step
 from firn.errors import TransientError, UnknownOutcome
 from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause
+from firn.log.cuts import Cut
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.quarantine import rules as rules
 from firn.runs.job_runs import Jobs, Run
+from firn.sinks.state import job_is_due
+from firn.sinks.state import read as read_sinks
 
 _log: Final = logging.getLogger(__name__)
 
@@ -94,6 +97,7 @@ def dispatch(
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
     again = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
+    again = again or _files_are_due(store, stream, cut, now)
     waiting = _waiting(store, stream, committed, known)
     if again and not known.held_stream(terms.generation):
         # A job runs under the configuration of its last epoch: what was fixed there has to be in one.
@@ -124,6 +128,11 @@ def dispatch(
         _hold(store, stream, n, now)
         done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
     return done
+
+
+def _files_are_due(store: Store, stream: str, cut: Cut | None, now: datetime) -> bool:
+    """Whether files wait for a job that no change would start."""
+    return cut is not None and bool(cut.files) and job_is_due(cut, read_sinks(store, stream), now)
 
 
 def _hold(store: Store, stream: str, n: int, now: datetime) -> None:

@@ -12,7 +12,7 @@ from firn.config.model import Config, StreamConfig
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import FirnError
 from firn.ingest.accept import stream_config
-from firn.log import epochs, published_configs
+from firn.log import cuts, epochs, published_configs
 from firn.log.backlog import tell
 from firn.log.store import Store
 from firn.maintenance import launcher
@@ -57,7 +57,22 @@ def job_policy(settings: Settings, store: Store, stream: str, last: int, attempt
     names = config.sharing(stream) if attempt == 1 else (stream,)
     streams = [config.streams[name] for name in names if name in config.streams]
     partition = settings.emr_role.split(":")[1] if settings.emr_role.startswith("arn:") else "aws"
-    return session_policy.policy(streams, settings.staging, settings.warehouse, partition, settings.catalog_uri)
+    leaving = [to for name in names for to in _leaving(store, config, name)]
+    return session_policy.policy(
+        streams, settings.staging, settings.warehouse, partition, settings.catalog_uri, leaving
+    )
+
+
+def _leaving(store: Store, config: Config, stream: str) -> list[str]:
+    """Addresses of file sinks that the configuration no longer names, and that still get what came before."""
+    cut, found = cuts.last(store, stream), []
+    named = {one.name for one in config.streams[stream].pipelines} if stream in config.streams else set[str]()
+    for name, upto in cut.files.items() if cut is not None else ():
+        epoch = epochs.read(store, stream, upto + 1) if name not in named else None
+        if epoch is not None:
+            before = published_configs.load(store, epoch.config).streams.get(stream)
+            found += [one.files.to for one in (before.pipelines if before else ()) if one.name == name and one.files]
+    return found
 
 
 def _terms(config: Config, stream: StreamConfig) -> Terms:

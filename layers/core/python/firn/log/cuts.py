@@ -23,6 +23,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     high         the highest position so far (hex), and the newest source time (ms) of the changes that led up to it;
                  None where none is known
     quarantined  tables that this cut leaves behind, with the reason
+    files        of each pipeline whose target is files: the epoch up to which its files had everything at the time
     """
 
     format: int
@@ -36,6 +37,7 @@ class Cut(msgspec.Struct, frozen=True, omit_defaults=True):
     filtered: int = 0
     high: tuple[str, int] | None = None
     quarantined: dict[str, str] = {}
+    files: dict[str, int] = {}
 
     @property
     def known(self) -> frozenset[str]:

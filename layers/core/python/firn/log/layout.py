@@ -8,6 +8,7 @@
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
     swept/{stream}.json                                         config/paused.json
+    sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,
@@ -288,6 +289,33 @@ def tiers_prefix() -> str:
 def tier_path(table: str) -> str:
     """What of a table is in a cold storage class or on its way; `table`: its slug. Overwritten."""
     return f"tier/{table}.json"
+
+
+def sinks_state_path(stream: str) -> str:
+    """How the file sinks of `stream` are, as a job saw them last; overwritten like its state."""
+    return f"sinks/{stream}/state.json"
+
+
+def sink_prefix(stream: str, pipeline: str) -> str:
+    """Below which the plans of a file sink lie, and the manifests of those that are written."""
+    return f"sinks/{stream}/{pipeline}"
+
+
+def plan_path(stream: str, pipeline: str, n: int) -> str:
+    """The plan `n` (from 1) of a file sink."""
+    return f"{sink_prefix(stream, pipeline)}/{n:020d}.plan"
+
+
+def manifest_path(stream: str, pipeline: str, n: int) -> str:
+    """The manifest of plan `n`: there once all its files are."""
+    return f"{sink_prefix(stream, pipeline)}/{n:020d}.done"
+
+
+def plan_of(path: str) -> tuple[int, bool] | None:
+    """(n, whether it is the manifest) of a plan's or a manifest's path; None if the object is none of Firn's."""
+    number, _, kind = path.rpartition("/")[2].partition(".")
+    known = len(number) == 20 and number.isascii() and number.isdigit() and kind in ("plan", "done")
+    return (int(number), kind == "done") if known else None
 
 
 def reads_prefix(table: str) -> str:

@@ -28,8 +28,7 @@ _log: Final = logging.getLogger(__name__)
 
 _PAUSES: Final = (0.1, 0.4)  # seconds before the second and the third try
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-# One request must be answered inside a Lambda's 30 s, three tries of ours included.
-_CLIENT: Final = {"connect_timeout": "2s", "timeout": "8s"}
+_CLIENT: Final = {"connect_timeout": "2s"}
 _RETRY: Final = {"max_retries": 1}
 _DELETES_AT_ONCE: Final = 16
 _PART_BYTES: Final = 8_000_000  # S3 takes 5 MiB to 5 GiB, and 10,000 of them
@@ -68,19 +67,20 @@ class Stored(NamedTuple):
     modified: datetime
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, *, seconds: int = 8) -> Store:
     """The store at `url`: `s3://bucket/prefix`, `gs://…`, `az://…`, `file:///folder` (made if absent) or `memory://name`.
 
     S3 takes region and endpoint from the AWS_* environment, and credentials by firn/log/credentials.py; a
-    plain-http endpoint is used only on loopback. `memory://` gives one store per name and process. Raises
-    StorageUnavailable if the URL can't be opened, ConfigError if it is in S3 and no region or credentials are set.
+    plain-http endpoint is used only on loopback. `memory://` gives one store per name and process. `seconds`: how long
+    a request may take; by default three fit into a Lambda's 30 s. Raises StorageUnavailable if the URL can't be opened,
+    ConfigError if it is in S3 and no region or credentials are set.
     """
     parts = urlsplit(url)
     if parts.scheme == "memory":
         return _memory.setdefault(url, obstore.store.MemoryStore())
     if parts.scheme == "file":
         return obstore.store.LocalStore(_folder(url), mkdir=True)  # type: ignore[no-any-return]
-    options: dict[str, Any] = {"client_options": dict(_CLIENT), "retry_config": dict(_RETRY)}
+    options: dict[str, Any] = {"client_options": _CLIENT | {"timeout": f"{seconds}s"}, "retry_config": dict(_RETRY)}
     if parts.scheme == "s3":
         options |= {"region": region_of(os.environ)}
         if (provider := provider_of(os.environ)) is not None:

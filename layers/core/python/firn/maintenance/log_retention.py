@@ -6,7 +6,7 @@ behind: then it deletes again what is gone already.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -20,12 +20,15 @@ from firn.log.epochs import Epoch
 from firn.log.holds import Quarantines
 from firn.log.store import Store, get, put, remove
 from firn.quarantine.rules import covered
+from firn.sinks import plans
+from firn.sinks import state as sinks
 
 _log: Final = logging.getLogger(__name__)
 
 KEEP: Final = timedelta(days=14)
 MOST_EPOCHS: Final = 20_000  # that one sweep takes: a day of one every four seconds
 _AT_ONCE: Final = 64  # epochs that are read together
+_NO_FILES: Final[Mapping[str, int]] = {}
 _NOTED_EVERY: Final = 500  # epochs between two notes
 
 
@@ -71,7 +74,8 @@ def sweep(store: Store, stream: str, now: datetime, *, keep: timedelta = KEEP, d
     if first is None or first.time >= limit:
         return Swept(stream, upto=done)
     known = holds.read_all(store, stream)
-    safe, why = safe_upto(cuts.last(store, stream), known)
+    cut = cuts.last(store, stream)
+    safe, why = safe_upto(cut, known, written_upto(store, stream, cut))
     gone, count, noted, waiting = [], 0, done, ""
     for epoch in _old(store, stream, first.n, limit):
         if epoch.n > safe:
@@ -90,9 +94,20 @@ def sweep(store: Store, stream: str, now: datetime, *, keep: timedelta = KEEP, d
     return Swept(stream, count, len(gone), sum(gone), done, waiting)
 
 
-def safe_upto(cut: Cut | None, known: Quarantines) -> tuple[int, str]:
-    """(the epoch up to which every table has everything, what holds back those above it), as the newest cut and the
-    quarantines say. Pure."""
+def written_upto(store: Store, stream: str, cut: Cut | None) -> dict[str, int]:
+    """The epoch up to which each file sink has everything: a cut is made before its job writes files. Raises
+    StorageUnavailable, UnreadableBatch."""
+    noted = sinks.read(store, stream) if cut is not None and cut.files else sinks.SinkStates()
+    found = {}
+    for name, upto in cut.files.items() if cut is not None else ():
+        done = noted.sinks[name].done if name in noted.sinks else 0
+        found[name] = max(upto, plans.progress(store, stream, name, done).written)
+    return found
+
+
+def safe_upto(cut: Cut | None, known: Quarantines, files: Mapping[str, int] = _NO_FILES) -> tuple[int, str]:
+    """(the epoch up to which every table has everything, what holds back those above it), as the newest cut, the
+    quarantines and the file sinks (`written_upto`) say. Pure."""
     through = covered(cut)
     if cut is None or not through:
         return 0, "no cut says yet that the tables have it"
@@ -105,6 +120,7 @@ def safe_upto(cut: Cut | None, known: Quarantines) -> tuple[int, str]:
     for name in cut.quarantined.keys() - known.held().keys():
         had = max(cut.progress.get(name, 0), known.had(name, cut.n), known.skipped.get(name, 0))
         found.append((had, f"{name} was resumed and lacks what is above epoch {had}"))
+    found += [(upto, f"the files of {name} lack what is above epoch {upto}") for name, upto in files.items()]
     return min(found)
 
 

@@ -27,24 +27,38 @@ _FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts")
 
 
 def policy(
-    streams: Sequence[StreamConfig], staging: str, warehouse: str, partition: str = "aws", catalog: str = ""
+    streams: Sequence[StreamConfig],
+    staging: str,
+    warehouse: str,
+    partition: str = "aws",
+    catalog: str = "",
+    files: Sequence[str] = (),
 ) -> str | None:
     """The policy for a job of these streams, as JSON; None unless both are in S3, or if even the widest is too long.
 
-    `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs.
+    `staging`, `warehouse`, `catalog`: URLs; `partition`: the first part of the account's ARNs; `files`: addresses of
+    file sinks beside those of `streams`.
     """
     log, lake = urlsplit(staging), urlsplit(warehouse)
     if (log.scheme, lake.scheme) != ("s3", "s3"):
         return None
     arn = f"arn:{partition}:s3:::"
     tables = f"arn:{partition}:glue:*:*:" if catalog.startswith(GLUE) else None
+    named = [one.files.to for s in streams for one in s.pipelines if one.files is not None]
+    sinks = _sinks([*named, *files], arn, (log.netloc, lake.netloc))
     for objects, known in _ways(
         streams, arn + _place(log.netloc, log.path), arn + _place(lake.netloc, lake.path), tables
     ):
-        text = _document([f"{arn}{log.netloc}/*", f"{arn}{lake.netloc}/*"], objects, known)
+        text = _document([f"{arn}{log.netloc}/*", f"{arn}{lake.netloc}/*"], objects + sinks, known)
         if len(text) <= LONGEST:
             return text
     return None
+
+
+def _sinks(addresses: Sequence[str], arn: str, buckets: Sequence[str]) -> list[str]:
+    """Where files go in these buckets; another bucket is left to the role."""
+    places = map(urlsplit, addresses)
+    return sorted({f"{arn}{_place(to.netloc, to.path)}/*" for to in places if to.netloc in buckets})
 
 
 def _place(bucket: str, path: str) -> str:
@@ -70,6 +84,8 @@ def _ways(
     each = [f"{log}/{folder}/{s.name}/*" for s in streams for folder in _FOLDERS]
     each += [f"{log}/{of}/{s.name}.json" for s in streams for of in ("state", "health")]
     each += [f"{log}/jobs/{PREFIX}{s.name}-*" for s in streams]
+    # A sink that firn.yaml no longer names is written out under the next configuration.
+    each += [f"{log}/sinks/{s.name}/*" for s in streams]
     rules = [rule for s in streams for rule in s.targets if rule.to]
     for logs in (common + each, [f"{log}/*"]):
         for depth, depth_in_glue in _DEPTHS:

@@ -1,0 +1,1 @@
+"""Rows of file sinks: staged changes decoded, through their SQL, into the bodies of files."""
