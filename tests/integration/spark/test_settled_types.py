@@ -12,7 +12,7 @@ from firn.ingest import accept
 from firn_cli.stream_status import stream_statuses
 from firn_lake.fresh.fresh_rows import Fresh
 from firn_lake.tables import history
-from tests.integration.spark.homes import commit_in, homes_in_turn
+from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import config, event, letters
 
@@ -43,7 +43,8 @@ def kinds(lake: Lake) -> dict[str, str]:
     return {field.name: str(field.field_type) for field in fields if not field.name.startswith("_")}
 
 
-@homes_in_turn("mode", ["mirror", "append"])
+@HOMES
+@pytest.mark.parametrize("mode", ["mirror", "append"])
 def test_dead_letters_leave_the_columns_as_they_are(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, home: str
 ) -> None:
