@@ -187,14 +187,18 @@ MUTANTS: Final = (
         f"{_SPARK}/staged/read.py",
         "(mine.epoch, mine.generation) == (its.epoch, its.generation)",
         "mine.epoch == its.epoch",
-        ("tests/property/test_staged_columns.py::test_requests_together_say_what_each_says_alone",),
+        (
+            "tests/property/test_staged_columns.py::test_equal_changes_of_two_requests_and_of_two_generations_are_told_apart_together_too",
+        ),
     ),
     Mutant(
         "equal changes of requests that are read together count each other",
         f"{_SPARK}/staged/placing.py",
         "zip(sizes, ends, strict=True)",
         "[(len(hashes), len(hashes))]",
-        ("tests/property/test_staged_columns.py::test_requests_together_say_what_each_says_alone",),
+        (
+            "tests/property/test_staged_columns.py::test_equal_changes_of_two_requests_and_of_two_generations_are_told_apart_together_too",
+        ),
     ),
     Mutant(
         "a truncate among changes of several tables tells of its table",

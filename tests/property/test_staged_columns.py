@@ -1,7 +1,7 @@
 """Placing and facts by columns say what the core says row by row: for drawn batches, hostile ones too."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import product
 from typing import Any
@@ -171,16 +171,35 @@ def test_requests_together_say_what_each_says_alone(
         (SealedBatch(epoch, place, f"20260301T123000000Z-{place}", "p", 0, generation), body_of(columns))
         for place, (columns, epoch, generation) in enumerate(told)
     ]
+    together = as_alone(some, by)
+    event(f"together: {together < len(some)}")
+
+
+def test_equal_changes_of_two_requests_and_of_two_generations_are_told_apart_together_too() -> None:
+    columns = changes_with(after=['{"id":1}', '{"id":1}'])
+    bodies = [
+        body_of({name: columns[name] for name in STAGED} | {"index": pa.array([first, first + 1], STAGED["index"])})
+        for first in (0, 5, 0)
+    ]
+    some = [
+        (SealedBatch(1, place, f"20260301T123000000Z-{place}", "p", 0, generation), bodies[place])
+        for place, generation in enumerate((0, 0, 1))
+    ]
+    assert as_alone(some, Order()) == 2
+
+
+def as_alone(some: Sequence[tuple[SealedBatch, bytes]], by: Order) -> int:
+    """Requests that are read together say what each says alone. -> how many groups they are."""
     alone = [rows_of(batch, body, by) for batch, body in some]
     with however_few():
         together = list(rows_of_all(some, by))
-    event(f"together: {len(together) < len(some)}")
     nothing = CHANGES.empty_table()
     assert pa.concat_tables([nothing, *(one.changes for one in together)]).equals(
         pa.concat_tables([nothing, *(one.changes for one in alone)])
     )
     facts_alone = [repr(fact) for one in alone for fact in one.said]
     assert sorted(repr(fact) for one in together for fact in one.said) == sorted(facts_alone)
+    return len(together)
 
 
 def changes_with(**lists: list[str | None]) -> dict[str, pa.Array]:
