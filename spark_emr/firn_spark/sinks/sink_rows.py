@@ -1,4 +1,4 @@
-"""The rows of a file sink (firn.sinks.rows.FileRows): each staged change of the range through the SQL, by folder."""
+"""The rows of a file sink (firn.sinks.file_rows.FileRows): each staged change of the range through the SQL, by folder."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,8 +13,8 @@ from firn.config.file_sinks import refused_place
 from firn.errors import TerminalError
 from firn.log import layout
 from firn.log.store import Store
+from firn.sinks.file_rows import SinkRange
 from firn.sinks.rolling import MOST_FOLDERS
-from firn.sinks.rows import SinkRange
 from firn_spark.pipelines.bound_sql import Bound, bound, rows_for
 from firn_spark.pipelines.feed_columns import FAILED
 from firn_spark.sinks import file_bodies, source_changes

@@ -19,7 +19,7 @@ from firn.config.model import TableRule
 from firn.config.names import TableName
 from firn.log.generations import Generations
 from firn.log.store import Store
-from firn.sinks.rows import SinkRange, reads
+from firn.sinks.file_rows import SinkRange, reads
 from firn.tables.batch_facts import columns_from_json, columns_to_json
 from firn.tables.routing import Target
 from firn_spark.pipelines.bound_sql import source_schema

@@ -32,7 +32,7 @@ from firn.log.dead_letters.letters import read_dead
 from firn.log.layout import dead_prefix
 from firn.log.store import get, paths
 from firn.sinks import plans
-from firn.sinks.rows import FileRows, SinkRange
+from firn.sinks.file_rows import FileRows, SinkRange
 from firn.sinks.turn import Turn
 from firn_spark.sinks import file_bodies, sink_rows, source_changes, spool
 from firn_spark.sinks.sink_rows import SinkRows
