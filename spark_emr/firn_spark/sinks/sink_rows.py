@@ -1,4 +1,4 @@
-"""The rows of a file sink (firn.sinks.file_rows.FileRows): each staged change of the range through the SQL, by folder."""
+"""The rows of a file sink (FileRows of firn.sinks): each staged change of the range through the SQL, by folder."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
