@@ -170,9 +170,11 @@ def test_files_in_the_lakes_own_bucket_need_no_further_right(deployed: DeployedL
     sink = f"{{sql: SELECT * FROM app.t, files: {{to: 's3://{LAKE}/files', roll: {{every: 1s}}}}}}"
     text = config().rstrip() + f"\n    pipelines: {{raw: {sink}}}\n"
     deployed.config = published_configs.publish(deployed.store, text)
-    with deployed.watched(calls):
-        deployed.land([event("c", 10, {"id": 1, "v": "v"})])
-        deployed.land([event("c", 11, {"id": 2, "v": "v"})])
+    for n in (1, 2):
+        deployed.post([event("c", 10 + n, {"id": n, "v": "v"})])
+        sealed = deployed.seal()
+        with deployed.watched(calls):
+            assert deployed.commit(sealed) == 0, deployed.lines
     written = {call.resource.rpartition("/")[0] for call in deployed.seen if call.action == "s3:PutObject"}
     assert f"arn:aws:s3:::{LAKE}/files" in written
     assert [call for call in deployed.seen if "/files/" in call.resource and not call.if_absent] == []
