@@ -18,7 +18,7 @@ from firn.errors import TerminalError, TransientError
 from firn.log.epochs import Epoch
 from firn.log.store import Store
 from firn.tables import bloom_filters, partition_policy
-from firn.tables.outcome import Outcome
+from firn.tables.outcome import COUNTS, Outcome
 from firn.tables.planning import ColumnPlan
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
@@ -109,7 +109,8 @@ class TableCommit:
 
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
-        return self.outcome.summary(self.context.stream, self.context.epochs, self.context.last)
+        counted = replace(self.outcome, **dict.fromkeys(COUNTS, 0)) if self.target.back else self.outcome
+        return counted.summary(self.context.stream, self.context.epochs, self.context.last)
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the
