@@ -24,13 +24,14 @@ from firn.tables.outcome import Outcome
 from firn.tables.routing import Target, mirrors_on
 from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
-from firn_spark.pipelines.bound_sql import Bound, bound, source_schema
 from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
+from firn_sql.bound_sql import Bound, bound
 from firn_sql.check import check
 from firn_sql.mirrors import key_columns
+from firn_sql.source_types import source_schema
 
 BASE: Final = "firn.base"  # in a snapshot's summary: the base's snapshot that it is of
 PIPELINE: Final = "firn.pipeline"  # the same: Pipeline.sha of the SQL that made it
