@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from firn.log import published_configs
 from firn_spark.slices import slice_engine
 from tests.integration.spark.spark_lake import Lake
+from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import event, letters
 from tests.integration.spark.test_dead_replay import replayed
 from tests.soak import seeds
@@ -161,3 +162,21 @@ def test_one_table_takes_the_rows_of_a_rule_and_of_two_pipelines(spark: SparkSes
     assert rows_of(lake, "lake.log", "id", "name") == Counter([(1, "small"), (2, "small"), (2, "N2"), (9, "u")])
     line = lake.line("lake.log")
     assert (line["events"], line["merged"]) == (3, 3)
+
+
+def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = "INSERT INTO lake.m SELECT id, n FROM app.t"
+    text = config(clean=CLEAN.replace("n * 2", "CAST(name AS BIGINT)")) + f"      m: {{mode: mirror, sql: {mirror!r}}}\n"
+    lake = Lake(spark, tmp_path, text)
+    lake.land([row(1, name="7"), row(2), row(3)])
+    lake.post([row(4)])
+    for _ in range(2):
+        found = audited(lake)
+        assert found.balanced, found.differences
+        lake.seal()
+    by = {one.table: one for one in found.tables}
+    assert (found.acked, found.copies, found.pending) == (4, 4, 2)
+    clean, base, rest = by["lake.clean"], by["lake.t"], by["lake.m"]
+    assert (clean.events, clean.merged, clean.ignored, clean.dead, clean.pending) == (4, 1, 1, 1, 1)
+    assert (base.events, base.merged, base.pending) == (4, 3, 1)
+    assert (rest.events, rest.merged, rest.pending, rest.state) == (0, 0, 0, "ok")
