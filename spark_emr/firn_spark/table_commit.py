@@ -32,17 +32,21 @@ from firn.tables.table_state import (
     source_properties,
 )
 from firn_spark.failures import failure_of
+from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
+from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
+from firn_sql.feed_plan import FeedPlan, plan_feeds
 
 Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
 _REWRITES = 5  # of files that others wrote: what the look-up meets, then what is rewritten, and what comes meanwhile
+_MOST_NAMED = 500  # characters of columns' names in a log line
 _REFUSED = ("ValidationException", "CommitFailedException", "AlreadyExistsException")
 
 
@@ -71,7 +75,7 @@ class RangeContext:
 @dataclass
 class TableCommit:
     """The commit of one table, planned and not yet made. `table`: as it was found, None if there is none; `above`: the
-    epoch above which changes count."""
+    epoch above which changes count; `feeds`: how changes come in, where pipelines bring them."""
 
     context: RangeContext
     target: Target
@@ -79,6 +83,14 @@ class TableCommit:
     planned: Planned
     above: int
     outcome: Outcome
+    feeds: FeedPlan | None = None
+
+    @property
+    def appending(self) -> AppendColumns | FeedColumns:
+        """How its changes become rows of an append table."""
+        state, stream = self.table.state if self.table else None, self.context.stream
+        own = AppendColumns(stream, state is not None and stream in state.first_identity)
+        return FeedColumns(own, self.feeds.feeds) if self.feeds else own
 
     @property
     def plan(self) -> ColumnPlan:
@@ -97,7 +109,10 @@ class TableCommit:
 
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
-        return self.outcome.summary(self.context.stream, self.context.epochs, self.context.last)
+        counted = self.outcome
+        if self.target.back:
+            counted = replace(counted, events=0, merged=0, superseded=0, ignored=0, dead=0)
+        return counted.summary(self.context.stream, self.context.epochs, self.context.last)
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the
@@ -127,6 +142,7 @@ class TableCommit:
             relaxed += [one["name"] for one in state.fields if one["required"] and one["name"] in self.plan.unwritable]
         mode, metadata = self.planned.mode, self.planned.mode.columns
         fed = source_properties(state, self.target.fed) if mode.keyed else {}
+        fed |= self.feeds.properties if self.feeds else {}
         if mode.keyed and are_several(self.sources):
             metadata = (*metadata, SOURCE_METADATA)
         seen_as = {INFERRED_AS: json.dumps(self.plan.inferred, ensure_ascii=False, sort_keys=True)}
@@ -201,19 +217,7 @@ class Committer:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
         failure is in the outcome."""
         started = time.monotonic()
-        outcome = Outcome(str(target.name), target.sources)
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    outcome = self.once(target, above)
-                    break
-                except Exception as error:
-                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
-                        raise
-        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        outcome = tried(Outcome(str(target.name), target.sources), lambda: self.once(target, above))
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
@@ -270,7 +274,11 @@ class Committer:
             outcome.snapshot_id = table.state.snapshot_id if table else None
             return outcome
 
-        plan = planned(target.above(progress), self._context.config, table.state if table else None)
+        state, config = table.state if table else None, self._context.config
+        feeds = plan_feeds(target.above(progress), config, state) if target.feeds else None
+        plan = feeds.planned if feeds else planned(target.above(progress), config, state)
+        if feeds and feeds.unseen:
+            outcome.way["unseen"] = ", ".join(feeds.unseen)[:_MOST_NAMED]
         if table is not None and plan.renames:
             # Before its facts: the table remembers the names, so that whoever comes after a crash goes on with them.
             table = rename(spark, tables, table, plan.due, plan.renames.properties())
@@ -279,7 +287,7 @@ class Committer:
             table = retype(spark, tables, table, plan.columns.retyped)
         target = replace(target, rule=plan.renames.rule(target.rule))
         outcome.mode = plan.mode.name
-        one = TableCommit(self._context, target, table, plan, max(above, progress), outcome)
+        one = TableCommit(self._context, target, table, plan, max(above, progress), outcome, feeds)
         outcome.dead_new = self._buried.get(target.name, {})
         try:
             self._engine.commit(one)
@@ -287,6 +295,22 @@ class Committer:
             self._buried[target.name] = outcome.dead_new
             raise
         return outcome
+
+
+def tried(outcome: Outcome, once: Callable[[], Outcome]) -> Outcome:
+    """What `once` gives, tried again where another writer was quicker; else `outcome`, with the failure in it."""
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                return once()
+            except Exception as error:
+                # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                    raise
+    except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+        found = failure_of(error)
+        outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+    return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:

@@ -88,22 +88,21 @@ class DriverEngine:
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
-        context, outcome, decoding = one.context, one.outcome, one.decoding
+        context, outcome, columns = one.context, one.outcome, one.appending
         mine = self._staged.of(one.target.sources, one.above)
-        found = mine.split(append_commit.columns_of(one.table, one.context.stream), decoding, MOST_ODD)
-        good, odd = found.plain, found.odd.to_pylist()
-        _, bad = decoded(odd, decoding, mirror=False)
+        found = mine.split(columns, one.decoding, MOST_ODD)
+        good, bad = found.plain, columns.why(found.odd, one.decoding)
         new = append_commit.new_rows(context.spark, one.table, good)
         outcome.way["lookup"] = "driver"
-        self._bury(one, odd, why_of(bad))
+        self._bury(one, found.odd.to_pylist(), bad)
         if one.is_empty(len(good)):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
         table = one.ready(append_columns.nulls(good, one.plan.columns))
         unmoved(one, table, snapshot)
-        outcome.merged = len(new)
-        outcome.ignored = outcome.events - len(good) - len(bad)
-        outcome.superseded = len(good) - outcome.merged
+        outcome.merged, told = columns.changes_in(new), columns.changes_in(good)
+        outcome.ignored = outcome.events - told - len(bad)
+        outcome.superseded = told - outcome.merged
         append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 

@@ -11,6 +11,7 @@ from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn_spark.merge.decision import decoded as decoded_one_by_one
 from firn_spark.staged.decode import decoded, decoded_schema
 
 ID, FIRST = "_id", "_first"  # identity and, of a table that may know changes by it, the first identity
@@ -29,6 +30,18 @@ class AppendColumns:
         """Of the good ones: ID, FIRST (null, if it is not asked for), some of META, then c0, c1, …"""
         told = decoded_schema(decoding, _KEPT)
         return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *told])
+
+    def why(self, odd: pa.Table, decoding: Decoding) -> dict[tuple[str, int], tuple[str, str]]:
+        """Why no row was made of these changes, by batch and index: code and message."""
+        _, bad = decoded_one_by_one(odd.to_pylist(), decoding, mirror=False)
+        return {
+            (row[decoded_rows.BATCH], row[decoded_rows.INDEX]): (row[decoded_rows.CODE], row[decoded_rows.MESSAGE])
+            for row in bad
+        }
+
+    def changes_in(self, rows: pa.Table) -> int:
+        """Of how many changes these rows are."""
+        return len(rows)
 
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Changes, a part of them (packed.CHANGES) at a time: the good ones decoded, and the others as they are."""

@@ -13,17 +13,11 @@ from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import write_cells
 from firn_spark.merge import append_columns
-from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
 KEY = (Column(IDENTITY, STRING),)
 _ABOVE_ALL = b"\xff" * 64  # positions that are not asked for: none is as high
-
-
-def columns_of(table: Table | None, stream: str) -> AppendColumns:
-    """How the changes of a stream are decoded. `table`: None if it is not made."""
-    return AppendColumns(stream, table is not None and stream in table.state.first_identity)
 
 
 def new_rows(spark: SparkSession, table: Table | None, good: pa.Table) -> pa.Table:

@@ -18,14 +18,14 @@ from firn.changes.decode.types import Column
 from firn.changes.metadata_columns import APPEND_METADATA
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver.engine import Why, unmoved, why_of
+from firn_spark.driver.engine import Why, unmoved
 from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import append_columns, append_commit
 from firn_spark.merge.append_columns import ID, AppendColumns
-from firn_spark.merge.decision import decoded
 from firn_spark.not_eligible import results_of
+from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.slices import by_partition
 from firn_spark.slices.decoding import Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of
@@ -40,7 +40,7 @@ _AT_ONCE = 4  # slices that are planned
 class _Columns:
     """AppendColumns with _AT."""
 
-    own: AppendColumns
+    own: AppendColumns | FeedColumns
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """As column_decoder.Columns says."""
@@ -64,9 +64,10 @@ class _Seen:
     high: bytes | None
 
 
-def _survey(rows: pa.Table, decoding: Decoding) -> _Seen:
+def _survey(own: AppendColumns | FeedColumns, rows: pa.Table, decoding: Decoding) -> _Seen:
     nulls, ends = append_columns.nulls(rows, decoding.columns), pc.min_max(rows["_pos"])
-    return _Seen(len(rows), frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
+    changes = own.changes_in(rows)
+    return _Seen(changes, frozenset(nulls), not rows["_pos"].null_count, ends["min"].as_py(), ends["max"].as_py())
 
 
 def _together(some: _Seen, others: _Seen) -> _Seen:
@@ -86,6 +87,7 @@ class _Work:
     """What all slices have in common. Goes to the executors. `slices`: by label the number of each, and the files that
     may have its changes; the rest as in work.Work."""
 
+    own: AppendColumns | FeedColumns
     columns: Sequence[Column]
     ids: Mapping[str, int]
     layout: Layout
@@ -107,10 +109,9 @@ def append(
     with kept(by.sliced(mine)) as rows:
         with outcome.stage("read"):
             told = seen_in(rows, by)
-        odd = told.odd.to_pylist()
-        _, bad = decoded(odd, decoding, mirror=False)
+        bad = one.appending.why(told.odd, decoding)
         planned = _planned(one, by, told.seen)
-        bury(one, odd, why_of(bad))
+        bury(one, told.odd.to_pylist(), bad)
         if one.is_empty(told.seen.changes):
             return
         snapshot = one.table.state.snapshot_id if one.table else None
@@ -118,7 +119,7 @@ def append(
         unmoved(one, table, snapshot)
         layout = layout_of(table)
         worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
-        work = _Work(one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
+        work = _Work(one.appending, one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
         with outcome.stage("merge"):
             bodies, more = results(rows, len(planned), partial(_worked, work), layout if worth else None)
             found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
@@ -133,16 +134,14 @@ def append(
 
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
-    columns, events = (
-        _Columns(append_commit.columns_of(one.table, one.context.stream)),
-        one.target.events(one.outcome.progress),
-    )
+    columns, events = _Columns(one.appending), one.target.events(one.outcome.progress)
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
     if events > most_events:
         with one.outcome.stage("sample"):
             keys, size = sampled(mine, columns, one.decoding, [_AT], events)
             bounds = bounds_of(keys, ceil(max(events / most_events, events * size / most_bytes)))
-    return Slicing(columns, one.decoding, _survey, _together, bounds, labels_of(mine, len(bounds) + 1))
+    labels, survey = labels_of(mine, len(bounds) + 1), partial(_survey, columns.own)
+    return Slicing(columns, one.decoding, survey, _together, bounds, labels)
 
 
 def _planned(one: TableCommit, by: Slicing[_Seen], seen: _Seen) -> dict[int, tuple[int, Files]]:
@@ -174,4 +173,6 @@ def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:
         return pickle.dumps(([], 0)), []
     rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns), {})
     here, rest = by_partition.placed(work.layout, rows, number, work.worth) if work.worth else ([rows], [])
-    return pickle.dumps(([file for part in here for file in write_rows(work.layout, part)], len(new))), rest
+    return pickle.dumps(
+        ([file for part in here for file in write_rows(work.layout, part)], work.own.changes_in(new))
+    ), rest

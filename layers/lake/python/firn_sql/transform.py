@@ -27,6 +27,7 @@ ROW: Final = "_firn_row"
 MOST_ROWS_OF_ONE: Final = 1_000_000
 _SOURCE: Final = "_firn_source"
 _SPARE_ROWS: Final = 100  # output rows for each input row, before a batch is looked at row by row
+_UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})  # DuckDB's words for a type of which nothing is known
 _BATCH: Final = 65_536
 # Conditions run as they are written: moved or reordered, a cast would fail for rows that another condition keeps out.
 _NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"
@@ -55,7 +56,8 @@ class TooLarge(Exception):
 class Transform:
     """Checked SQL, bound to the columns of its source; to be made once, and run for each batch.
 
-    `schema` is that of its output. A caller from several threads waits for its turn.
+    `schema` is that of its output; `unknown` are the columns of it that hold nothing but nulls of no known type
+    (pa.null() in the source). A caller from several threads waits for its turn.
     """
 
     def __init__(self, checked: Checked, columns: pa.Schema, memory: int = 1_000_000_000) -> None:
@@ -70,6 +72,7 @@ class Transform:
         self._columns = _visible(checked, columns)
         self._connection = _connected(memory)
         self._connection.register(_SOURCE, self._input(columns.empty_table(), _count(0)))
+        self.unknown: frozenset[str] = frozenset()
         inner = written(_rewritten(checked))
         self._sql = self._bound(inner)
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
@@ -114,6 +117,7 @@ class Transform:
             raise self._refuse(reason(error), "write what fits the columns of the source") from None
         shown = [(name, kind) for name, kind in found if name not in (ROW, NOW)]
         self._check_names([name for name, _ in shown])
+        self.unknown = frozenset(name for name, kind in shown if kind.id.lower() in _UNKNOWN)
         try:
             columns = [f"CAST({quoted(name)} AS {column_type(kind, name)}) AS {quoted(name)}"
                        for name, kind in shown]  # fmt: skip

@@ -26,6 +26,7 @@ from firn.log.epochs import Epoch
 from firn.log.holds import Quarantines
 from firn.log.store import Store, exists, get, listing
 from firn.tables.outcome import COUNTS
+from firn.tables.routing import mirrors_on, targets_of
 from firn.tables.table_state import epoch_of
 
 T = TypeVar("T")
@@ -111,13 +112,17 @@ def history(stream: str, current: int | None, snapshots: Mapping[int, tuple[int 
     return History(tuple(reversed(found)), whole=at is None)
 
 
-def target_of(settings: StreamConfig, source: str) -> TableName | str | None:
-    """Where a source table's changes go: a table; None if no rule takes it; "" if the commit job refuses it."""
+def places_of(settings: StreamConfig, source: str) -> tuple[TableName | str | None, ...]:
+    """Where a source table's changes go: tables; None, and nothing else, if neither rule nor pipeline takes it; "" if
+    the commit job refuses it."""
+    found: tuple[TableName | str | None, ...] = targets_of(settings, source)
     try:
         rule = settings.rule_for(source)
-        return None if rule is None else rule.target(source)
+        if rule is not None:
+            rule.target(source)
+        return found or ((None,) if not settings.wants(source) else ())
     except EventError:
-        return ""
+        return ("", *found)
 
 
 def _silent(_what: str, _done: int, _of: int) -> None:
@@ -178,8 +183,8 @@ def _settings(store: Store, stream: str, sealed: Iterable[Epoch]) -> dict[str, S
 
 def _targets(sealed: Iterable[Epoch], settings: Mapping[str, StreamConfig]) -> set[str]:
     sources = {(sha, source) for epoch in sealed for source in epoch.tables for sha in settings}
-    found = {target_of(settings[sha], source) for sha, source in sources}
-    return {str(target) for target in found if isinstance(target, TableName)}
+    found = {str(name) for sha, source in sources for name in targets_of(settings[sha], source)}
+    return found | {str(target) for one in settings.values() for _, _, target in mirrors_on(one)}
 
 
 def _dead(store: Store, stream: str, tick: Tick) -> dict[str, Letters]:

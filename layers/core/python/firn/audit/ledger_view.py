@@ -3,13 +3,13 @@ Pure."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import combinations
 from typing import Final
 
-from firn.audit.ledger import Ledger, target_of
+from firn.audit.ledger import Ledger, places_of
 from firn.config.model import StreamConfig
 from firn.config.names import TableName, slug
 from firn.log import layout
@@ -73,6 +73,7 @@ class View:
         self.waiting = {batch.id: batch for epoch in held for batch in epoch.batches if batch.id not in self.holders}
         self._cuts = sorted(ledger.cuts)
         self._rows: dict[int, dict[Place, dict[str, int]]] = {}
+        self._mixed: dict[tuple[str, str], StreamConfig] = {}
 
     def _floor(self, numbers: list[int]) -> int:
         renumbered = [n for n in numbers if self.ledger.epochs[n].nonce == RENUMBERED]
@@ -121,11 +122,16 @@ class View:
         return max(cut.progress.get(name, 0), self.ledger.known.had(name, cut.n))
 
     def settings(self, n: int) -> StreamConfig:
-        """The configuration that a job commits the epoch under: that of the last epoch of its range."""
+        """The configuration that a job commits the epoch under: that of the last epoch of its range, with the pipelines
+        of the epoch's own. Of equal ones always the same object."""
         cut = self.cut_of(n)
         upto = self.last if cut is None else cut.n
         last = max((one for one in self.live if one <= upto), default=n)
-        return self.ledger.settings[self.ledger.epochs[max(last, n)].config]
+        of_last, of_own = self.ledger.epochs[max(last, n)].config, self.ledger.epochs[n].config
+        found, own = self.ledger.settings[of_last], self.ledger.settings[of_own]
+        if found.pipelines == own.pipelines:
+            return found
+        return self._mixed.setdefault((of_last, of_own), replace(found, pipelines=own.pipelines))
 
     def rows(self, n: int) -> Mapping[Place, Mapping[str, int]]:
         """Where the changes of an epoch go: place -> source table -> rows."""
@@ -133,9 +139,16 @@ class View:
             settings = self.settings(n)
             found: dict[Place, dict[str, int]] = {}
             for source, rows in self.ledger.epochs[n].tables.items():
-                found.setdefault(target_of(settings, source), {})[source] = rows
+                for place in places_of(settings, source):
+                    found.setdefault(place, {})[source] = rows
             self._rows[n] = found
         return self._rows[n]
+
+    @cached_property
+    def copies(self) -> int:
+        """How many changes of the live epochs count again, for each further table that they go to."""
+        told = sum(sum(self.ledger.epochs[n].tables.values()) for n in self.live)
+        return sum(rows for n in self.live for mine in self.rows(n).values() for rows in mine.values()) - told
 
     def routed(self, place: Place, among: Mapping[int, Epoch]) -> dict[int, int]:
         """The rows of each of the epochs that go to a place; epochs without any are left out."""

@@ -27,8 +27,9 @@ FILTERED = "filtered_table"
 class Audit:
     """One stream's account. All numbers are events.
 
-    acked = merged + superseded + sum(ignored) + pending + dead + uncounted, or `difference` is not 0
+    acked + copies = merged + superseded + sum(ignored) + pending + dead + uncounted, or `difference` is not 0
 
+    copies      what goes to several tables counts once more in each further one
     pending     not in its table yet; `staged` of it are in no epoch, `quarantined` of it are held back
     dead        `replayed` of the letters came again in batches of their own, which count like any other
     uncounted   in the tables, but what became of them has expired with the snapshots and the cuts
@@ -42,6 +43,7 @@ class Audit:
     batches: int
     expired_batches: int
     acked: int
+    copies: int = 0
     merged: int = 0
     superseded: int = 0
     ignored: dict[str, int] = field(default_factory=dict)
@@ -77,7 +79,7 @@ def audit(ledger: Ledger, now: datetime, keeping: Keeping | None = None) -> Audi
     names = {str(place) for n in view.live for place in view.rows(n) if isinstance(place, TableName)}
     tables = [table_account.account(view, name) for name in sorted(names | ledger.tables.keys())]
     found = Audit(
-        ledger.stream, view.floor + 1, len(view.live), log.batches, log.expired, log.acked,
+        ledger.stream, view.floor + 1, len(view.live), log.batches, log.expired, log.acked, view.copies,
         staged=log.staged, replayed=log.replayed, tables=tables, notes=log.notes,
     )  # fmt: skip
     ignored = Counter(log.ignored)
@@ -108,12 +110,13 @@ def audit(ledger: Ledger, now: datetime, keeping: Keeping | None = None) -> Audi
         found.notes += table.notes
     found.ignored = {reason: count for reason, count in sorted(ignored.items()) if count}
     parts = found.merged + found.superseded + sum(found.ignored.values()) + found.pending + found.dead + found.uncounted
-    found.difference = found.acked - parts
+    found.difference = found.acked + found.copies - parts
     _note(view, found)
     if found.difference and not differences:
         differences.append(
             Difference(
-                "unbalanced", f"{found.acked} events were acknowledged, and {parts} are accounted for",
+                "unbalanced", f"{found.acked} events were acknowledged, with {found.copies} copies for further tables "
+                f"{found.acked + found.copies}, and {parts} are accounted for",
                 "this is an error of Firn's: report it with the output of firn audit --json",
             )
         )  # fmt: skip

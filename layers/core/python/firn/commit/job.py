@@ -6,7 +6,7 @@ can't be committed to is quarantined, and no other table waits for it.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -16,6 +16,8 @@ from firn.commit.bisection import unreadable
 from firn.commit.cut_writer import write_cut
 from firn.commit.job_context import Work, look
 from firn.commit.lake import Lake, Range
+from firn.commit.range_parts import Part
+from firn.commit.reach_back import reaches
 from firn.commit.renumbering import renumber
 from firn.config.names import TableName, slug
 from firn.errors import StorageUnavailable, UnknownOutcome
@@ -88,7 +90,7 @@ def run(store: Store, lake: Lake, stream: str, first: int, last: int, *, log: Lo
         _tell(store, head, attempt, "transient" if passing else "terminal", text)
         return 1
     # Only now: what was committed is told of, and a table that can't be cared for is none that failed.
-    for table in work.touched if held is None else ():
+    for table in (*work.touched, *(target for _, _, target in work.mirrors)) if held is None else ():
         if is_due(work.states.get(table)):
             for line in lake.care(stream, table, work.config.care_of(table), now()):
                 log({"stream": stream, "table": str(table)} | line)
@@ -135,17 +137,20 @@ class _Job:
     def run(self) -> tuple[Quarantine | None, list[Outcome]]:
         """-> the quarantine of the whole stream, if its source went back; the outcomes of the tables."""
         work = self._work
+        resting = {target for _, _, target in work.mirrors}  # which go back with their base, and come again with it
         for table, stand in work.standings.items():
-            if stand.rolled_back:
+            if stand.rolled_back and table not in resting:
                 n = rules.number_for(str(table), work.last, work.known)
                 self._hold(rules.rolled_back_table(work.stream, str(table), stand, n, work.last, self._instant()))
         needed = self._needed()
+        self._reach_back()
         if needed or work.refused():
             restored = self._range(needed or work.epochs)
             if restored is not None:
                 return restored, self._outcomes
         else:
             self._catch_up()
+        self._follow()
         self._say_held()
         if not any(outcome.status == "failed" for outcome in self._outcomes):
             write_cut(work, self._outcomes, self._high, self._held, self._now())
@@ -167,21 +172,21 @@ class _Job:
         for part in self._work.parts:
             mine = {n: sealed[n] for n in part.epochs if n in sealed}
             last = self._work.last if part is self._work.parts[-1] else part.epochs[-1]
-            restored = self._one_part(mine, part.refused, last) if mine else None
+            restored = self._one_part(mine, part, last) if mine else None
             if restored is not None:
                 return restored
         return None
 
-    def _one_part(self, sealed: Mapping[int, Epoch], refused: Collection[str], last: int) -> Quarantine | None:
-        """The same of epochs that refuse the same source tables. `last`: how far the tables are with it."""
-        work = self._work
-        opened = work.lake.open(work.stream, work.settings, sealed, last)
+    def _one_part(self, sealed: Mapping[int, Epoch], part: Part, last: int) -> Quarantine | None:
+        """The same of epochs of one part. `last`: how far the tables are with it."""
+        work, settings, refused = self._work, replace(self._work.settings, pipelines=part.pipelines), part.refused
+        opened = work.lake.open(work.stream, settings, sealed, last)
         try:
             span = opened.span(self._high)
             if span.bare and span.top is not None and not work.settings.commits:
                 # The first changes that tell their commits, beside some that do not.
                 opened.close()
-                opened = work.lake.open(work.stream, replace(work.settings, commits=True), sealed, last)
+                opened = work.lake.open(work.stream, replace(settings, commits=True), sealed, last)
             if rules.went_back(span, self._high) and self._high and not rules.accepted(work.known, self._high):
                 # A table that has come further got it from a job that found the source in order up to there.
                 done = max((work.progress(table) for table in work.states), default=0)
@@ -192,14 +197,14 @@ class _Job:
                     return found
                 # Its generation is raised already: what came since it went back counts under that one.
                 opened.close()
-                opened = work.lake.open(work.stream, work.settings, sealed, last)
+                opened = work.lake.open(work.stream, settings, sealed, last)
                 span = opened.span(self._high)
             self._high = rules.next_high(span, self._high)
             if not self._stands:  # else an earlier part has
                 self._catch_up()
             behind = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
-            routes = route(work.settings, {one: facts for one, facts in opened.facts.items() if one not in refused})
-            crowded = route(work.settings, {one: facts for one, facts in opened.facts.items() if one in refused})
+            routes = route(settings, {one: facts for one, facts in opened.facts.items() if one not in refused})
+            crowded = route(settings, {one: facts for one, facts in opened.facts.items() if one in refused})
             for table, (code, message) in sorted((routes.refused | crowded.refused).items()):
                 self._count_dead(opened.refuse({table: f"refused-{slug(table)}"}, code, message))
             self._refuse_crowded(opened, crowded.targets)
@@ -254,6 +259,36 @@ class _Job:
                 done = upto
             self._stands[table] = replace(stand, done=done)
 
+    def _reach_back(self) -> None:
+        """Brings into the tables of new pipelines what the log still holds of before."""
+        work = self._work
+        for one in reaches(work):
+            if work.before is None or str(one.table) in self._held:
+                continue
+            opened = work.lake.open(work.stream, one.settings, one.epochs, work.before.n)
+            try:
+                for target in route(one.settings, opened.facts).targets:
+                    if target.name == one.table:
+                        outcome = opened.commit(replace(target, back=True))
+                        line = {"stream": work.stream, "table": str(one.table), "status": "reached back"}
+                        self._log(line | {"first": min(one.epochs), "last": max(one.epochs), "events": outcome.events})
+                        if outcome.status == "failed":
+                            self._settle(one.table, work.standing(one.table), outcome)
+            finally:
+                opened.close()
+
+    def _follow(self) -> None:
+        """Brings the mirrors that pipelines make to where their bases are. One whose base failed waits with it."""
+        work = self._work
+        failed = {outcome.table for outcome in self._outcomes if outcome.status == "failed"}
+        for pipeline, base, target in work.mirrors:
+            if target in work.foreign:
+                self._settle(target, work.standing(target), _foreign(work, target))
+            elif str(target) not in self._held and str(base) not in failed:
+                outcome = work.lake.follow(work.stream, work.settings, pipeline, base)
+                if outcome is not None:
+                    self._settle(target, work.standing(target), outcome)
+
     def _part(self, table: TableName, done: int, upto: int) -> Outcome | None:
         """The epochs above `done` up to `upto`, into one table. None if they hold nothing of it."""
         work = self._work
@@ -302,7 +337,7 @@ class _Job:
     def _say_held(self) -> None:
         """A line for each table that changes go to and that is left out."""
         said = {outcome.table for outcome in self._outcomes}
-        for table in self._work.touched:
+        for table in (*self._work.touched, *(target for _, _, target in self._work.mirrors)):
             name = str(table)
             if name in self._held and name not in said:
                 case = self._work.known.tables.get(name)

@@ -1,12 +1,14 @@
 """What a commit job finds when it begins: epochs, configuration, the cut before, quarantines, the tables' states."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from firn.commit import table_limit
 from firn.commit.lake import Lake
+from firn.commit.range_parts import Part, parts
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import EventError, FirnError
 from firn.log import cuts, epochs, holds, published_configs
 from firn.log.epochs import RENUMBERED, Epoch
@@ -16,16 +18,19 @@ from firn.quarantine import rules as rules
 from firn.quarantine.rules import Standing
 from firn.tables import ownership
 from firn.tables.outcome import COUNTS
+from firn.tables.routing import mirrors_on, targets_of
 from firn.tables.table_state import TableState
 
 Counts = dict[str, dict[str, int]]
+Pipelines = Mapping[str, tuple[Pipeline, ...]]  # of the stream, by the hash of the configuration
 
 
 @dataclass(frozen=True)
 class Work:
     """One job's view. `epochs`: those of its range that no cut covers and that are not quarantined; `touched`: the
     tables that they go to, each with the last epoch that does; `config`: the one that the last epoch was sealed under,
-    `settings` its part for the stream; `states`, `standings`: of these tables and of those of the cut `before`."""
+    `settings` its part for the stream, `pipelines` those of the epochs' own; `states`, `standings`: of these tables and
+    of those of the cut `before`."""
 
     store: Store
     lake: Lake
@@ -40,7 +45,17 @@ class Work:
     states: Mapping[TableName, TableState | None]
     standings: Mapping[TableName, Standing]
     foreign: Mapping[TableName, str]  # tables that are not for this deployment, with why: nothing of them counts here
-    parts: tuple[table_limit.Part, ...] = ()  # the epochs in order, with the source tables that are refused
+    parts: tuple[Part, ...] = ()  # the epochs in order, with the source tables that are refused
+    pipelines: Pipelines = field(default_factory=dict)
+
+    def under(self, epoch: Epoch) -> StreamConfig:
+        """What the epoch is committed under: the settings, with the pipelines of its own configuration."""
+        return replace(self.settings, pipelines=self.pipelines.get(epoch.config, self.settings.pipelines))
+
+    @property
+    def mirrors(self) -> list[tuple[Pipeline, TableName, TableName]]:
+        """The pipelines that make mirrors (routing.mirrors_on), but for those whose base is not for this deployment."""
+        return [one for one in mirrors_on(self.settings) if one[1] not in self.foreign]
 
     def progress(self, table: TableName) -> int:
         """The last epoch in the table's ancestry."""
@@ -51,26 +66,26 @@ class Work:
         """How the table stood; one that nothing was known of has nothing."""
         return self.standings.get(table, Standing(0, 0))
 
-    def target(self, source: str) -> TableName | None:
-        """Where a source table's changes go; None if nowhere."""
-        try:
-            rule = self.settings.rule_for(source)
-            return rule.target(source) if rule else None
-        except EventError:
-            return None
-
     def rows(self, table: TableName, sealed: Iterable[Epoch]) -> int:
         """Staged changes in the epochs that go to the table."""
-        return sum(n for epoch in sealed for source, n in epoch.tables.items() if self.target(source) == table)
+        return sum(
+            n for epoch in sealed for one, n in epoch.tables.items() if table in targets_of(self.under(epoch), one)
+        )
 
     def sources(self, table: TableName) -> tuple[str, ...]:
         """The source tables of the range that go to the table."""
-        names = {source for epoch in self.epochs.values() for source in epoch.tables}
-        return tuple(source for source in sorted(names) if self.target(source) == table)
+        names = {(source, epoch.config): epoch for epoch in self.epochs.values() for source in epoch.tables}
+        found = {source for (source, _), epoch in names.items() if table in targets_of(self.under(epoch), source)}
+        return tuple(sorted(found))
 
     def filtered(self) -> int:
         """Staged changes that neither rule nor pipeline takes."""
-        return sum(rows for table, rows in self._rows() if not self._refuses(table) and not self.settings.wants(table))
+        return sum(
+            rows
+            for epoch in self.epochs.values()
+            for table, rows in epoch.tables.items()
+            if not self._refuses(table) and not self.under(epoch).wants(table)
+        )
 
     def refused(self) -> Counts:
         """Staged changes of source tables that can't be placed: they are dead letters, by source table."""
@@ -111,9 +126,14 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
     lake.expect(settings, mine)
     sources = {n: frozenset(epoch.tables) for n, epoch in mine.items()}
     known_to = before.known if before else frozenset()
-    refused = table_limit.refused(known_to, judged(store, settings, config, mine, known, rules.covered(before)))
-    taken = _touched(settings, {n: some - refused[n] for n, some in sources.items()})
-    names = {*taken, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
+    log = list(judged(store, settings, config, mine, known, rules.covered(before)))
+    refused = table_limit.refused(known_to, log)
+    pipelines = {n: own.pipelines for n, own, _ in log}
+    by_config = {epoch.config: pipelines[n] for n, epoch in mine.items()}
+    own = {n: replace(settings, pipelines=pipelines[n]) for n in mine}
+    taken = _touched(own, {n: some - refused[n] for n, some in sources.items()})
+    resting = {name for _, base, target in mirrors_on(settings) for name in (base, target)}
+    names = {*taken, *resting, *map(TableName.parse, known_to)}  # a table that is too many is not looked at
     closed = {name: why for name in names if (why := ownership.barred(name, lake.databases))}  # not even loaded
     found = {name: None if name in closed else lake.state(name) for name in sorted(names)}
     others = {
@@ -129,10 +149,11 @@ def look(store: Store, lake: Lake, stream: str, first: int, last: int) -> Work:
         unseen = before.progress.get(str(name), 0) if before and name in closed else 0
         stand = rules.standing(str(name), state.progress(stream) if state else unseen, before, known)
         standings[name] = replace(stand, done=max(stand.done, known.begun))
-    touched, parts = _touched(settings, sources), table_limit.parts(refused, sources)
+    touched, split = _touched(own, sources), parts(refused, sources, pipelines)
     return Work(
-        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, parts
-    )
+        store, lake, stream, last, config, settings, before, known, mine, touched, states, standings, foreign, split,
+        by_config,
+    )  # fmt: skip
 
 
 def judged(
@@ -162,15 +183,7 @@ def _sealed(store: Store, stream: str, start: int, first: int, last: int, known:
     return found
 
 
-def _touched(settings: StreamConfig, sealed: Mapping[int, Collection[str]]) -> dict[TableName, int]:
-    """The tables that the source tables of the epochs go to, each with the last epoch that touches it."""
-    found: dict[TableName, int] = {}
-    for n in sorted(sealed):
-        for source in sealed[n]:
-            try:
-                rule = settings.rule_for(source)
-                if rule is not None:
-                    found[rule.target(source)] = n
-            except EventError:
-                continue
-    return found
+def _touched(own: Mapping[int, StreamConfig], sealed: Mapping[int, Collection[str]]) -> dict[TableName, int]:
+    """The tables that the source tables of the epochs go to, each with the last epoch that touches it. `own`: what each
+    epoch is committed under."""
+    return {name: n for n in sorted(sealed) for source in sealed[n] for name in targets_of(own[n], source)}

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from firn.config.maintenance import Care
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
@@ -65,6 +66,13 @@ class Lake(Protocol):
 
     def open(self, stream: str, settings: StreamConfig, epochs: Mapping[int, Epoch], last: int) -> Range:
         """Read these epochs. A snapshot made of them carries `last` as its progress."""
+
+    def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
+        """Bring the mirror that a pipeline makes to where its base is now: in one snapshot it becomes the pipeline's
+        SQL over the base's rows, and carries the base's progress.
+
+        -> None if it is there already, or if there is no base. Never raises an Exception: a failure is in the outcome.
+        """
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """Make few of a table's many small files (and of those of what it remembers), where that can be done at once,

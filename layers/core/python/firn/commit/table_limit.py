@@ -39,7 +39,10 @@ def refused(known: Collection[str], log: Log) -> dict[int, frozenset[str]]:
         goes = {source: name for source in sources if (name := _target(settings, source)) is not None}
         over: set[TableName] = set()
         if new := {name for name in goes.values() if str(name) not in made}:
-            named = {str(_target(settings, rule.source)) for rule in settings.tables if not rule.is_pattern}
+            # What a pipeline reads is named too, and so is its target.
+            exact = {rule.source for rule in settings.tables if not rule.is_pattern}
+            exact |= {one.source for one in settings.pipelines}
+            named = {str(_target(settings, source)) for source in exact} | {str(p.target) for p in settings.pipelines}
             room = max(0, settings.max_tables - len(made - named))
             over = set(sorted(name for name in new if str(name) not in named)[room:])
             made |= {str(name) for name in new - over}

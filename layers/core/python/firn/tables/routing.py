@@ -1,27 +1,40 @@
 """Which source tables of a range of epochs go to which Iceberg table, by the stream's rules."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from firn.changes.decode.source_encodings import declared_column
 from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import EventError
 from firn.tables.batch_facts import TableFacts
 from firn.tables.table_state import TableState, fed_by
 
 
 @dataclass(frozen=True)
+class Feed:
+    """How changes of some source tables come into a table: as they are, or through a pipeline."""
+
+    pipeline: Pipeline | None
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Target:
     """One Iceberg table and what feeds it. `facts` are those of all its sources, in order; `names`: the whole names of
-    sources that events name without schema."""
+    sources that events name without schema; `feeds`: how they come in, where pipelines do that, else (); `back`:
+    whether these are changes of before its pipelines, which count for no epoch."""
 
     name: TableName
     rule: TableRule
     sources: tuple[str, ...]
     facts: tuple[TableFacts, ...]
     names: Mapping[str, str] = field(default_factory=dict)
+    feeds: tuple[Feed, ...] = ()
+    back: bool = False
 
     @property
     def fed(self) -> tuple[str, ...]:
@@ -44,6 +57,11 @@ class Target:
             for one in self.facts
         )
         return replace(self, facts=tuple(facts)) if epoch else self
+
+    def of(self, feed: Feed) -> "Target":
+        """The same of what one of its feeds brings."""
+        facts = dict(zip(self.sources, self.facts, strict=True))
+        return replace(self, sources=feed.sources, facts=tuple(facts[one] for one in feed.sources), feeds=())
 
     def seen(self) -> list[tuple[Column, ...]]:
         """All sets of columns that the sources' changes show."""
@@ -80,25 +98,70 @@ class Routes:
 
 
 def route(config: StreamConfig, facts: Mapping[str, TableFacts]) -> Routes:
-    """Sorts the source tables by target. Pure. The rule of the first source (by name) speaks for its target."""
+    """Sorts the source tables by target. Pure. The rule of the first source (by name) speaks for its target.
+
+    A mirror that a pipeline makes is no target of its source table: it rests on that table's own mirror.
+    """
     routes = Routes()
-    found: dict[TableName, list[tuple[str, TableRule]]] = {}
+    found: dict[TableName, list[_Way]] = {}
     for table in sorted(facts):
+        ways: list[tuple[TableName, _Way]] = []
         try:
-            rule = config.rule_for(table)
-            if rule is None:
-                routes.ignored += sum(facts[table].events.values())
-                continue
-            found.setdefault(rule.target(table), []).append((table, rule))
+            if (rule := config.rule_for(table)) is not None:
+                ways.append((rule.target(table), (table, rule, None)))
         except EventError as error:
             routes.refused[table] = (error.code, str(error))
-    for name, sources in sorted(found.items()):
-        tables = tuple(table for table, _ in sources)
-        # An exact rule is meant for this target more than a pattern that happens to reach it.
-        rule = min((rule for _, rule in sources), key=lambda rule: rule.is_pattern)
-        names = {table: whole for table, own in sources if (whole := own.source_of(table)) != table}
-        routes.targets.append(Target(name, rule, tables, tuple(facts[table] for table in tables), names))
+        ways += _through_pipelines(config, table)
+        for name, way in ways:
+            found.setdefault(name, []).append(way)
+        if not ways and table not in routes.refused and not config.wants(table):
+            routes.ignored += sum(facts[table].events.values())
+    for name, mine in sorted(found.items()):
+        tables = tuple(dict.fromkeys(table for table, _, _ in mine))
+        # An exact rule is meant for this target more than a pattern that happens to reach it, or than a pipeline.
+        rule = min(mine, key=lambda way: (way[2] is not None, way[1].is_pattern))[1]
+        names = {table: whole for table, own, _ in mine if (whole := own.source_of(table)) != table}
+        routes.targets.append(Target(name, rule, tables, tuple(facts[one] for one in tables), names, _feeds(mine)))
     return routes
+
+
+_Way = tuple[str, TableRule, Pipeline | None]  # a source table, and what brings it into a target
+
+
+def _through_pipelines(config: StreamConfig, table: str) -> list[tuple[TableName, _Way]]:
+    with suppress(EventError):  # it is ambiguous, and refused for that already
+        return [
+            (one.target, (table, one.rule, one))
+            for one in config.pipelines_of(table)
+            if one.rule is not None and one.target is not None and not one.is_mirror
+        ]
+    return []
+
+
+def _feeds(mine: list[_Way]) -> tuple[Feed, ...]:
+    by: dict[str | None, tuple[Pipeline | None, list[str]]] = {}
+    for table, _, pipeline in mine:
+        by.setdefault(pipeline.name if pipeline else None, (pipeline, []))[1].append(table)
+    if not by.keys() - {None}:
+        return ()
+    return tuple(Feed(pipeline, tuple(tables)) for pipeline, tables in by.values())
+
+
+def targets_of(config: StreamConfig, table: str) -> tuple[TableName, ...]:
+    """The Iceberg tables that a source table's changes go to, each once; a table that refuses them is none."""
+    found = [name for name, _ in _through_pipelines(config, table)]
+    with suppress(EventError):
+        if (rule := config.rule_for(table)) is not None:
+            found.insert(0, rule.target(table))
+    return tuple(dict.fromkeys(found))
+
+
+def mirrors_on(config: StreamConfig) -> Iterator[tuple[Pipeline, TableName, TableName]]:
+    """The pipelines that make mirrors, each with its base, the mirror of its source table, and its target."""
+    for one in config.pipelines:
+        if one.is_mirror and one.target is not None:
+            with suppress(EventError):
+                yield one, config.target(one.source), one.target
 
 
 def all_of(target: Target, state: TableState | None, config: StreamConfig) -> Target:

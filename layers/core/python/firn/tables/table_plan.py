@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
@@ -34,14 +35,16 @@ def key_and_mode(
     return key, MODES[rule.mode if key or not rule.keyed else KEYLESS]
 
 
-def planned(target: Target, settings: StreamConfig, state: TableState | None) -> Planned:
-    """`state`: the table as it is; None if there is none yet. Raises KeyChanged, TooManyColumns,
-    TerminalError."""
+def planned(
+    target: Target, settings: StreamConfig, state: TableState | None, seen: Sequence[Sequence[Column]] | None = None
+) -> Planned:
+    """`state`: the table as it is; None if there is none yet; `seen`: the columns that its rows have, None: what the
+    changes show, whose keys count then too. Raises KeyChanged, TooManyColumns, TerminalError."""
     check_format(state)
     own = state.key() if state else None
     if state is not None and own is None and target.rule.key is None:
         own = state.named_key()
-    key, mode = key_and_mode(target.rule, own, target.named_keys())
+    key, mode = key_and_mode(target.rule, own, target.named_keys() if seen is None else ())
     check_mode(mode.name, state.properties.get("firn.mode") if state else None)
     renames = renames_of(target.rule.renames, state.properties if state else {})
     renames.check_key(key)
@@ -51,7 +54,7 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    seen = [renames.named(columns) for columns in target.seen()]
+    seen = [renames.named(columns) for columns in (target.seen() if seen is None else seen)]
     plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
     check_width(plan, len(existing), {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}

@@ -1,0 +1,95 @@
+"""What a table that pipelines feed is planned for: the columns of each pipeline's source, and so of its output."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from firn.changes.decode.row_decoder import Decoding
+from firn.changes.decode.types import INFERRED, Column
+from firn.config.model import StreamConfig
+from firn.config.pipelines import Pipeline
+from firn.tables.batch_facts import columns_from_json, columns_to_json
+from firn.tables.planning import ColumnPlan, check_width, plan_columns
+from firn.tables.renames import renames_of
+from firn.tables.routing import Target
+from firn.tables.table_plan import Planned, planned
+from firn.tables.table_state import TableState
+from firn_sql.bound_sql import bound
+from firn_sql.source_types import source_schema
+
+# Table property: by pipeline the columns of its source as they were seen, [[name, type], …]. Values are decoded by
+# them, so they must not depend on which epochs came together.
+INPUT: Final = "firn.pipeline.input"
+
+
+@dataclass(frozen=True)
+class PipelineFeed:
+    """How changes of `sources` come into a table: through the SQL of `pipeline`, or as they are ("" and no SQL).
+    `decoding`: how they are decoded for that. Goes to other processes."""
+
+    pipeline: str
+    sql: str
+    sources: frozenset[str]
+    decoding: Decoding
+
+
+@dataclass(frozen=True)
+class FeedPlan:
+    """`planned`: the table; `feeds`: how changes come into it; `properties`: what it is to remember; `unseen`: columns
+    that SQL names and no event had yet."""
+
+    planned: Planned
+    feeds: tuple[PipelineFeed, ...]
+    properties: Mapping[str, str]
+    unseen: tuple[str, ...]
+
+
+def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None) -> FeedPlan:
+    """For a target with feeds. Raises as table_plan.planned, and TerminalError for SQL that does not bind."""
+    known: dict[str, str] = json.loads(state.properties.get(INPUT, "{}")) if state else {}
+    feeds: list[PipelineFeed] = []
+    seen: list[Sequence[Column]] = []
+    unseen: list[str] = []
+    for feed in target.feeds:
+        mine = target.of(feed)
+        if feed.pipeline is None:
+            seen += mine.seen()
+            continue
+        plan, decoding = _input(mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]")))
+        known[feed.pipeline.name] = columns_to_json(_as_seen(plan))
+        found = bound(feed.pipeline.name, feed.pipeline.sql, source_schema(decoding.columns))
+        seen.append(found.columns)
+        unseen += found.unseen
+        feeds.append(PipelineFeed(feed.pipeline.name, feed.pipeline.sql, frozenset(feed.sources), decoding))
+    whole = planned(target, settings, state, seen=seen)
+    plain = (PipelineFeed("", "", frozenset(one.sources), whole.decoding) for one in target.feeds if not one.pipeline)
+    told = json.dumps(known, ensure_ascii=False, sort_keys=True)
+    return FeedPlan(whole, (*plain, *feeds), {INPUT: told}, tuple(dict.fromkeys(unseen)))
+
+
+def _input(
+    mine: Target, pipeline: Pipeline, settings: StreamConfig, known: Sequence[Column]
+) -> tuple[ColumnPlan, Decoding]:
+    """The columns of a pipeline's source, and how its changes are decoded."""
+    own = settings.rule_for(pipeline.source)
+    mine = replace(mine, rule=own or replace(mine.rule, columns={}, renames={}))
+    renames = renames_of(mine.rule.renames, {})
+    declared = renames.named(mine.declared(settings))
+    seen = [renames.named(columns) for columns in mine.seen()]
+    plan = renames.told(plan_columns(renames.named(known), declared, seen))
+    check_width(plan, len(known), {column.name for column in declared})
+    decoding = Decoding(
+        columns=plan.columns,
+        key=(),
+        settings=settings.settings,
+        schemas=mine.schemas(),
+        bad_schemas=mine.bad_schemas(),
+        names=mine.names,
+        unnamed=plan.unnamed,
+    )
+    return plan, decoding
+
+
+def _as_seen(plan: ColumnPlan) -> list[Column]:
+    return [replace(one, type=INFERRED.get(plan.inferred.get(one.name, ""), one.type)) for one in plan.columns]
