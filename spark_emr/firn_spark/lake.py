@@ -13,6 +13,7 @@ from firn.commit.lake import Range
 from firn.config.maintenance import Care
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.config.reach import databases_of
 from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
@@ -20,11 +21,13 @@ from firn.log.generations import Generations
 from firn.log.store import Store
 from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.failures import Failure
+from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState
 from firn_spark import session as sessions
 from firn_spark.driver.small_files import merge
 from firn_spark.failures import failure_of
+from firn_spark.following import follow
 from firn_spark.maintenance.cold_files import fence
 from firn_spark.maintenance.expiry import Expired, expire_all
 from firn_spark.maintenance.inline_compaction import Turn
@@ -107,6 +110,11 @@ class SparkLake:
             )
 
         return self._ranges.open(Sealed(settings, epochs, log, back), context)
+
+    def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
+        """Brings a pipeline's mirror to where its base is."""
+        context = RangeContext(self._spark, self._store, stream, settings, self._warehouse, {}, 0, self._tables)
+        return follow(context, pipeline, base)
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink, made in this process."""

@@ -36,12 +36,12 @@ from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.pipelines.feed_columns import FeedColumns
-from firn_spark.pipelines.feed_plan import FeedPlan, plan_feeds
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
+from firn_sql.feed_plan import FeedPlan, plan_feeds
 
 Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
@@ -109,7 +109,10 @@ class TableCommit:
 
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
-        return self.outcome.summary(self.context.stream, self.context.epochs, self.context.last)
+        counted = self.outcome
+        if self.target.back:
+            counted = replace(counted, events=0, merged=0, superseded=0, ignored=0, dead=0)
+        return counted.summary(self.context.stream, self.context.epochs, self.context.last)
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the
@@ -214,19 +217,7 @@ class Committer:
         """Brings the table up to the range's last epoch, with the epochs above `above` that it lacks. Never raises: a
         failure is in the outcome."""
         started = time.monotonic()
-        outcome = Outcome(str(target.name), target.sources)
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    outcome = self.once(target, above)
-                    break
-                except Exception as error:
-                    # Another writer won: nothing was applied, and a fresh look decides what is left to do.
-                    if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
-                        raise
-        except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        outcome = tried(Outcome(str(target.name), target.sources), lambda: self.once(target, above))
         outcome.seconds = round(time.monotonic() - started, 3)
         return outcome
 
@@ -304,6 +295,22 @@ class Committer:
             self._buried[target.name] = outcome.dead_new
             raise
         return outcome
+
+
+def tried(outcome: Outcome, once: Callable[[], Outcome]) -> Outcome:
+    """What `once` gives, tried again where another writer was quicker; else `outcome`, with the failure in it."""
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                return once()
+            except Exception as error:
+                # Another writer won: nothing was applied, and a fresh look decides what is left to do.
+                if not left or not (isinstance(error, LostRace | CommitUnknown) or _was_refused(error)):
+                    raise
+    except Exception as error:  # noqa: BLE001 (one bad table must not stop the others)
+        found = failure_of(error)
+        outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+    return outcome
 
 
 def _unreadable(target: Target, why: ForeignFiles) -> TerminalError:

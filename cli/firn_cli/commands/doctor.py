@@ -129,15 +129,19 @@ def packages() -> Check:
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
     from firn.config.reader import parse
+    from firn_sql.configured import check_pipelines
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")
     try:
         config = parse(file.read_text(encoding="utf-8"), str(file))
+        check_pipelines(config, str(file))
     except (FirnError, UnicodeDecodeError, OSError) as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
-    return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules")
+    found = sum(len(stream.pipelines) for stream in config.streams.values())
+    pipelines = f", {found} pipelines" if found else ""
+    return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules{pipelines}")
 
 
 def stack(folder: Path) -> Check:

@@ -33,6 +33,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     """
     from firn.config.reader import parse
     from firn.log import published_configs
+    from firn_sql.configured import check_pipelines
 
     try:
         text = file.read_text("utf-8")
@@ -41,6 +42,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file} is not UTF-8 text") from error
     new = parse(text, str(file))
+    check_pipelines(new, str(file))
     old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)

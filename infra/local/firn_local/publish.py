@@ -10,12 +10,13 @@ from pathlib import Path
 from firn.errors import FirnError
 from firn.log.published_configs import publish
 from firn.log.store import open_store
+from firn_sql.configured import check_pipelines
 
 
 def main(staging: str, path: str) -> int:
     """Check the file, store it by its hash and point to it. Returns the exit code."""
     try:
-        publish(open_store(staging), Path(path).read_text(encoding="utf-8"), path)
+        publish(open_store(staging), Path(path).read_text(encoding="utf-8"), path, check_pipelines)
     except (OSError, UnicodeDecodeError, FirnError) as error:
         print(error, file=sys.stderr)
         return 2

@@ -236,7 +236,8 @@ class Stack:
         """Check firn.yaml and put it into the staging store. Raises StackError with what is wrong with it."""
         if self.options.config is None:
             return
-        path = [str(REPOSITORY / "layers" / "core" / "python"), str(REPOSITORY / "infra" / "local")]
+        folders = ("layers/core/python", "layers/lake/python", "infra/local")
+        path = [str(REPOSITORY / folder) for folder in folders]
         done = subprocess.run(
             [sys.executable, "-P", "-m", "firn_local.publish", environment["FIRN_STAGING"], str(self.options.config)],
             env={**_plain_environment(), **environment, "PYTHONPATH": os.pathsep.join(path)},

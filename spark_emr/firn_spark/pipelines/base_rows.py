@@ -1,0 +1,117 @@
+"""Rows of a mirror's base as they are in its newest snapshot, as a pipeline's SQL reads them, and where rows are.
+
+Their columns are those of the base in the types of decoded changes (columns.arrow_type), and `_firn_pos`, `_firn_ts`.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
+
+from firn.changes.decode.types import Column
+from firn.changes.metadata_columns import MIRROR_METADATA, POSITION
+from firn_spark.files import row_lookup, values
+from firn_spark.files.row_group import RowGroup
+from firn_spark.pipelines.base_delta import key_columns_of
+from firn_spark.tables import deletes
+from firn_spark.tables.columns import arrow_type
+from firn_spark.tables.evolve import Table
+from firn_spark.tables.objects import Objects
+
+_ABOVE_ALL: Final = b"\xff" * 64  # positions that are not asked for: none is as high
+_PLACE: Final = "_place"
+
+
+def all_rows(spark: SparkSession, base: Table, columns: Sequence[Column]) -> Iterator[pa.Table]:
+    """All rows, a row group at a time. Raises ForeignFiles, LostRace, StorageUnavailable."""
+    files = row_lookup.plan(spark, base, row_lookup.Wanted(()), None)
+    objects, ids = Objects(base.state.location), row_lookup.ids_of(base)
+    gone = deletes.together(deletes.read(objects.open(path)) for path in files.deletes)
+    for path in files.files:
+        with objects.open(path) as file:
+            there, first = row_lookup.by_id(file, files.needed), 0
+            for number in range(file.num_row_groups):
+                group = RowGroup(file, number, _names(columns, ids, there))
+                places = row_lookup.left(pa.arange(0, group.rows), first, gone.get(path, pa.array([], pa.int64())))
+                first += group.rows
+                yield _rows(group, columns, places)
+
+
+def rows_of_keys(
+    spark: SparkSession, base: Table, columns: Sequence[Column], key: Sequence[Column], keys: pa.Table
+) -> list[pa.Table]:
+    """The rows of these keys (base_delta.touched). Raises as all_rows."""
+    files, ids = row_lookup.plan(spark, base, _wanted(key, keys), None), row_lookup.ids_of(base)
+
+    def one(file: pq.ParquetFile, _path: str, gone: pa.Array) -> list[pa.Table]:
+        found, first = [], 0
+        with file:
+            there = row_lookup.by_id(file)
+            for number in range(file.num_row_groups):
+                group = RowGroup(file, number, _names([*key, *columns], ids, there))
+                places = group.candidates(key, files.wanted.values)
+                places = row_lookup.left(pa.array([], pa.int64()) if places is None else places, first, gone)
+                first += group.rows
+                if len(key) > 1 and len(places):
+                    told = key_columns_of(group, key, places).append_column(_PLACE, places)
+                    places = _of_keys(told, keys)[_PLACE].combine_chunks()
+                if len(places):
+                    found.append(_rows(group, columns, places))
+        return found
+
+    return [part for parts in row_lookup.each(files, one) for part in parts]
+
+
+def places_of(spark: SparkSession, table: Table, key: Sequence[Column], keys: pa.Table) -> deletes.Places:
+    """Where the rows of these keys (k0, k1, …) are in a table with this key. Raises as all_rows."""
+    if table.state.snapshot_id is None or not len(keys):
+        return {}
+    files = row_lookup.plan(spark, table, _wanted(key, keys), None)
+    parts = row_lookup.read_columns(files, row_lookup.ids_of(table), POSITION, _ABOVE_ALL)
+    if not parts:
+        return {}
+    names = [*(f"k{i}" for i in range(len(key))), "there", "path", "row", "holds"]
+    found = pa.concat_tables(part.rename_columns(names) for part in parts).unify_dictionaries()
+    if len(key) > 1:
+        numbered = found.select(names[: len(key)]).append_column(_PLACE, pa.arange(0, len(found)))
+        found = found.take(_of_keys(numbered, keys)[_PLACE])
+    return deletes.by_file(found["path"], found["row"])
+
+
+def _of_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
+    return rows.join(keys, keys.column_names, join_type="left semi", use_threads=False).sort_by(_PLACE)
+
+
+def _wanted(key: Sequence[Column], keys: pa.Table) -> row_lookup.Wanted:
+    some = [_decoded_key(keys[f"k{i}"], one) for i, one in enumerate(key)]
+    return row_lookup.Wanted(key, some=some)
+
+
+def _decoded_key(column: pa.ChunkedArray, one: Column) -> pa.Array:
+    """A column of keys as row_lookup is asked for it: a uuid as its text."""
+    found = column.unique()
+    if one.type.name != "uuid":
+        return found
+    return pa.array([str(uuid.UUID(bytes=told)) for told in found.to_pylist()], pa.string())
+
+
+def _names(columns: Sequence[Column], ids: Mapping[str, int], there: Mapping[int, str]) -> dict[str, str | None]:
+    return {one.name: there.get(ids.get(one.name, -1)) for one in (*columns, *MIRROR_METADATA)}
+
+
+def _rows(group: RowGroup, columns: Sequence[Column], places: pa.Array) -> pa.Table:
+    every = [*columns, *MIRROR_METADATA]
+    return pa.table([_cells(group, one, places) for one in every], names=[one.name for one in every])
+
+
+def _cells(group: RowGroup, column: Column, places: pa.Array) -> Any:
+    kind, data = arrow_type(column.type), group.column(column.name)
+    if data is None:
+        return pa.nulls(len(places), kind)
+    data = data.take(places)
+    if values.holds_uuids(column.type):
+        return pa.array(values.read(data, column.type), kind)
+    return data if data.type == kind else data.cast(kind)
