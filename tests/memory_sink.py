@@ -10,11 +10,11 @@ from firn.commit.staged_changes import raw_changes
 from firn.errors import TerminalError
 from firn.log import layout
 from firn.log.store import Store, get
-from firn.sinks.rows import SinkRange, reads
+from firn.sinks.file_rows import SinkRange, reads
 
 
 class MemoryFileRows:
-    """A firn.sinks.rows.FileRows. A change whose row is {"bad": true} is a dead letter, and "kills" raises."""
+    """A firn.sinks.file_rows.FileRows. A change whose row is {"bad": true} is a dead letter, and "kills" raises."""
 
     def __init__(self, store: Store, sink: SinkRange) -> None:
         files = sink.pipeline.files

@@ -9,47 +9,81 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from pyspark.sql import SparkSession
+
 from firn.changes.decode.types import Column, storable
+from firn.config.model import Config
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.config.sql_text import SqlRefused
 from firn.errors import TerminalError
+from firn.log.store import Store
+from firn.rebuild.plan import CannotRebuild
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
-from firn.tables.routing import Target
+from firn.tables.routing import Target, mirrors_on
 from firn.tables.table_plan import planned
 from firn.tables.table_state import SEALED, TableState
-from firn_spark.pipelines.bound_sql import Bound, bound, source_schema
 from firn_spark.pipelines.mirror_rows import Mirror
 from firn_spark.table_commit import RangeContext, TableCommit, tried
-from firn_spark.tables.evolve import Table
+from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.retype import finish, retype
+from firn_sql.bound_sql import Bound, bound
 from firn_sql.check import check
 from firn_sql.mirrors import key_columns
+from firn_sql.source_types import source_schema
 
 BASE: Final = "firn.base"  # in a snapshot's summary: the base's snapshot that it is of
 PIPELINE: Final = "firn.pipeline"  # the same: Pipeline.sha of the SQL that made it
 
 
-def follow(context: RangeContext, pipeline: Pipeline, base: TableName) -> Outcome | None:
-    """As Lake.follow says. `context`: its `last` and `epochs` are not looked at."""
+def follow(context: RangeContext, pipeline: Pipeline, base: TableName, *, whole: bool = False) -> Outcome | None:
+    """As Lake.follow says. `context`: its `last` and `epochs` are not looked at; `whole`: all of it is made again."""
     started = time.monotonic()
     outcome = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
-    outcome = tried(outcome, lambda: _once(context, pipeline, base) or replace(outcome, status="skipped"))
+    outcome = tried(outcome, lambda: _once(context, pipeline, base, whole) or replace(outcome, status="skipped"))
     if outcome.status == "skipped":
         return None
     outcome.seconds = round(time.monotonic() - started, 3)
     return outcome
 
 
-def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName) -> Outcome | None:
+def made_again(
+    spark: SparkSession,
+    store: Store,
+    warehouse: str,
+    tables: Tables,
+    config: Config,
+    table: TableName,
+    *,
+    in_place: bool,
+) -> Outcome | None:
+    """A pipeline's mirror, all of it made again out of its base; None if the table is none. Raises CannotRebuild."""
+    for stream, settings in config.streams.items():
+        for pipeline, base, target in mirrors_on(settings):
+            if target != table:
+                continue
+            if not in_place:
+                raise CannotRebuild(
+                    f"{table} is the SQL of the pipeline {pipeline.name} over {base}, not of the log: firn rebuild "
+                    f"{table} --in-place makes it again out of {base}; firn rebuild {base} --check looks at {base}"
+                )
+            context = RangeContext(spark, store, stream, settings, warehouse, {}, 0, tables)
+            outcome = follow(context, pipeline, base, whole=True)
+            if outcome is None:
+                raise CannotRebuild(f"there is no {base}, on which {table} rests")
+            return outcome
+    return None
+
+
+def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName, whole: bool) -> Outcome | None:
     spark, tables, stream = context.spark, context.tables, context.stream
     name = TableName.parse(str(pipeline.target))
     base, table = tables.load(base_name), tables.load(name)
     if base is None or base.state.snapshot_id is None:
         return None
     told = _told(table.state if table else None)
-    if told == (base.state.snapshot_id, pipeline.sha):
+    if told == (base.state.snapshot_id, pipeline.sha) and not whole:
         return None
     if table is not None:
         table = finish(spark, tables, table)
@@ -72,7 +106,7 @@ def _once(context: RangeContext, pipeline: Pipeline, base_name: TableName) -> Ou
     properties = one.summary() | {BASE: str(base.state.snapshot_id), PIPELINE: pipeline.sha}
     properties |= {f"{SEALED}{stream}": nonce} if nonce else {}
     mirror = Mirror(spark, base, columns, key, sql, renamed, made, plan.columns.columns, rule.write)
-    since = told[0] if told is not None and told[1] == pipeline.sha else None
+    since = told[0] if told is not None and told[1] == pipeline.sha and not whole else None
     mirror.land(since, properties, stream)
     outcome.way |= {"lookup": "follow", **mirror.told}
     if sql.unseen:

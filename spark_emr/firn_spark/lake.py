@@ -19,7 +19,7 @@ from firn.log import holds, table_health
 from firn.log.epochs import Epoch, read_back
 from firn.log.generations import Generations
 from firn.log.store import Store
-from firn.sinks.rows import FileRows, SinkRange
+from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target

@@ -28,6 +28,7 @@ from firn.log.store import Store, open_store, put
 from firn.quarantine.rules import tells_commits
 from firn.rebuild.plan import RANGE_BYTES, CannotRebuild, Part, Range, plan, ranges
 from firn.tables import ownership
+from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.planning import plan_key
 from firn.tables.renames import RENAMES, renames_of
@@ -37,6 +38,7 @@ from firn_spark import session as sessions
 from firn_spark.branch import InPlace, Moved, Placed, times_rebuilt
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
+from firn_spark.following import made_again
 from firn_spark.ranges import Ranges, Sealed
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.kept_generations import batches_of, raw_in_place
@@ -171,6 +173,8 @@ class _Rebuild:
         why = ownership.refusal(self._store, self._config.streams, self._request.table, state, self._warehouse)
         if why is not None:
             raise CannotRebuild(why)
+        if self._followed():
+            return
         if self._request.into is not None:
             self._into(self._request.into)
         elif self._live is None:
@@ -180,6 +184,17 @@ class _Rebuild:
             self._check(self._live)
         else:
             self._in_place(self._live)
+
+    def _followed(self) -> bool:
+        """Makes a mirror of a pipeline again, out of its base. -> whether the table is one."""
+        outcome = made_again(
+            self._spark, self._store, self._warehouse, self._tables, self._config, self._request.table,
+            in_place=self._request.in_place,
+        )  # fmt: skip
+        if outcome is not None and outcome.status == "failed":
+            raise RangeFailed(Failure(outcome.failure or "terminal", outcome.error or ""))
+        self._result.rows = int(outcome.way.get("rows", 0)) if outcome is not None else 0
+        return outcome is not None
 
     def _into(self, name: TableName) -> None:
         """Into a table of its own, which may be there from a run that did not come to its end."""
@@ -269,8 +284,9 @@ class _Rebuild:
 
     def _rule(self, parts: Sequence[Part]) -> TableRule:
         """The one that speaks for the table, as in routing.route."""
-        found = [part.settings.rule_for(source) for part in parts for source in part.sources]
-        return min((rule for rule in found if rule is not None), key=lambda rule: rule.is_pattern)
+        told = [route(part.settings, dict.fromkeys(part.sources, TableFacts())).targets for part in parts]
+        found = [one.rule for targets in told for one in targets if one.name == self._request.table]
+        return min(found, key=lambda rule: rule.is_pattern)
 
     def _key_of(self, parts: Sequence[Part]) -> tuple[str, ...] | None:
         """The key that changes of the parts name, as if all came at once: they are read for it. None if they name none,

@@ -39,12 +39,12 @@ from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.merge.facts_table import facts_beside
 from firn_spark.not_eligible import ForeignFiles, Unfit
 from firn_spark.pipelines.feed_columns import FeedColumns
-from firn_spark.pipelines.feed_plan import FeedPlan, plan_feeds
 from firn_spark.tables import foreign_files
 from firn_spark.tables.alterations import rename, repartition
 from firn_spark.tables.evolve import Table, Tables
 from firn_spark.tables.fence import CommitUnknown, LostRace, unmoved
 from firn_spark.tables.retype import finish, retype
+from firn_sql.feed_plan import FeedPlan, plan_feeds
 
 Letters = Mapping[str, Mapping[str, int]]  # how many, by source table and reason
 _TRIES = 5
@@ -115,7 +115,10 @@ class TableCommit:
 
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
-        return self.outcome.summary(self.context.stream, self.context.epochs, self.context.last)
+        counted = self.outcome
+        if self.target.back:
+            counted = replace(counted, events=0, merged=0, superseded=0, ignored=0, dead=0)
+        return counted.summary(self.context.stream, self.context.epochs, self.context.last)
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the

@@ -42,7 +42,7 @@ from firn.maintenance.cut_coverage import Counted
 from firn.maintenance.expiry import Ref, Snapshots, plan
 from firn.maintenance.expiry import Snapshot as Dated
 from firn.quarantine.rules import IN_TIME, TELLS_COMMIT, High, Span, span_of
-from firn.sinks.rows import FileRows, SinkRange
+from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables import partition_policy
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure, failure

@@ -112,8 +112,7 @@ def _keys(objects: Objects, path: str, key: Sequence[Column], ids: Any, places: 
             first += group.rows
             if chosen is None or len(chosen):
                 parts.append(key_columns_of(group, key, chosen))
-    names = [f"k{i}" for i in range(len(key))]
-    none = pa.schema([(name, values.key_type(one.type)) for name, one in zip(names, key, strict=True)]).empty_table()
+    none = pa.schema([(f"k{i}", values.key_type(one.type)) for i, one in enumerate(key)]).empty_table()
     return pa.concat_tables([none, *parts])
 
 

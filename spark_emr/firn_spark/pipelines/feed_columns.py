@@ -14,9 +14,11 @@ from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoding
 from firn.changes.merge import decoded_rows
 from firn.log import layout
 from firn_spark.merge.append_columns import FIRST, ID, AppendColumns
-from firn_spark.pipelines.bound_sql import bound, rows_for, source_schema
-from firn_spark.pipelines.output_columns import dropped, fitted
 from firn_spark.staged.decode import decoded
+from firn_sql.bound_sql import bound, rows_for
+from firn_sql.feed_plan import PipelineFeed
+from firn_sql.output_columns import dropped, fitted
+from firn_sql.source_types import source_schema
 from firn_sql.transform import NOW
 
 FAILED: Final = "pipeline_failed"  # reason of a dead letter
@@ -24,17 +26,6 @@ COUNTED = "_counted"  # whether a row is the first of its change
 _PLACE = "_place"  # of the change in its part
 _AT_ONCE: Final = 16_384  # changes: of fewer the SQL's own start is what costs
 Why = dict[tuple[str, int], tuple[str, str]]
-
-
-@dataclass(frozen=True)
-class PipelineFeed:
-    """How changes of `sources` come into a table: through the SQL of `pipeline`, or as they are ("" and no SQL).
-    `decoding`: how they are decoded for that."""
-
-    pipeline: str
-    sql: str
-    sources: frozenset[str]
-    decoding: Decoding
 
 
 @dataclass(frozen=True)

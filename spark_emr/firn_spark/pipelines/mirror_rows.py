@@ -16,11 +16,11 @@ from firn_spark.merge import mirror_commit
 from firn_spark.merge.mirror_commit import Written
 from firn_spark.pipelines import base_delta, base_rows
 from firn_spark.pipelines.base_delta import NoDelta
-from firn_spark.pipelines.bound_sql import Bound, rows_for
-from firn_spark.pipelines.output_columns import dropped, fitted
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.java import java_class
+from firn_sql.bound_sql import Bound, rows_for
+from firn_sql.output_columns import dropped, fitted
 
 _AT_ONCE: Final = 100_000  # rows that the SQL runs on, and that are written as files of their own
 _AT_ONCE_BYTES: Final = 64 * 1024 * 1024

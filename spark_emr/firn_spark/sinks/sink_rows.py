@@ -1,4 +1,4 @@
-"""The rows of a file sink (firn.sinks.rows.FileRows): each staged change of the range through the SQL, by folder."""
+"""The rows of a file sink (FileRows of firn.sinks): each staged change of the range through the SQL, by folder."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from firn.config.file_sinks import refused_place
 from firn.errors import TerminalError
 from firn.log import layout
 from firn.log.store import Store
+from firn.sinks.file_rows import SinkRange
 from firn.sinks.rolling import MOST_FOLDERS
-from firn.sinks.rows import SinkRange
-from firn_spark.pipelines.bound_sql import Bound, bound, rows_for
 from firn_spark.pipelines.feed_columns import FAILED
 from firn_spark.sinks import file_bodies, source_changes
 from firn_spark.sinks.folders import Folders
 from firn_spark.sinks.source_changes import Events
 from firn_spark.sinks.spool import Spool
+from firn_sql.bound_sql import Bound, bound, rows_for
 from firn_sql.transform import NOW
 
 Why = tuple[str, str]  # code and message of a dead letter

@@ -19,16 +19,16 @@ from firn.config.model import TableRule
 from firn.config.names import TableName
 from firn.log.generations import Generations
 from firn.log.store import Store
-from firn.sinks.rows import SinkRange, reads
+from firn.sinks.file_rows import SinkRange, reads
 from firn.tables.batch_facts import columns_from_json, columns_to_json
 from firn.tables.routing import Target
-from firn_spark.pipelines.bound_sql import source_schema
-from firn_spark.pipelines.feed_plan import as_seen, source_plan
 from firn_spark.sinks.spool import Spool
 from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.kept_generations import batches_of, early_of, kept_here
 from firn_spark.staged.packed import by_table
 from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
+from firn_sql.feed_plan import as_seen, source_plan
+from firn_sql.source_types import source_schema
 
 _NO_BOUND = 2**63
 _DECODED_AT_ONCE = 20_000  # changes

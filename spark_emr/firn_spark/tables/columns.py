@@ -1,36 +1,14 @@
 """Firn's types as Arrow, Spark and Iceberg's Java know them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from firn.changes.decode.types import Type
 from firn_spark.arrow import spark_schema
+from firn_sql.source_types import arrow_type
 
-_ARROW: Mapping[str, pa.DataType] = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", tz="UTC"),
-    "string": pa.string(),
-    "uuid": pa.string(),  # Spark has no uuid: Iceberg's reader and writer turn it to text and back
-    "binary": pa.binary(),
-    "held": pa.map_(pa.int32(), pa.binary()),
-}
-
-
-def arrow_type(kind: Type) -> pa.DataType:
-    """The Arrow type in which decoded values of `kind` reach Spark."""
-    if kind.name == "decimal":
-        return pa.decimal128(kind.precision, kind.scale)
-    if kind.element is not None:
-        return pa.list_(arrow_type(kind.element))
-    return _ARROW[kind.name]
+__all__ = ["arrow_type", "iceberg_type", "spark_type"]
 
 
 def spark_type(kind: Type) -> Any:

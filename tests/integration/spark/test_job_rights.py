@@ -166,6 +166,21 @@ def test_care_and_rebuilds_do_what_the_role_allows_and_look_into_no_table_of_oth
     }
 
 
+def test_files_in_the_lakes_own_bucket_need_no_further_right(deployed: DeployedLake, calls: list[Call]) -> None:
+    sink = f"{{sql: SELECT * FROM app.t, files: {{to: 's3://{LAKE}/files', roll: {{every: 1s}}}}}}"
+    text = config().rstrip() + f"\n    pipelines: {{raw: {sink}}}\n"
+    deployed.config = published_configs.publish(deployed.store, text)
+    for n in (1, 2):
+        deployed.post([event("c", 10 + n, {"id": n, "v": "v"})])
+        sealed = deployed.seal()
+        with deployed.watched(calls):
+            assert deployed.commit(sealed) == 0, deployed.lines
+    written = {call.resource.rpartition("/")[0] for call in deployed.seen if call.action == "s3:PutObject"}
+    assert f"arn:aws:s3:::{LAKE}/files" in written
+    assert [call for call in deployed.seen if "/files/" in call.resource and not call.if_absent] == []
+    assert beyond_the_role(deployed.seen) == []
+
+
 def test_a_file_that_can_not_be_finished_is_aborted_as_the_role_allows(
     deployed: DeployedLake, calls: list[Call]
 ) -> None:

@@ -10,9 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.log import published_configs
 from firn_spark.slices import slice_engine
 from tests.integration.spark.spark_lake import Lake
-from tests.integration.spark.test_commit import event
+from tests.integration.spark.test_audit import audited
+from tests.integration.spark.test_commit import event, letters
+from tests.integration.spark.test_dead_replay import replayed
 from tests.soak import seeds
 
 pytestmark = pytest.mark.spark
@@ -85,3 +88,95 @@ def test_each_target_is_the_select_over_all_events_however_they_come(
     assert len(set(names)) == len(names)
     assert all("/items/" in name for name in names)
     assert all(row["_firn_before"] is None for row in lake.rows("lake.clean"))
+
+
+def row(n: int, **more: Any) -> dict[str, Any]:
+    return event("c", n, {"id": n, "name": f"N{n}", "n": n, "items": []} | more)
+
+
+def publish(lake: Lake, **pipelines: str) -> None:
+    lake.config = published_configs.publish(lake.store, config(**pipelines))
+
+
+def test_each_epoch_runs_under_the_sql_that_it_names_though_they_are_committed_together(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config(clean=CLEAN))
+    lake.land([row(1)])
+    lake.post([row(2)])
+    second = lake.seal()
+    publish(lake, clean=CLEAN.replace("n * 2", "n * 10"))
+    lake.post([row(4)])
+    assert lake.commit(second, lake.seal()) == 0, lake.lines
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 40)])
+    assert [one["firn.events"] for one in lake.snapshots("lake.clean")] == ["1", "1", "1"]
+
+
+def test_a_new_pipeline_reaches_back_as_far_as_the_log(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config())
+    lake.land([row(1)])
+    lake.land([row(2)])
+    publish(lake, clean=CLEAN)
+    lake.land([row(4)])
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 8)])
+    told = next(line for line in lake.lines if line.get("status") == "reached back")
+    assert (told["first"], told["last"], told["events"]) == (1, 2, 2)
+    assert [one["firn.events"] for one in lake.snapshots("lake.clean")] == ["0", "1"]
+    lake.land([row(5), row(1)])
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 8), (5, 10)])
+
+
+def test_an_event_that_the_sql_fails_on_is_a_dead_letter_and_comes_into_the_target_that_lacks_it(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config(clean=CLEAN.replace("n * 2", "CAST(name AS BIGINT)"), items=ITEMS))
+    lake.land([row(1, name="7", items=[3]), row(2, items=[4, 5])])
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 7)])
+    (letter,) = letters(lake)
+    assert (letter.reason, letter.table) == ("pipeline_failed", "app.t")
+    assert letter.message.startswith("pipeline clean: ")
+    publish(lake, clean=CLEAN.replace("n * 2", "TRY_CAST(name AS BIGINT)"), items=ITEMS)
+    again = replayed(lake)
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    assert sum(one.letters for one in again) == 1
+    assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 7), (2, None)])
+    assert rows_of(lake, "lake.items", "id", "item") == Counter([(1, 3), (2, 4), (2, 5)])
+    assert lake.line("lake.items")["superseded"] == 1
+
+
+def test_columns_that_no_event_had_yet_are_null_and_come_with_their_type(spark: SparkSession, tmp_path: Path) -> None:
+    late = "INSERT INTO lake.clean SELECT id, late, coalesce(late, 7) AS l FROM app.t"
+    lake = Lake(spark, tmp_path, config(clean=late))
+    lake.land([row(1)])
+    assert lake.line("lake.clean")["way"]["unseen"] == "late"
+    lake.land([row(2, late=3)])
+    assert rows_of(lake, "lake.clean", "id", "late", "l") == Counter([(1, None, 7), (2, 3, 3)])
+
+
+def test_one_table_takes_the_rows_of_a_rule_and_of_two_pipelines(spark: SparkSession, tmp_path: Path) -> None:
+    made = {"big": "INSERT INTO lake.log SELECT id, name FROM app.t WHERE n > 1",
+            "small": "INSERT INTO lake.log SELECT id, 'small' AS name FROM app.t WHERE n <= 2"}  # fmt: skip
+    text = config(**made).replace("    pipelines:", "      app.u: {to: lake.log, mode: append}\n    pipelines:")
+    lake = Lake(spark, tmp_path, text)
+    lake.land([row(1), row(2), event("c", 9, {"id": 9, "name": "u"}, table="u")])
+    assert rows_of(lake, "lake.log", "id", "name") == Counter([(1, "small"), (2, "small"), (2, "N2"), (9, "u")])
+    line = lake.line("lake.log")
+    assert (line["events"], line["merged"]) == (3, 3)
+
+
+def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: SparkSession, tmp_path: Path) -> None:
+    mirror = "INSERT INTO lake.m SELECT id, n FROM app.t"
+    text = config(clean=CLEAN.replace("n * 2", "CAST(name AS BIGINT)")) + f"      m: {{mode: mirror, sql: {mirror!r}}}\n"
+    lake = Lake(spark, tmp_path, text)
+    lake.land([row(1, name="7"), row(2), row(3)])
+    lake.post([row(4)])
+    for _ in range(2):
+        found = audited(lake)
+        assert found.balanced, found.differences
+        lake.seal()
+    by = {one.table: one for one in found.tables}
+    assert (found.acked, found.copies, found.pending) == (4, 4, 2)
+    clean, base, rest = by["lake.clean"], by["lake.t"], by["lake.m"]
+    assert (clean.events, clean.merged, clean.ignored, clean.dead, clean.pending) == (4, 1, 1, 1, 1)
+    assert (base.events, base.merged, base.pending) == (4, 3, 1)
+    assert (rest.events, rest.merged, rest.pending, rest.state) == (0, 0, 0, "ok")

@@ -8,6 +8,10 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.config.names import TableName
+from firn.log import published_configs
+from firn_spark.pipelines.mirror_rows import Mirror
+from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import event
 from tests.integration.spark.test_random_histories import expected, histories
@@ -76,3 +80,81 @@ def test_a_small_change_of_the_base_costs_the_mirror_a_small_one(spark: SparkSes
     cut = lake.lines
     assert lake.commit(2) == 0  # again: nothing is left to do
     assert not [line for line in lake.lines if line.get("table") == "lake.every"], cut
+
+
+def told(n: int, lsn: int = 0, op: str = "c", /, **more: Any) -> dict[str, Any]:
+    row = {"id": n, "v": f"v{n}", "w": "w", "n": n} | more
+    return event(op, lsn or 10 + n, None if op == "d" else row, row if op == "d" else None, table="a")
+
+
+def test_another_sql_makes_all_of_it_again_in_one_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    lake = Lake(spark, tmp_path, config(every=ALL))
+    lake.land([told(n) for n in range(5)])
+    lake.config = published_configs.publish(lake.store, config(every=ALL.replace("*", "id, upper(v) AS v, n AS m")))
+    lake.land([told(9)])
+    found = rows_of(lake, "lake.every", "id v m")
+    assert found == sorted(((n, f"V{n}", n) for n in (0, 1, 2, 3, 4, 9)), key=repr)
+    assert lake.line("lake.every")["way"] == {"lookup": "follow", "whole": "new", "rows": 6}
+    assert len(lake.snapshots("lake.every")) == 2
+
+
+@pytest.mark.parametrize("landed", [False, True], ids=["before it landed", "when it had landed"])
+def test_a_job_that_dies_between_base_and_mirror_is_made_good_by_the_next(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
+    lake = Lake(spark, tmp_path, config(some=SOME, every=ALL))
+    lake.land([told(n) for n in range(1, 6)])
+    lake.post([told(2, 50, "u", v="late"), told(3, 51, "d"), told(7)])
+    sealed, real = lake.seal(), Mirror.land
+
+    def land(self: Mirror, *given: Any) -> None:
+        if landed:
+            real(self, *given)
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Mirror, "land", land)
+        with pytest.raises(Died):
+            lake.commit(sealed)
+    assert lake.commit(sealed) == 0, lake.lines
+    check(lake)
+    assert lake.commit(sealed) == 0, lake.lines
+    assert all(int(one["firn.epoch.spec"]) <= 2 for one in lake.snapshots("lake.every"))
+
+
+def test_what_only_rewrites_the_bases_files_and_what_sets_it_back_are_followed_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    lake = Lake(spark, tmp_path, config(some=SOME, every=ALL))
+    for n in (1, 5):
+        lake.land([told(n), told(n + 1)])
+    base = f"firn.{TableName('lake', 'a').quoted}"
+    lake.spark.sql("CALL firn.system.rewrite_data_files(table => 'lake.a', options => map('rewrite-all', 'true'))")
+    lake.land([told(2, 50, "u", v="late")])
+    check(lake)
+    assert lake.line("lake.every")["way"] == {"lookup": "follow", "keys": 1, "rows": 1}
+    lake.spark.sql(f"UPDATE {base} SET v = 'by hand' WHERE id = 5")
+    lake.land([told(10)])
+    check(lake)
+    assert ("by hand",) in {row[1:2] for row in rows_of(lake, "lake.every", "id v")}
+
+
+def test_keys_of_two_columns_that_move_and_are_renamed_are_followed(spark: SparkSession, tmp_path: Path) -> None:
+    sql = "INSERT INTO lake.every SELECT n AS nn, v, id AS key FROM app.a"
+    lake = Lake(spark, tmp_path, config(every=sql).replace("key: [id]", "key: [id, n]"))
+    lake.land([told(n, n=n % 3) for n in range(9)])
+    moved = told(4, 60, "u", n=8) | {"before": {"id": 4, "n": 1, "v": "", "w": ""}}
+    lake.land([moved, told(5, 61, "d", n=2), told(3, 62, "u", n=0, v="x")])
+    assert rows_of(lake, "lake.every", "nn v key") == selected(lake, sql)
+    assert lake.line("lake.every")["way"]["keys"] == 4
+    assert lake.catalog.load_table(("lake", "every")).properties["firn.key"] == '["key", "nn"]'
+
+
+def test_a_row_that_the_sql_fails_on_is_left_out_and_counted(spark: SparkSession, tmp_path: Path) -> None:
+    sql = "INSERT INTO lake.every SELECT id, CAST(v AS BIGINT) AS v FROM app.a"
+    lake = Lake(spark, tmp_path, config(every=sql))
+    lake.land([told(1, v="1"), told(2, v="no"), told(3, v="3")])
+    assert rows_of(lake, "lake.every", "id v") == [(1, 1), (3, 3)]
+    assert lake.line("lake.every")["way"]["failed_rows"] == 1
+    lake.land([told(2, 50, "u", v="2")])
+    assert rows_of(lake, "lake.every", "id v") == [(1, 1), (2, 2), (3, 3)]

@@ -27,6 +27,8 @@ from firn.log.holds import Quarantine
 from firn.log.store import open_store
 from firn.log.table_health import Health
 from firn.runs.job_runs import ENDED
+from firn.sinks import state as sinks
+from firn.sinks.state import SinkStates
 from firn_lake.catalogs.catalog import open_catalog
 from firn_local import stack as stack_module
 from firn_local.aws import ACCOUNT
@@ -250,7 +252,8 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     holds.hold(store, Quarantine(1, stream, 1, at, "failed", "bad", "fix it", table="a.b"))
     assert ground.post(f"/v1/batches/{batch}")[0] == 200
     # All is committed, and then come nothing but heartbeats.
-    assert cuts.write(store, cuts.make(stream, 2, at, {}))
+    assert cuts.write(store, cuts.make(stream, 2, at, {}, files={"raw": 2}))
+    sinks.write(store, stream, SinkStates(seen=2))  # no files are due
     assert ground.post(f"/v1/batches/{batch}")[1]["cut"] == 2
     heartbeat = {"source": {"connector": "postgresql", "schema": "", "table": ""}, "ts_ms": 1}
     assert ground.post("/v1/streams/" + stream, heartbeat)[1]["accepted"] == 0
@@ -273,7 +276,7 @@ def care(ground: Ground) -> None:
     accept.accept(store, config, "keyed", json.dumps(event(1)).encode(), now=long_ago)
     found = epochs.candidates(store, "keyed", long_ago + timedelta(minutes=1), above=0)
     assert epochs.seal(store, "keyed", found, now=long_ago, config=config.sha, nonce="n")
-    assert cuts.write(store, cuts.make("keyed", 1, at, {}))
+    assert cuts.write(store, cuts.make("keyed", 1, at, {}, files={"raw": 1}))
     holds.hold(store, Quarantine(1, "keyed", 1, at, "failed", "bad", "fix it", table="a.b", epoch=2, last=1))
     for function, debt in (("compact", {"rewrite_bytes": 1, "small": 9}), ("expire", {"snapshots": 5000})):
         first = ground.post(f"/_firn/invoke/{function}", {})[1]

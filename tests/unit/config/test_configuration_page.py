@@ -8,7 +8,17 @@ import pytest
 
 from firn.changes.decode import source_encodings
 from firn.changes.envelopes import registry
-from firn.config import deployments, maintenance, maintenance_reader, model, reader, table_rules_reader
+from firn.config import (
+    deployments,
+    file_sinks_reader,
+    maintenance,
+    maintenance_reader,
+    model,
+    reader,
+    table_rules_reader,
+)
+from firn.config.file_sinks import COMPRESSIONS
+from firn.config.file_sinks_reader import ROLL_KEYS
 from firn.config.modes import MODES
 from firn.errors import ConfigError
 
@@ -38,6 +48,8 @@ def test_every_setting_and_every_word_is_documented() -> None:
     words = [*reader._STREAM_KEYS, *table_rules_reader.RULE_KEYS, *reader._DEBEZIUM, *deployments._KEYS, "targets"]
     words += [f"commit.{key}" for key in reader._COMMIT_KEYS] + [f"backlog.{key}" for key in reader._BACKLOG_KEYS]
     words += [f"care.{section}.{key}" for section, keys in maintenance_reader.KEYS.items() for key in keys]
+    words += [f"files.{key}" for key in file_sinks_reader.KEYS] + [f"files.roll.{key}" for key in ROLL_KEYS]
+    words += [*COMPRESSIONS, *COMPRESSIONS["parquet"]]
     words += get_args(maintenance.StorageClass)
     words += registry.KNOWN.names
     words += MODES

@@ -1,6 +1,7 @@
 """What a job may do in the two buckets, whatever its role may."""
 
 import json
+from datetime import timedelta
 from fnmatch import fnmatchcase
 
 import pytest
@@ -9,7 +10,7 @@ from firn.config.model import StreamConfig
 from firn.config.reader import parse
 from firn.dispatch import scheduled_rounds
 from firn.ingest.accept import accept
-from firn.log import epochs, published_configs
+from firn.log import cuts, epochs, published_configs
 from firn.runs.session_policy import LONGEST, policy
 from firn.settings import Settings
 from tests.unit.dispatch.jobs_list import NOW
@@ -67,6 +68,39 @@ def test_a_job_may_touch_its_own_tables_and_what_belongs_to_them() -> None:
     for key in ("shop/orders_archive/data/x", "shop/customers/data/x", "bank/orders/data/x"):
         assert not allowed(text, f"warehouse/{key}", "acme-lake"), key
     assert not allowed(text, "elsewhere/shop/orders/data/x", "acme-lake")
+
+
+def test_a_job_may_write_the_files_of_its_own_streams() -> None:
+    sink = "{raw: {sql: SELECT * FROM t, files: {to: s3://acme-lake/files/%s}}}"
+    text = policy(
+        streams(f"{{shop: {{tables: {{t: {{to: shop.t}}}}, pipelines: {sink % 'shop'}}}}}"),
+        STAGING,
+        WAREHOUSE,
+        files=["s3://acme-lake/before"],
+    )
+    for place in ("files/shop/dt=1/x.parquet", "before/x.parquet"):
+        assert allowed(text, place, "acme-lake"), place
+    assert not allowed(text, "files/bank/x.parquet", "acme-lake")
+    assert allowed(text, "x", "a-bucket-that-the-role-decides-about")
+    assert allowed(text, "sinks/shop/raw/1.plan")
+    assert not allowed(text, "sinks/bank/raw/1.plan")
+
+
+def test_a_sink_that_firn_yaml_no_longer_names_is_written_out_under_the_next_policy() -> None:
+    store = FaultyStore()
+    text = "streams: {web: {tables: {t: {to: web.t, mode: append}}%s}}"
+    sink = ", pipelines: {raw: {sql: SELECT * FROM t, files: {to: s3://acme-lake/files/raw}}}"
+    settings = Settings(staging=STAGING, warehouse=WAREHOUSE)
+    for n, more in enumerate((sink, "", ""), 1):
+        config = published_configs.publish(store, text % more)
+        accept(store, config, "web", b'{"op":"c","after":{},"source":{"table":"t"}}', now=NOW + timedelta(seconds=n))
+        found = epochs.candidates(store, "web", NOW + timedelta(minutes=n), above=0)
+        assert epochs.seal(store, "web", found, now=NOW + timedelta(minutes=n), config=config.sha, nonce=f"{n}")
+    cuts.write(store, cuts.make("web", 2, "2026-11-21T00:00:00.000Z", {}, files={"raw": 0}))
+    found = scheduled_rounds.job_policy(settings, store, "web", 3, 1)
+    assert allowed(found, "files/raw/x.parquet", "acme-lake")
+    cuts.write(store, cuts.make("web", 3, "2026-11-21T00:00:00.000Z", {}))
+    assert not allowed(scheduled_rounds.job_policy(settings, store, "web", 3, 1), "files/raw/x.parquet", "acme-lake")
 
 
 def test_everything_else_is_left_to_the_role() -> None:

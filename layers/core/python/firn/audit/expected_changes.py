@@ -33,7 +33,7 @@ from firn.log.store import Store, get
 from firn.quarantine.rules import standing, tells_commits
 from firn.tables.batch_facts import TableFacts, collected
 from firn.tables.planning import KeyChanged
-from firn.tables.routing import Target, route
+from firn.tables.routing import Target, mirrors_on, route
 from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import EPOCH, MODE, TableState
 
@@ -182,7 +182,9 @@ class TableLog:
         known = [
             self._view.settings(n) for n in sorted(self._view.live, key=lambda n: (n <= self._done, n), reverse=True)
         ]
-        why = "no change of it is in the log"
+        every = (*self._view.ledger.settings.values(), *([self._current] if self._current else ()))
+        base = next((base for one in every for _, base, name in mirrors_on(one) if name == self.name), None)
+        why = "no change of it is in the log" if base is None else f"it is the SQL of a pipeline over {base}"
         for settings in {id(one): one for one in (*known, *([self._current] if self._current else ()))}.values():
             try:
                 if (found := self._planned(settings)) is not None:
@@ -210,6 +212,8 @@ class TableLog:
         target = next((one for one in targets if one.name == self.name), None)
         if target is None:
             return None
+        if target.feeds:
+            raise CannotTell("they come through the SQL of a pipeline; firn rebuild runs it over the log again")
         plan = planned(target, settings, self.state)
         mode = MODES.get(self.state.properties.get(MODE, ""), plan.mode)
         if plan.mode != mode or (not plan.key and self.state.key() is None and target.rule.keyed):

@@ -3,7 +3,7 @@ Pure."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import combinations
@@ -73,6 +73,7 @@ class View:
         self.waiting = {batch.id: batch for epoch in held for batch in epoch.batches if batch.id not in self.holders}
         self._cuts = sorted(ledger.cuts)
         self._rows: dict[int, dict[Place, dict[str, int]]] = {}
+        self._mixed: dict[tuple[str, str], StreamConfig] = {}
 
     def _floor(self, numbers: list[int]) -> int:
         renumbered = [n for n in numbers if self.ledger.epochs[n].nonce == RENUMBERED]
@@ -121,11 +122,16 @@ class View:
         return max(cut.progress.get(name, 0), self.ledger.known.had(name, cut.n))
 
     def settings(self, n: int) -> StreamConfig:
-        """The configuration that a job commits the epoch under: that of the last epoch of its range."""
+        """The configuration that a job commits the epoch under: that of the last epoch of its range, with the pipelines
+        of the epoch's own. Of equal ones always the same object."""
         cut = self.cut_of(n)
         upto = self.last if cut is None else cut.n
         last = max((one for one in self.live if one <= upto), default=n)
-        return self.ledger.settings[self.ledger.epochs[max(last, n)].config]
+        of_last, of_own = self.ledger.epochs[max(last, n)].config, self.ledger.epochs[n].config
+        found, own = self.ledger.settings[of_last], self.ledger.settings[of_own]
+        if found.pipelines == own.pipelines:
+            return found
+        return self._mixed.setdefault((of_last, of_own), replace(found, pipelines=own.pipelines))
 
     def rows(self, n: int) -> Mapping[Place, Mapping[str, int]]:
         """Where the changes of an epoch go: place -> source table -> rows."""

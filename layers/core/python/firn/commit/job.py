@@ -17,6 +17,7 @@ from firn.commit.cut_writer import write_cut
 from firn.commit.job_context import Work, look
 from firn.commit.lake import Lake, Range
 from firn.commit.range_parts import Part
+from firn.commit.reach_back import reaches
 from firn.commit.renumbering import renumber
 from firn.commit.sink_turn import SinkTurn
 from firn.config.names import TableName, slug
@@ -143,6 +144,7 @@ class _Job:
                 n = rules.number_for(str(table), work.last, work.known)
                 self._hold(rules.rolled_back_table(work.stream, str(table), stand, n, work.last, self._instant()))
         needed = self._needed()
+        self._reach_back()
         if needed or work.refused():
             restored = self._range(needed or work.epochs)
             if restored is not None:
@@ -260,6 +262,24 @@ class _Job:
                     break
                 done = upto
             self._stands[table] = replace(stand, done=done)
+
+    def _reach_back(self) -> None:
+        """Brings into the tables of new pipelines what the log still holds of before."""
+        work = self._work
+        for one in reaches(work):
+            if work.before is None or str(one.table) in self._held:
+                continue
+            opened = work.lake.open(work.stream, one.settings, one.epochs, work.before.n)
+            try:
+                for target in route(one.settings, opened.facts).targets:
+                    if target.name == one.table:
+                        outcome = opened.commit(replace(target, back=True))
+                        line = {"stream": work.stream, "table": str(one.table), "status": "reached back"}
+                        self._log(line | {"first": min(one.epochs), "last": max(one.epochs), "events": outcome.events})
+                        if outcome.status == "failed":
+                            self._settle(one.table, work.standing(one.table), outcome)
+            finally:
+                opened.close()
 
     def _follow(self) -> None:
         """Brings the mirrors that pipelines make to where their bases are. One whose base failed waits with it."""

@@ -10,7 +10,7 @@ from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
 from firn.log.epochs import Epoch
 from firn.quarantine.rules import High, Span
-from firn.sinks.rows import FileRows, SinkRange
+from firn.sinks.file_rows import FileRows, SinkRange
 from firn.tables.batch_facts import TableFacts
 from firn.tables.failures import Failure
 from firn.tables.outcome import Outcome

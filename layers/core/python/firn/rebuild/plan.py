@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
-from firn.errors import EventError, TerminalError
+from firn.errors import TerminalError
 from firn.log import epochs, holds, layout
 from firn.log.epochs import Epoch
 from firn.log.store import Store, paths
+from firn.tables.routing import targets_of
 
 RANGE_BYTES = 256 * 1024 * 1024  # staged; one commit of a rebuild takes this much, or one epoch
 _READS_AT_ONCE = 16
@@ -147,7 +148,7 @@ def _part(
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
         sealed = {epoch.n: epoch for epoch in pool.map(lambda n: epochs.read(store, stream, n), there) if epoch}
     named = {source for epoch in sealed.values() for source in epoch.tables}
-    sources = tuple(sorted(source for source in named if _feeds(settings, source, table)))
+    sources = tuple(sorted(source for source in named if table in targets_of(settings, source)))
     if not sources and upto is None:
         return None
     if to is not None:
@@ -164,14 +165,6 @@ def _part(
     objects = _gone(store, stream, mine)
     missing = Missing(tuple(n for n in range(1, last + 1) if n not in sealed), objects)
     return Part(stream, settings, last, mine, sources, missing)
-
-
-def _feeds(settings: StreamConfig, source: str, table: TableName) -> bool:
-    try:
-        rule = settings.rule_for(source)
-        return rule is not None and rule.target(source) == table
-    except EventError:
-        return False
 
 
 def _upto(sealed: Mapping[int, Epoch], stream: str, to: str) -> int:

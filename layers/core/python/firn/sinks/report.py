@@ -12,8 +12,8 @@ from firn.errors import TerminalError
 from firn.log import cuts, epochs, published_configs
 from firn.log.store import Store, get
 from firn.sinks import plans, state
+from firn.sinks.file_rows import events_of
 from firn.sinks.plans import Manifest, WrittenFile
-from firn.sinks.rows import events_of
 from firn.sinks.state import SinkState
 
 _READS_AT_ONCE = 16

@@ -11,6 +11,7 @@ from firn.sinks.plans import PlannedFile
 
 MOST_EPOCHS: Final = 1_000  # of a plan
 MOST_FOLDERS: Final = 1_000  # of a plan: rows of further ones are dead letters
+MOST_FILES: Final = 10_000  # of a plan, about: beyond that they get larger
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=1)
 
@@ -66,6 +67,7 @@ def cut(folders: Mapping[str, int], *, events: int, size: int, roll: int, name: 
     """
     files: list[PlannedFile] = []
     total = max(events, sum(folders.values()), 1)
+    roll = max(roll, size // MOST_FILES)
     for folder in sorted(folders):
         rows = folders[folder]
         parts = min(max(1, (rows * size + total * roll // 2) // (total * roll)), rows)

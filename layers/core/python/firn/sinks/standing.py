@@ -13,9 +13,9 @@ from firn.log.epochs import Epoch
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.sinks import plans
+from firn.sinks.file_rows import events_of
 from firn.sinks.plans import Plan, Progress
 from firn.sinks.rolling import WaitingEpoch
-from firn.sinks.rows import events_of
 from firn.sinks.state import SinkState, SinkStates
 
 

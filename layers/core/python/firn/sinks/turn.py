@@ -21,9 +21,9 @@ from firn.log import layout
 from firn.log.batches import FORMAT
 from firn.log.store import Store, get, open_store, put_if_absent
 from firn.sinks import plans, rolling, state
+from firn.sinks.file_rows import FileRows, OpenRows, SinkRange
 from firn.sinks.plans import Plan, PlannedFile, WrittenFile
 from firn.sinks.rolling import WaitingEpoch
-from firn.sinks.rows import FileRows, OpenRows, SinkRange
 from firn.sinks.standing import SinkLog, SinkStanding
 from firn.sinks.state import SinkState, SinkStates
 

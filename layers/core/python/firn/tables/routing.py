@@ -25,7 +25,8 @@ class Feed:
 @dataclass(frozen=True)
 class Target:
     """One Iceberg table and what feeds it. `facts` are those of all its sources, in order; `names`: the whole names of
-    sources that events name without schema; `feeds`: how they come in, where pipelines do that, else ()."""
+    sources that events name without schema; `feeds`: how they come in, where pipelines do that, else (); `back`:
+    whether these are changes of before its pipelines, which count for no epoch."""
 
     name: TableName
     rule: TableRule
@@ -33,6 +34,7 @@ class Target:
     facts: tuple[TableFacts, ...]
     names: Mapping[str, str] = field(default_factory=dict)
     feeds: tuple[Feed, ...] = ()
+    back: bool = False
 
     @property
     def fed(self) -> tuple[str, ...]:
@@ -122,7 +124,7 @@ def route(config: StreamConfig, facts: Mapping[str, TableFacts]) -> Routes:
     routes = Routes()
     found: dict[TableName, list[_Way]] = {}
     for table in sorted(facts):
-        ways = []
+        ways: list[tuple[TableName, _Way]] = []
         try:
             if (rule := config.rule_for(table)) is not None:
                 ways.append((rule.target(table), (table, rule, None)))

@@ -39,6 +39,7 @@ ADVICE: Final[dict[str, str]] = {
     "out_of_range": "widen the column's type, or write `out_of_range: null` in firn.yaml; then replay",
     "message_conflict": "a queue message id came with two bodies: if this one is another change, replay it",
     "pipeline_failed": "correct the pipeline's SQL in firn.yaml (TRY_CAST for CAST, say), then replay; or " + _BY_HAND,
+    "too_many_folders": "take the column with so many values out of `path` of the pipeline's files, then replay",
     "internal": "Firn failed on this event: report it with the message; once it is fixed, replay the letter",
     "too_old": "the change is older than the memory of deletes; look whether its row still exists at the source",
 }

@@ -15,12 +15,23 @@ from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
 from firn.tables.table_state import TableState
-from firn_spark.pipelines.bound_sql import bound, source_schema
-from firn_spark.pipelines.feed_columns import PipelineFeed
+from firn_sql.bound_sql import bound
+from firn_sql.source_types import source_schema
 
 # Table property: by pipeline the columns of its source as they were seen, [[name, type], …]. Values are decoded by
 # them, so they must not depend on which epochs came together.
 INPUT: Final = "firn.pipeline.input"
+
+
+@dataclass(frozen=True)
+class PipelineFeed:
+    """How changes of `sources` come into a table: through the SQL of `pipeline`, or as they are ("" and no SQL).
+    `decoding`: how they are decoded for that. Goes to other processes."""
+
+    pipeline: str
+    sql: str
+    sources: frozenset[str]
+    decoding: Decoding
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from firn.changes.decode.types import Column, storable
+from firn.changes.decode.types import Column
 from firn.config.sql_text import SqlRefused
 from firn.errors import TerminalError
-from firn_spark.pipelines.output_columns import columns_of
-from firn_spark.tables.columns import arrow_type
 from firn_sql.check import check
+from firn_sql.output_columns import columns_of
 from firn_sql.transform import Transform
 
 _UNSEEN: Final = re.compile(
@@ -29,11 +28,6 @@ class Bound:
     transform: Transform
     unseen: tuple[str, ...]
     columns: tuple[Column, ...]
-
-
-def source_schema(columns: tuple[Column, ...]) -> pa.Schema:
-    """The columns of a source as SQL sees them."""
-    return pa.schema([(column.name, arrow_type(storable(column.type))) for column in columns])
 
 
 @lru_cache(64)

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from firn.changes.decode import types
 from firn.changes.decode.types import Column, Type, storable
 from firn.errors import TerminalError
-from firn_spark.tables.columns import arrow_type
+from firn_sql.source_types import arrow_type
 from firn_sql.transform import Transform
 
 _KINDS: Final[tuple[tuple[pa.DataType, Type], ...]] = (
