@@ -82,6 +82,10 @@ def test_history_says_when_to_expect_it() -> None:
         ("debezium: {decimal.handling.mode: strng}", "'strng' is not a decimal mode; write precise, string or double"),
         ("debezium: {unavailable.value.placeholder: x}", "write unavailable_value: … beside `debezium:`"),
         ("<<: {a: b}", "merge keys are not read"),
+        ("max_body: 5MB", "streams.shop.max_body: '5MB' is not from 1KB to 4.7MB; write 1MB"),
+        ("max_body: 0.5KB", "streams.shop.max_body: '0.5KB' is not from 1KB to 4.7MB; write 1MB"),
+        ("max_body: 4.7", "streams.shop.max_body: '4.7' is not a size; write"),
+        ("max_body: 1e3MB", "streams.shop.max_body: '1e3MB' is not a size; write"),
     ],
 )
 def test_problems_of_a_stream(line: str, told: str) -> None:

@@ -205,6 +205,7 @@ class StreamConfig:
     auth: Auth | None = None
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
+    max_body: int | None = None  # bytes of a request as sent; None: the deployment's
 
     @property
     def ways(self) -> tuple[Way, ...]:

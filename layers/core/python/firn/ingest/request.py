@@ -1,5 +1,6 @@
 """A sender's request: its stream's rules, its key and the stream's backlog are looked at, then it is staged."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -41,7 +42,8 @@ def stage_request(
     shut = gate.shut(stream, now)
     if shut is not None and not key:
         raise refusal(shut, now)
-    body = read_body(request.body, headers.get("content-encoding"), limits)
+    sent = limits.sent if known.max_body is None else known.max_body
+    body = read_body(request.body, headers.get("content-encoding"), replace(limits, sent=sent))
     if shut is not None and key:
         # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
         before = accepted_before(store, stream, body, key, header, table)
