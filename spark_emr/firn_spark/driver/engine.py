@@ -71,9 +71,10 @@ class DriverEngine:
         return self._staged.of(one.target.sources, one.above)
 
     def _appended(self, one: TableCommit) -> "_Appended":
-        found = self._mine(one).split(append_commit.columns_of(one.table, one.context.stream), one.decoding, MOST_ODD)
+        by = append_columns_of(one)
+        found = self._mine(one).split(by, one.decoding, MOST_ODD)
         odd = found.odd.to_pylist()
-        return _Appended(found.plain, odd, decoded(odd, one.decoding, mirror=False)[1])
+        return _Appended(by, found.plain, odd, decoded(odd, one.decoding, mirror=False)[1])
 
     def mirror(self, one: TableCommit) -> None:
         """Each key's row as its newest changes leave it."""
@@ -125,7 +126,7 @@ class DriverEngine:
         outcome.merged = len(new)
         outcome.ignored = outcome.events - len(good) - len(bad)
         outcome.superseded = len(good) - outcome.merged
-        append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
+        append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), read.by)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:
@@ -134,14 +135,21 @@ class DriverEngine:
 
 @dataclass(frozen=True)
 class _Appended:
-    """The changes for an append table: `good` by columns, `odd` the others as they were staged, `bad` of these."""
+    """The changes for an append table: `good` by columns, `by` how, `odd` the others as they were staged, `bad` of
+    these."""
 
+    by: append_columns.AppendColumns
     good: pa.Table
     odd: Sequence[Change]
     bad: Sequence[Row]
 
 
 MODES = {"mirror": DriverEngine.mirror, "append": DriverEngine.append}
+
+
+def append_columns_of(one: TableCommit) -> append_columns.AppendColumns:
+    """How the changes for an append table are decoded."""
+    return append_commit.columns_of(one.table, one.context.stream, one.target.rule.metadata)
 
 
 def memory_of(one: TableCommit, *, bounded: bool) -> DeleteMemory:

@@ -21,9 +21,9 @@ KEY = (Column(IDENTITY, STRING),)
 _ABOVE_ALL = b"\xff" * 64  # positions that are not asked for: none is as high
 
 
-def columns_of(table: Table | None, stream: str) -> AppendColumns:
-    """How the changes of a stream are decoded. `table`: None if it is not made."""
-    return AppendColumns(stream, table is not None and stream in table.state.first_identity)
+def columns_of(table: Table | None, stream: str, metadata: tuple[str, ...]) -> AppendColumns:
+    """How the changes of a stream are decoded. `table`: None if it is not made; `metadata`: what its rule asks for."""
+    return AppendColumns(stream, table is not None and stream in table.state.first_identity, metadata)
 
 
 def new_rows(spark: SparkSession, table: Table | None, good: pa.Table) -> pa.Table:
@@ -60,14 +60,14 @@ def apply(
     new: pa.Table,
     columns: Sequence[Column],
     properties: Mapping[str, str],
-    stream: str,
+    by: AppendColumns,
 ) -> None:
     """Appends the rows in one snapshot whose summary carries `properties`.
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
-    cells: Mapping[str, Any] = append_columns.cells(new, columns) if len(new) else {}
-    land(spark, table, write_cells(spark, table, [*columns, *APPEND_METADATA], cells, {}), properties, stream)
+    cells: Mapping[str, Any] = append_columns.cells(new, columns, by) if len(new) else {}
+    land(spark, table, write_cells(spark, table, [*columns, *APPEND_METADATA], cells, {}), properties, by.stream)
 
 
 def land(spark: SparkSession, table: Table, files: Sequence[Any], properties: Mapping[str, str], stream: str) -> None:

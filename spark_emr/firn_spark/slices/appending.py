@@ -19,7 +19,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import APPEND_METADATA
 from firn.commit.staged_changes import Change
 from firn_spark.arrow import kept
-from firn_spark.driver.engine import Letters, unmoved
+from firn_spark.driver.engine import Letters, append_columns_of, unmoved
 from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
@@ -88,6 +88,7 @@ class _Work:
     may have its changes; the rest as in work.Work."""
 
     columns: Sequence[Column]
+    by: AppendColumns
     ids: Mapping[str, int]
     layout: Layout
     slices: Mapping[int, tuple[int, Files]]
@@ -131,7 +132,7 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
         unmoved(one, table, snapshot)
         layout = layout_of(table)
         worth = by_partition.WORTH if layout.partition and len(planned) > 1 else 0
-        work = _Work(one.plan.columns, row_lookup.ids_of(table), layout, planned, worth)
+        work = _Work(one.plan.columns, append_columns_of(one), row_lookup.ids_of(table), layout, planned, worth)
         with outcome.stage("merge"):
             bodies, more = results(read.rows, len(planned), partial(_worked, work), layout if worth else None)
             found = [pickle.loads(body) for body in bodies]  # noqa: S301 (our own executors wrote it)
@@ -147,7 +148,7 @@ def append(one: TableCommit, read: Read, bury: Callable[[TableCommit, Sequence[C
 
 def _slicing(one: TableCommit, mine: DataFrame, most_events: int, most_bytes: int) -> Slicing[_Seen]:
     columns, events = (
-        _Columns(append_commit.columns_of(one.table, one.context.stream)),
+        _Columns(append_columns_of(one)),
         one.target.events(one.outcome.progress),
     )
     bounds = columns.schema(one.decoding).empty_table().select([_AT])
@@ -185,6 +186,6 @@ def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:
         new = append_commit.not_in(new, replace(files, wanted=some), work.ids)
     if not len(new):
         return pickle.dumps(([], 0)), []
-    rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns), {})
+    rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns, work.by), {})
     here, rest = by_partition.placed(work.layout, rows, number, work.worth) if work.worth else ([rows], [])
     return pickle.dumps(([file for part in here for file in write_rows(work.layout, part)], len(new))), rest

@@ -111,6 +111,7 @@ class TableRule:
     renames: Mapping[str, str] = field(default_factory=dict)
     bloom_size: BloomSize = field(default_factory=BloomSize)
     writing: FileWriting = field(default_factory=FileWriting)
+    metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
 
     @property
     def is_pattern(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Final
 from firn.changes.decode import types
 from firn.changes.decode.source_encodings import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
 from firn.changes.envelopes import registry
+from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions, quantities
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
 from firn.config.catalogs import KINDS, check_uri
@@ -42,7 +43,7 @@ from firn.config.names import (
     too_long,
 )
 from firn.config.partitions import Partition
-from firn.config.problems import Problems, Section, shown
+from firn.config.problems import Problems, Section, shown, words
 from firn.config.rows_reader import read_rows
 from firn.config.shared_tables import check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
@@ -65,22 +66,9 @@ _STREAM_KEYS: Final = (
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
 _RULE_KEYS: Final = (
-    "to",
-    "key",
-    "mode",
-    "snapshot_reads",
-    "write",
-    "partition_by",
-    "bloom",
-    "compression",
-    "compression_level",
-    "target_file_size",
-    "properties",
-    "columns",
-    "ignore",
-    "care",
-    "renames",
-)
+    "to", "key", "mode", "snapshot_reads", "write", "partition_by", "bloom", "compression", "compression_level",
+    "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames",
+)  # fmt: skip
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
 )  # fmt: skip
@@ -292,11 +280,22 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         bloom=bloom,
         bloom_size=bloom_size,
         writing=writing,
+        metadata=_metadata(section, mode),
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
         renames=read_renames(section.section("renames"), key, columns, partition_by),
     )
+
+
+def _metadata(section: Section, mode: str) -> tuple[str, ...]:
+    asked = section.each_once("metadata", "metadata: [source, stream]")
+    for word in asked:
+        if word not in ASKED_METADATA:
+            section.note("metadata", f"{shown(word)} is not known here; write {words(tuple(ASKED_METADATA))}")
+    if asked and MODES[mode].keyed:
+        section.note("metadata", f"is of append tables, and this one is a {mode}; leave it out, or write mode: append")
+    return asked
 
 
 def _to(source: str, section: Section, stream: str, mode: str) -> str:
