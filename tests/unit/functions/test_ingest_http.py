@@ -128,6 +128,16 @@ def test_a_stream_has_a_body_size_of_its_own(app: ModuleType, store: FaultyStore
     assert post(app, EVENT, path="/v1/streams/small")[0] == 202
 
 
+def test_a_stream_takes_the_bytes_of_its_rate_and_says_when_to_come_again(app: ModuleType, store: FaultyStore) -> None:
+    publish(store, "streams: {shop: {rate: 1KB/s, tables: {'*': {to: 'x.{table}', mode: append}}}}")
+    events = b"[" + b",".join([EVENT] * 100) + b"]"
+    assert post(app, events, Idempotency_Key="one")[0] == 202
+    status, body = post(app, events)
+    assert (status, body["error"]) == (429, "rate_exceeded")
+    assert body["retry_after"] >= len(events) // 1_000 - 2
+    assert post(app, events, Idempotency_Key="one")[1]["duplicate"], "what was taken is said to be"
+
+
 def test_a_function_urls_event_works_too(app: ModuleType) -> None:
     event = {
         "version": "2.0",

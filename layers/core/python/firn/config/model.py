@@ -207,6 +207,7 @@ class StreamConfig:
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
     max_body: int | None = None  # bytes of a request as sent; None: the deployment's
+    rate: int | None = None  # bytes of JSON a second; None: any
 
     @property
     def ways(self) -> tuple[Way, ...]:

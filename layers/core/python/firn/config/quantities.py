@@ -61,6 +61,18 @@ def size(text: str) -> int:
     return value
 
 
+def rate(text: str) -> int:
+    """`5MB/s` -> bytes a second, from 1 kB to 1 TB. Raises ValueError, whose text says what to write."""
+    amount, slash, unit = text.partition("/")
+    if not slash or unit.strip() != "s":
+        number, _ = _parts(amount)
+        raise ValueError(f"{text!r} is not a rate; write {number or 5}MB/s")
+    try:
+        return size(amount)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a rate from 1KB/s to 1TB/s; write 5MB/s") from error
+
+
 def body_size(text: str) -> int:
     """`1MB` -> bytes of a request, up to the 4.7 MB that a Lambda function's 6 MB hold in base64. A fraction is one.
 

@@ -61,7 +61,8 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
-    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "tables",
+    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "rate",
+    "tables",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -202,6 +203,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),
         max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
+        rate=section.parsed("rate", quantities.rate, None, "5MB/s"),
         max_body=section.parsed("max_body", quantities.body_size, None, "1MB"),
     )
 
