@@ -14,7 +14,7 @@ from firn.function_context import staging
 from firn.function_metrics import changes_of, count
 from firn.ingest.dead_letter_metrics import print_dead
 from firn.ingest.request import stage_request, streams_open_to
-from firn.log.backlog_gate import BacklogFull
+from firn.log.backlog_gate import BacklogFull, RateExceeded
 from firn.metrics import NAMESPACE, Metric, named
 
 logger = Logger(service="ingest_http")
@@ -29,7 +29,7 @@ def post_stream(event: Mapping[str, Any], stream: str, table: str | None = None)
     senders.check(current, stream, request, now)
     try:
         done = stage_request(store, current, gate, stream, request, settings.limits, now, table)
-    except BacklogFull:
+    except (BacklogFull, RateExceeded):
         count(metrics, stream, {Metric.THROTTLED: 1})
         raise
     counts = changes_of(done)

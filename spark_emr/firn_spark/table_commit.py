@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
 from firn.changes.decode.types import Column
-from firn.changes.metadata_columns import SOURCE_METADATA
+from firn.changes.metadata_columns import ASKED_METADATA, SOURCE_METADATA
 from firn.commit.rejects import by_table, reasons, write_rejects
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
@@ -95,7 +95,8 @@ class TableCommit:
     def appending(self) -> AppendColumns | FeedColumns:
         """How its changes become rows of an append table."""
         state, stream = self.table.state if self.table else None, self.context.stream
-        own = AppendColumns(stream, state is not None and stream in state.first_identity)
+        known = state is not None and stream in state.first_identity
+        own = AppendColumns(stream, known, self.target.rule.metadata)
         return FeedColumns(own, self.feeds.feeds) if self.feeds else own
 
     @property
@@ -151,6 +152,7 @@ class TableCommit:
         fed |= self.feeds.properties if self.feeds else {}
         if mode.keyed and are_several(self.sources):
             metadata = (*metadata, SOURCE_METADATA)
+        metadata = (*metadata, *(ASKED_METADATA[word] for word in self.target.rule.metadata if not mode.keyed))
         seen_as = {INFERRED_AS: json.dumps(self.plan.inferred, ensure_ascii=False, sort_keys=True)}
         if self.table is not None:
             return self._evolved(self.table, metadata, relaxed, fed, seen_as)

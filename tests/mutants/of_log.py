@@ -200,8 +200,8 @@ MUTANTS: Final = (
     Mutant(
         "the last word of a dead dispatcher shuts ingest for ever",
         f"{_CORE}/log/backlog_gate.py",
-        "return state if state is not None and state.over and state.fresh(now) else None",
-        "return state if state is not None and state.over else None",
+        "shut = state is not None and (state.over or state.wait(now) > 0) and state.fresh(now)",
+        "shut = state is not None and (state.over or state.wait(now) > 0)",
         (f"{_UNIT}/log/test_backlog_gate.py::test_a_state_that_nobody_writes_any_more_shuts_nothing",),
     ),
     Mutant(
@@ -240,5 +240,26 @@ MUTANTS: Final = (
         "if not replay_marks.claim(self._store, claim):",
         "if not claim:",
         (f"{_UNIT}/ingest/test_replay.py::test_a_second_replay_finds_nothing_left",),
+    ),
+    Mutant(
+        "what a stream took above its rate is forgotten",
+        "layers/core/python/firn/log/byte_rate.py",
+        "return max(-LUMPS * rate, debt - max(0.0, seconds) * rate + taken)",
+        "return max(-LUMPS * rate, min(0.0, debt - max(0.0, seconds) * rate + taken))",
+        ("tests/unit/log/test_backlog_gate.py::test_all_processes_together_come_to_the_streams_rate",),
+    ),
+    Mutant(
+        "bytes of an epoch count for a stream's rate with each look",
+        "layers/core/python/firn/log/backlog.py",
+        "counted=max(sealed, default=before.counted)",
+        "counted=before.counted",
+        ("tests/unit/log/test_backlog_gate.py::test_all_processes_together_come_to_the_streams_rate",),
+    ),
+    Mutant(
+        "a stream's rate is kept by all streams of a process together",
+        "layers/core/python/firn/log/backlog_gate.py",
+        "bucket = self._buckets[stream] = ByteBucket(rate, self._clock, burst=1.0)",
+        'bucket = self._buckets.setdefault("", ByteBucket(rate, self._clock, burst=1.0))',
+        ("tests/unit/log/test_backlog_gate.py::test_a_process_takes_the_bytes_of_its_streams_rate_within_a_tenth",),
     ),
 )  # fmt: skip

@@ -124,7 +124,7 @@ class DriverEngine:
         outcome.merged, told = (one.appending.changes_in(some) for some in (new, good))
         outcome.ignored = outcome.events - told - len(read.bad)
         outcome.superseded = told - outcome.merged
-        append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), context.stream)
+        append_commit.apply(context.spark, table, new, one.plan.columns, one.summary(), one.appending.own)
         outcome.snapshot_id = int(table.java.currentSnapshot().snapshotId())
 
     def _bury(self, one: TableCommit, changes: Sequence[Change], why: Letters) -> None:

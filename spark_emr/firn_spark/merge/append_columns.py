@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
-from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME
 from firn_spark.merge.decision import decoded as decoded_one_by_one
 from firn_spark.staged.columnar import with_refused
 from firn_spark.staged.decode import decoded, decoded_schema
@@ -22,14 +22,20 @@ _KEPT = ("_op", "_ts", "_pos", "_before")  # of META, beside the columns
 @dataclass(frozen=True)
 class AppendColumns:
     """How changes of a stream are decoded to columns (column_decoder.Columns). `first`: the table may hold changes by
-    their first identity."""
+    their first identity; `metadata`: what its rule asks for (metadata_columns.ASKED_METADATA)."""
 
     stream: str
     first: bool
+    metadata: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> "AppendColumns":
+        """How changes come in that no pipeline brings (FeedColumns.own)."""
+        return self
 
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Of the good ones: ID, FIRST (null, if it is not asked for), some of META, then c0, c1, …"""
-        told = decoded_schema(decoding, _KEPT)
+        told = decoded_schema(decoding, (*_KEPT, "_table") if "source" in self.metadata else _KEPT)
         return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *told])
 
     def why(self, odd: pa.Table, decoding: Decoding) -> dict[tuple[str, int], tuple[str, str]]:
@@ -93,8 +99,12 @@ def nulls(good: pa.Table, columns: Sequence[Column]) -> list[int]:
     return [i for i, column in enumerate(columns) if column.required and good[f"c{i}"].null_count]
 
 
-def cells(good: pa.Table, columns: Sequence[Column]) -> dict[str, Any]:
-    """The rows as the table has them: Arrow arrays by name."""
+def cells(good: pa.Table, columns: Sequence[Column], by: AppendColumns) -> dict[str, Any]:
+    """The rows as the table has them: Arrow arrays by name. `by`: how they were decoded."""
     found = {column.name: good[f"c{i}"] for i, column in enumerate(columns)}
     own = {OP: good["_op"], POSITION: good["_pos"], BEFORE: good["_before"], IDENTITY: good[ID]}
+    if "source" in by.metadata:
+        own[SOURCE] = good["_table"]
+    if "stream" in by.metadata:
+        own[STREAM] = pa.repeat(pa.scalar(by.stream, pa.string()), len(good))
     return found | own | {TIME: pc.multiply(good["_ts"], 1000)}

@@ -13,6 +13,7 @@ from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import write_cells
 from firn_spark.merge import append_columns
+from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.tables import fence
 from firn_spark.tables.evolve import Table
 
@@ -54,14 +55,14 @@ def apply(
     new: pa.Table,
     columns: Sequence[Column],
     properties: Mapping[str, str],
-    stream: str,
+    by: AppendColumns,
 ) -> None:
     """Appends the rows in one snapshot whose summary carries `properties`.
 
     Raises fence.LostRace, fence.CommitUnknown.
     """
-    cells: Mapping[str, Any] = append_columns.cells(new, columns) if len(new) else {}
-    land(spark, table, write_cells(spark, table, [*columns, *APPEND_METADATA], cells, {}), properties, stream)
+    cells: Mapping[str, Any] = append_columns.cells(new, columns, by) if len(new) else {}
+    land(spark, table, write_cells(spark, table, [*columns, *APPEND_METADATA], cells, {}), properties, by.stream)
 
 
 def land(spark: SparkSession, table: Table, files: Sequence[Any], properties: Mapping[str, str], stream: str) -> None:

@@ -113,7 +113,7 @@ def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> p
     names = pc.binary_join_element_wise(
         found[ID].take(made.origin), feed.pipeline, made.number.cast(pa.string()), "/"
     )  # the names of pipelines and numbers have no stroke
-    beside: dict[str, Any] = {name: found[name].take(made.origin) for name in ("_op", "_ts", "_pos", _PLACE)}
+    beside: dict[str, Any] = {name: found[name].take(made.origin) for name in ("_op", "_ts", "_pos", "_table", _PLACE)}
     # What the row was before may hold what the SQL leaves out.
     beside |= {"_before": pa.nulls(len(made.origin), pa.string()), ID: names}
     beside |= {FIRST: pa.nulls(len(made.origin), pa.string())}

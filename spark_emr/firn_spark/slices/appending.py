@@ -183,7 +183,9 @@ def _worked(work: _Work, label: int, mine: pa.Table) -> tuple[bytes, Rest]:
         new = append_commit.not_in(new, replace(files, wanted=some), work.ids)
     if not len(new):
         return pickle.dumps(([], 0)), []
-    rows = rows_of(work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns), {})
+    rows = rows_of(
+        work.layout, [*work.columns, *APPEND_METADATA], append_columns.cells(new, work.columns, work.own.own), {}
+    )
     here, rest = by_partition.placed(work.layout, rows, number, work.worth) if work.worth else ([rows], [])
     return pickle.dumps(
         ([file for part in here for file in write_rows(work.layout, part)], work.own.changes_in(new))

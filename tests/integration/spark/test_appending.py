@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.changes.merge import decoded_rows
+from firn.log import published_configs
+from firn.log.store import open_store
 from firn.tables.table_state import FIRST_IDENTITY
 from firn_lake.lake import Lake as Reader
 from firn_spark import table_commit
@@ -211,3 +213,36 @@ def test_a_rebuild_leaves_an_append_table_from_before_what_it_is_asked_by(
 
 def died(*_: Any) -> None:
     raise Died
+
+
+@HOMES
+def test_rows_name_their_source_table_and_stream_where_the_rule_asks_for_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=3, one_task=3)
+
+    def rules(metadata: str) -> str:
+        tables = f"{{'app.*': {{to: lake.log, mode: append{metadata}}}}}"
+        return f"warehouse: file:///x\ncatalog: {{type: sql}}\nstreams: {{spec: {{tables: {tables}}}}}\n"
+
+    def fresh(lake: Lake) -> list[dict[str, Any]]:
+        read = Reader(lake.catalog, lambda: open_store(lake.staging)).table("lake.log").read  # it knows no rules yet
+        return sorted(read(fresh=True, metadata=True).pylist(), key=lambda row: row["id"])
+
+    lake = Lake(spark, tmp_path, rules(""))
+    lake.land([event("c", 10, {"id": 1}, table="a")])
+    lake.config = published_configs.publish(lake.store, rules(", metadata: [source, stream]"))
+    lake.post([event("c", 20 + n, {"id": 2 + n}, table="ab"[n % 2]) for n in range(6)])
+    before = fresh(lake)
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    found = sorted(lake.rows("lake.log"), key=lambda row: row["id"])
+    assert [(row["_firn_source"], row["_firn_stream"]) for row in found] == [
+        (None, None), *[(f"app.{'ab'[n % 2]}", "spec") for n in range(6)]
+    ]  # fmt: skip
+    assert before == fresh(lake) == found
+    lake.config = published_configs.publish(lake.store, rules(", metadata: [stream]"))
+    lake.post([event("c", 40, {"id": 9}, table="a")])
+    before = fresh(lake)
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    assert fresh(lake) == before
+    assert [(row["_firn_source"], row["_firn_stream"]) for row in before if row["id"] == 9] == [(None, "spec")]

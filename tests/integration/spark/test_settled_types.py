@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from firn.changes.decode.row_decoder import Decoding
 from firn.ingest import accept
 from firn_cli.stream_status import stream_statuses
 from firn_lake.fresh.fresh_rows import Fresh
 from firn_lake.tables import history
+from firn_spark.merge import column_decoder
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import config, event, letters
@@ -94,3 +96,30 @@ def test_a_column_that_gets_another_type_shows_in_the_log_history_and_status(
     ]
     [status] = [one for one in stream_statuses(lake.store, lake.catalog, lake.now) if one.stream == lake.stream]
     assert f"columns of lake.t got another type: {told_by[0].retyped[0]} (declare" in "".join(status.notes)
+
+
+def test_changes_are_decoded_once_unless_a_dead_letter_would_alter_the_table(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit_in("driver", monkeypatch)
+    decoded: list[Sequence[str]] = []
+    split = column_decoder.split
+
+    def counting(parts: Any, decoding: Decoding) -> Any:
+        decoded.append([column.name for column in decoding.columns])
+        return split(parts, decoding)
+
+    monkeypatch.setattr(column_decoder, "split", counting)
+    lake = Lake(spark, tmp_path, config("key: [id], columns: {id: long}"))
+
+    def landed(*events: dict[str, Any]) -> list[Sequence[str]]:
+        decoded.clear()
+        lake.land(list(events))
+        return list(decoded)
+
+    assert landed(event("c", 10, {"id": 1, "n": 1})) == [["id", "n"]], "the commit that makes the table"
+    assert landed(event("c", 20, {"id": 2, "n": 2}), event("c", 21, {"id": "x", "n": 3})) == [["id", "n"]]
+    assert landed(event("c", 30, {"id": 3, "n": 2, "m": 1})) == [["id", "n", "m"]], "a new column"
+    assert landed(event("c", 40, {"id": 4, "n": 4}), event("c", 41, {"id": "x", "odd": 1})) == [
+        ["id", "n", "m", "odd"], ["id", "n", "m"]
+    ]  # fmt: skip

@@ -101,3 +101,26 @@ def test_the_rate_limit_asks_to_wait_and_whoever_waits_is_served(start: Callable
     assert (flushed.counts["insert"], flushed.duplicates, flushed.rejected) == (24, 0, 0)
     assert staged(running) == before + 12
     assert time.monotonic() - began > 5, "7 kB and more at 1 kB a second, 2 kB at once"
+
+
+def test_a_streams_own_rate_is_kept_within_a_tenth(start: Callable[..., Running], tmp_path: Path) -> None:
+    rate, seconds = 20_000, 8
+    (tmp_path / "firn.yaml").write_text(CONFIG.replace("    tables:", "    rate: 20KB/s\n    tables:"))
+    running = start().ready()
+    some = [change(n) for n in range(8)]
+    size = len(json.dumps(some))
+
+    def taken(until: float) -> int:
+        count = 0
+        while time.monotonic() < until:
+            status, _, body = post(running, some)
+            count += status == 202
+            if status != 202:
+                assert (status, body["error"]) == (429, "rate_exceeded")
+                time.sleep(0.03)
+        return count * size
+
+    taken(time.monotonic() + 2)  # what a stream that was idle may take at once
+    began = time.monotonic()
+    found = taken(began + seconds) / (time.monotonic() - began)
+    assert 0.9 * rate <= found <= 1.1 * rate, f"{found:,.0f} bytes a second"

@@ -143,6 +143,13 @@ def test_bloom_filters_are_of_the_key_or_of_columns_by_name() -> None:
     assert (sized.bloom, sized.bloom_size) == (("a", "b"), BloomSize(0.001, 64_000))
 
 
+def test_a_body_may_be_as_large_as_a_lambda_takes() -> None:
+    some = ["1MB", "4.7MB", "4.25MB", "64KB"]
+    assert [stream(f"    max_body: {one}\n    tables: {{a: {{to: b.c}}}}\n").max_body for one in some] == [
+        1_000_000, 4_700_000, 4_250_000, 64_000
+    ]  # fmt: skip
+
+
 def test_how_files_are_written_is_told_in_icebergs_own_words() -> None:
     assert rule("key: [a]").writing == FileWriting()
     more = "properties: {write.parquet.page-size-bytes: 64KiB, write.metadata.metrics.column.a: truncate( 8 )}"

@@ -82,6 +82,14 @@ def test_history_says_when_to_expect_it() -> None:
         ("debezium: {decimal.handling.mode: strng}", "'strng' is not a decimal mode; write precise, string or double"),
         ("debezium: {unavailable.value.placeholder: x}", "write unavailable_value: … beside `debezium:`"),
         ("<<: {a: b}", "merge keys are not read"),
+        ("rate: 5MB", "streams.shop.rate: '5MB' is not a rate; write 5MB/s"),
+        ("rate: fast", "streams.shop.rate: 'fast' is not a rate; write 5MB/s"),
+        ("rate: 5/s", "streams.shop.rate: '5/s' is not a rate from 1KB/s to 1TB/s; write 5MB/s"),
+        ("rate: 5MB/h", "streams.shop.rate: '5MB/h' is not a rate; write 5MB/s"),
+        ("max_body: 5MB", "streams.shop.max_body: '5MB' is not from 1KB to 4.7MB; write 1MB"),
+        ("max_body: 0.5KB", "streams.shop.max_body: '0.5KB' is not from 1KB to 4.7MB; write 1MB"),
+        ("max_body: 4.7", "streams.shop.max_body: '4.7' is not a size; write"),
+        ("max_body: 1e3MB", "streams.shop.max_body: '1e3MB' is not a size; write"),
     ],
 )
 def test_problems_of_a_stream(line: str, told: str) -> None:
@@ -115,6 +123,8 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("bloom: {columns: key, fpp: nan}", "bloom.fpp: 'nan' is not a share from 0.0001 to 0.5; write 0.01"),
         ("bloom: {columns: key, max_bytes: 1GB}", "bloom.max_bytes: '1GB' is more than 128MB; write 1MB"),
         ("bloom: {columns: key, size: 1MB}", "bloom.size: is not a setting; write"),
+        ("metadata: [source]", "metadata: is of append tables, and this one is a mirror; leave it out, or write mode:"),
+        ("metadata: [when]\n        mode: append", "'when' is not known here; write source or stream"),
         ("compression: zip", "compression: 'zip' is not a compression; write gzip"),
         ("compression_level: 99", "compression_level: '99' is not a whole number from 1 to 22; write 3"),
         (

@@ -116,6 +116,28 @@ def test_rows_are_posted_to_their_table(app: ModuleType, store: FaultyStore) -> 
     assert get(app, "/v1/streams/web/tables/users")[0] == 405
 
 
+def test_a_stream_has_a_body_size_of_its_own(app: ModuleType, store: FaultyStore) -> None:
+    rule = "tables: {'*': {to: 'x.{table}', mode: append}}"
+    publish(store, f"streams: {{shop: {{max_body: 4.7MB, {rule}}}, small: {{max_body: 1KB, {rule}}}, web: {{{rule}}}}}")
+    events = b"[" + b",".join([EVENT] * 4_000) + b"]"
+    assert len(events) > 500_000, "what the deployment takes of other streams"
+    expected = {"shop": (202, None), "small": (413, "the limit is 1,000"), "web": (413, "the limit is 500,000")}
+    for stream, (status, told) in expected.items():
+        found, body = post(app, events, path=f"/v1/streams/{stream}")
+        assert (found, told is None or told in body["message"]) == (status, True)
+    assert post(app, EVENT, path="/v1/streams/small")[0] == 202
+
+
+def test_a_stream_takes_the_bytes_of_its_rate_and_says_when_to_come_again(app: ModuleType, store: FaultyStore) -> None:
+    publish(store, "streams: {shop: {rate: 1KB/s, tables: {'*': {to: 'x.{table}', mode: append}}}}")
+    events = b"[" + b",".join([EVENT] * 100) + b"]"
+    assert post(app, events, Idempotency_Key="one")[0] == 202
+    status, body = post(app, events)
+    assert (status, body["error"]) == (429, "rate_exceeded")
+    assert body["retry_after"] >= len(events) // 1_000 - 2
+    assert post(app, events, Idempotency_Key="one")[1]["duplicate"], "what was taken is said to be"
+
+
 def test_a_function_urls_event_works_too(app: ModuleType) -> None:
     event = {
         "version": "2.0",

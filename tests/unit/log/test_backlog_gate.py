@@ -5,6 +5,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 from obstore.store import MemoryStore
 
 from firn.config.model import BacklogLimit, Config, StreamConfig
@@ -12,6 +13,7 @@ from firn.ingest.accept import accept
 from firn.log import backlog, backlog_gate, cuts, epochs, holds, layout
 from firn.log.backlog_gate import Gate, judged, refusal
 from firn.log.holds import Quarantine
+from firn.log.published_configs import publish
 from firn.log.store import modified, put
 from tests.unit.log.storage_faults import FaultyStore
 
@@ -191,3 +193,73 @@ def test_after_a_cut_only_a_shut_stream_is_told_again(
     told = backlog_gate.read(store, "shop")
     assert told is not None
     assert (told.over, told.batches) == (False, 0)
+
+
+RATE = 100_000
+PACED = "streams: {shop: {rate: 100KB/s, tables: {'*': {to: 'x.{table}', mode: append}}}}"
+PART = b'{"op":"c","before":null,"after":{"text":"%s"},"source":{"table":"t"}}' % (b"x" * 9_930)
+
+
+def test_a_process_takes_the_bytes_of_its_streams_rate_within_a_tenth() -> None:
+    clock = [0.0]
+    gate = Gate(FaultyStore(), clock=lambda: clock[0])
+    taken = dict.fromkeys(("a", "b"), 0)
+    while clock[0] < 30:
+        for stream in taken:
+            taken[stream] += 0 if gate.pace(stream, RATE, 7_000) else 7_000
+        assert gate.pace("free", None, 10**9) == 0
+        clock[0] += 0.01
+    assert all(0.9 * 30 * RATE <= one <= 1.1 * 30 * RATE for one in taken.values()), taken
+    clock[0] += 1
+    assert gate.pace("a", RATE, 50 * RATE) == 0, "it may be larger than the bucket"
+    assert 45 <= gate.pace("a", RATE, 1) <= 51
+    assert gate.pace("a", 2 * RATE, 1) == 0, "another rate counts at once"
+
+
+def test_all_processes_together_come_to_the_streams_rate(now: datetime) -> None:
+    """Each of four instances would take the rate; what dispatch counts shuts the gate until the mean is right."""
+    store, minutes = MemoryStore(), 40
+    config = publish(store, PACED)
+    clock, taken = [0.0], 0
+    gates = [Gate(store, clock=lambda: clock[0]) for _ in range(4)]
+    for second in range(minutes * 60):
+        clock[0] = float(second)
+        when = now + timedelta(seconds=second)
+        if second % 60 == 0:
+            found = epochs.candidates(store, "shop", when, above=cuts.newest(store, "shop"))
+            if found.batches:
+                epochs.seal(store, "shop", found, now=when, config=config.sha, nonce="x")
+            backlog.tell(store, config.streams["shop"], when)
+        if second % 20:
+            continue
+        for gate in gates:  # twenty seconds' bytes of each at once
+            if gate.shut("shop", when) is None and not gate.pace("shop", RATE, 20 * RATE):
+                accept(store, config, "shop", b"[" + b",".join([PART] * 200) + b"]", now=when)
+                taken += 200 * len(PART)
+    mean = taken / (minutes * 60)
+    # The credit of three minutes, and what comes before dispatch knows.
+    assert 0.9 * RATE <= mean <= 1.3 * RATE, mean
+    state = backlog_gate.read(store, "shop")
+    assert state is not None
+    assert (state.rate, state.over) == (RATE, False)
+
+
+def test_a_stream_above_its_rate_says_how_long(now: datetime) -> None:
+    state = replace(judged("shop", 0, 0, 0, None, BacklogLimit(), now), rate=RATE, debt=30.0 * RATE)
+    store = FaultyStore()
+    put(store, layout.state_path("shop"), backlog_gate.encode(state))
+    found = Gate(store).shut("shop", now + timedelta(seconds=10))
+    assert found is not None
+    error = refusal(found, now + timedelta(seconds=10))
+    assert (error.status, error.code, error.retry_after) == (429, "rate_exceeded", 20)
+    assert "streams.shop.rate in firn.yaml" in str(error)
+    assert Gate(store).shut("shop", now + timedelta(seconds=31)) is None, "it opens by itself"
+
+
+def test_nothing_is_stored_of_bytes_without_a_rate(now: datetime) -> None:
+    store = MemoryStore()
+    config = publish(store, PACED.replace("rate: 100KB/s, ", ""))
+    accept(store, config, "shop", PART, now=now)
+    found = epochs.candidates(store, "shop", now)
+    assert [meta.json for meta in found.metas] == [0]
+    assert b"json" not in epochs.encode(found.batches)

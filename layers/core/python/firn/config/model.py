@@ -113,6 +113,7 @@ class TableRule:
     renames: Mapping[str, str] = field(default_factory=dict)
     bloom_size: BloomSize = field(default_factory=BloomSize)
     writing: FileWriting = field(default_factory=FileWriting)
+    metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
 
     @property
     def is_pattern(self) -> bool:
@@ -208,6 +209,8 @@ class StreamConfig:
     accept: tuple[Way, ...] | None = None
     max_tables: int = 1_000  # those that firn.yaml names one by one are never too many
     pipelines: "tuple[Pipeline, ...]" = ()
+    max_body: int | None = None  # bytes of a request as sent; None: the deployment's
+    rate: int | None = None  # bytes of JSON a second; None: any
 
     @property
     def ways(self) -> tuple[Way, ...]:

@@ -1,6 +1,7 @@
 """Sizes and durations as people write them: `100MB`, `60s`."""
 
 import re
+from decimal import Decimal
 from typing import Final
 
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -8,6 +9,8 @@ _BYTES: Final = {
     "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
     "kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40,
 }  # fmt: skip
+MOST_OF_A_BODY: Final = 4_700_000
+_FRACTION: Final = re.compile(r"\s*(\d{1,4}\.\d{1,3})\s*([KkMm][Bb])\s*")
 _QUANTITY: Final = re.compile(r"\s*(\d{1,12})\s*([A-Za-z]*)\s*")
 
 
@@ -55,6 +58,29 @@ def size(text: str) -> int:
     value = number * _BYTES[unit]
     if not 10**3 <= value <= 10**12:
         raise ValueError(f"{text!r} is not from 1KB to 1TB; write 100MB")
+    return value
+
+
+def rate(text: str) -> int:
+    """`5MB/s` -> bytes a second, from 1 kB to 1 TB. Raises ValueError, whose text says what to write."""
+    amount, slash, unit = text.partition("/")
+    if not slash or unit.strip() != "s":
+        number, _ = _parts(amount)
+        raise ValueError(f"{text!r} is not a rate; write {number or 5}MB/s")
+    try:
+        return size(amount)
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a rate from 1KB/s to 1TB/s; write 5MB/s") from error
+
+
+def body_size(text: str) -> int:
+    """`1MB` -> bytes of a request, up to the 4.7 MB that a Lambda function's 6 MB hold in base64. A fraction is one.
+
+    Raises ValueError, whose text says what to write.
+    """
+    value = int(Decimal(found[1]) * _BYTES[found[2].lower()]) if (found := _FRACTION.fullmatch(text)) else size(text)
+    if not 10**3 <= value <= MOST_OF_A_BODY:
+        raise ValueError(f"{text!r} is not from 1KB to 4.7MB; write 1MB")
     return value
 
 

@@ -42,7 +42,7 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
-    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "tables",
+    "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "rate", "tables",
     "pipelines",
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
@@ -178,6 +178,8 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care) -> St
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),
         max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
+        rate=section.parsed("rate", quantities.rate, None, "5MB/s"),
+        max_body=section.parsed("max_body", quantities.body_size, None, "1MB"),
     )
     return replace(settings, pipelines=read_pipelines(section.section("pipelines"), settings, placed, care))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from firn.changes.decode import types
+from firn.changes.metadata_columns import ASKED_METADATA
 from firn.config import partitions
 from firn.config.column_renames import read_renames
 from firn.config.file_writing_reader import read_bloom, read_file_writing
@@ -23,7 +24,7 @@ from firn.config.names import (
     too_long,
 )
 from firn.config.partitions import Partition
-from firn.config.problems import Section, shown
+from firn.config.problems import Section, shown, words
 from firn.config.shared_tables import Placed
 from firn.errors import EventError
 
@@ -31,22 +32,9 @@ LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, 
 _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 
 RULE_KEYS: Final = (
-    "to",
-    "key",
-    "mode",
-    "snapshot_reads",
-    "write",
-    "partition_by",
-    "bloom",
-    "compression",
-    "compression_level",
-    "target_file_size",
-    "properties",
-    "columns",
-    "ignore",
-    "care",
-    "renames",
-)
+    "to", "key", "mode", "snapshot_reads", "write", "partition_by", "bloom", "compression", "compression_level",
+    "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames",
+)  # fmt: skip
 _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
 
 
@@ -84,11 +72,22 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         bloom=bloom,
         bloom_size=bloom_size,
         writing=writing,
+        metadata=_metadata(section, mode),
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), writing.caring(care)),
         renames=read_renames(section.section("renames"), key, columns, partition_by),
     )
+
+
+def _metadata(section: Section, mode: str) -> tuple[str, ...]:
+    asked = section.each_once("metadata", "metadata: [source, stream]")
+    for word in asked:
+        if word not in ASKED_METADATA:
+            section.note("metadata", f"{shown(word)} is not known here; write {words(tuple(ASKED_METADATA))}")
+    if asked and MODES[mode].keyed:
+        section.note("metadata", f"is of append tables, and this one is a {mode}; leave it out, or write mode: append")
+    return asked
 
 
 def _to(source: str, section: Section, stream: str, mode: str) -> str:

@@ -171,7 +171,8 @@ def accept_messages(
         rejected += [msgspec.structs.replace(r, index=start + r.index) for r in parsed.rejected]
         start += len(parsed) + sum(parsed.ignored.values()) + len(parsed.rejected)
     whole = Parsed(**columns, ignored=dict(ignored), rejected=rejected)  # type: ignore[arg-type]
-    return _stage(store, _made(config, settings, whole, batch, None), duplicate=False)
+    size = sum(map(len, messages))
+    return _stage(store, _made(config, settings, whole, batch, None, size), duplicate=False)
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:
@@ -203,16 +204,19 @@ def _batch_of(
     """The way of one body: its envelope recognised and read into changes, these routed by the tables' rules, and
     written as a batch with its dead letters. Raises RequestError 400, 413."""
     parsed = reading.read(body, settings, content, limits, batch, table)
-    return _made(config, settings, parsed, batch, limits)
+    return _made(config, settings, parsed, batch, limits, len(body))
 
 
-def _made(config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None) -> _Made:
-    """All bytes follow from the arguments, so that a repeat writes the same. Raises RequestError 400, 413."""
+def _made(
+    config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None, size: int
+) -> _Made:
+    """All bytes follow from the arguments, so that a repeat writes the same. `size`: of the JSON. Raises RequestError
+    400, 413."""
     received = layout.time_of(batch)
     parsed, tables = routed(parsed, settings, limits)
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
-        len(parsed), len(parsed.rejected), parsed.ignored, tables,
+        len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate else 0,
     )  # fmt: skip
     try:
         data = write_batch(parsed, meta)

@@ -1,5 +1,6 @@
 """A sender's request: its stream's rules, its key and the stream's backlog are looked at, then it is staged."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -8,7 +9,7 @@ from firn.config.model import Config
 from firn.errors import RequestError
 from firn.ingest.accept import Accepted, accept, accepted_before, stream_config
 from firn.ingest.bodies import Limits, content_of, read_body
-from firn.log.backlog_gate import Gate, refusal
+from firn.log.backlog_gate import Gate, refusal, too_fast
 from firn.log.receipts import Header
 from firn.log.store import Store
 
@@ -41,12 +42,16 @@ def stage_request(
     shut = gate.shut(stream, now)
     if shut is not None and not key:
         raise refusal(shut, now)
-    body = read_body(request.body, headers.get("content-encoding"), limits)
-    if shut is not None and key:
+    sent = limits.sent if known.max_body is None else known.max_body
+    body = read_body(request.body, headers.get("content-encoding"), replace(limits, sent=sent))
+    why = None if shut is None else refusal(shut, now)
+    if why is None and (wait := gate.pace(stream, known.rate, len(body))):
+        why = too_fast(stream, known.rate or 0, wait)
+    if why is not None:
         # What an earlier try has staged adds nothing, and "nothing was taken" would be wrong.
-        before = accepted_before(store, stream, body, key, header, table)
+        before = accepted_before(store, stream, body, key, header, table) if key else None
         if before is None:
-            raise refusal(shut, now)
+            raise why
         return before
     return accept(
         store, config, stream, body, now=now, content=content, key=key, key_header=header, limits=limits.events,

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from msgspec.structs import replace
+
 from firn.config.model import StreamConfig
 from firn.errors import FirnError
 from firn.log import backlog_gate, cuts, epochs, holds, layout
 from firn.log.backlog_gate import State
+from firn.log.byte_rate import LUMPS, debt_after
 from firn.log.epochs import EpochBatch
 from firn.log.store import Store, modified, put
 
@@ -80,11 +83,27 @@ def tell(store: Store, settings: StreamConfig, now: datetime) -> State | None:
         told = backlog_gate.judged(
             settings.name, len(found.batches), found.events, found.bytes, oldest, settings.backlog, now
         )
+        if settings.rate:
+            told = _paced(store, settings.name, settings.rate, told, now)
         put(store, layout.state_path(settings.name), backlog_gate.encode(told))
     except FirnError as error:
         _log.warning("the state of %s is not written: %s", settings.name, error)
         return None
     return told
+
+
+def _paced(store: Store, stream: str, rate: int, told: State, now: datetime) -> State:
+    """The state with the account of the stream's rate: what was sealed since the one before. Raises
+    StorageUnavailable, UnreadableBatch."""
+    before = backlog_gate.read(store, stream)
+    if before is None or not before.rate:  # from here on
+        counted = max(epochs.numbers(store, stream), default=0)
+        return replace(told, rate=rate, counted=counted, debt=-float(LUMPS * rate))
+    sealed = epochs.numbers(store, stream, before.counted)
+    taken = sum(batch.json for epoch in epochs.read_many(store, stream, sealed) for batch in epoch.batches)
+    seconds = (now - datetime.fromisoformat(before.written_at)).total_seconds()
+    debt = debt_after(before.debt, seconds, taken, rate)
+    return replace(told, rate=rate, counted=max(sealed, default=before.counted), debt=round(debt, 1))
 
 
 def reopen(store: Store, settings: StreamConfig, now: datetime) -> None:

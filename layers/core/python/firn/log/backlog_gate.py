@@ -10,6 +10,7 @@ the database's disk. What is taken is safe, and the age of the oldest change rin
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from firn.config.model import BacklogLimit
 from firn.errors import RequestError, StorageUnavailable
 from firn.log import layout
 from firn.log.batches import FORMAT
+from firn.log.byte_rate import ByteBucket
 from firn.log.store import Store, get
 
 _log: Final = logging.getLogger(__name__)
@@ -46,10 +48,19 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: BacklogLimit
     over: bool
     retry_seconds: int = RETRY_SECONDS
+    rate: int = 0  # the stream's, bytes a second; 0: it has none
+    counted: int = 0  # the epoch up to which `debt` counts
+    debt: float = 0.0  # bytes above the rate (byte_rate.debt_after)
 
     def age(self, now: datetime) -> float:
         """Seconds that the oldest change has waited; 0 if none waits."""
         return max(0.0, (now - datetime.fromisoformat(self.oldest)).total_seconds()) if self.oldest else 0.0
+
+    def wait(self, now: datetime) -> float:
+        """Seconds until the stream is at its rate again; 0 if it is."""
+        if not self.rate:
+            return 0.0
+        return max(0.0, self.debt / self.rate - (now - datetime.fromisoformat(self.written_at)).total_seconds())
 
     def fresh(self, now: datetime) -> bool:
         """Whether it is to be believed. One from the future is as wrong as an old one."""
@@ -86,13 +97,18 @@ def read(store: Store, stream: str) -> State | None:
 
 
 class Gate:
-    """The streams that take nothing for now. Each stream's state is looked at again after `seconds`: one small get."""
+    """The streams that take nothing for now. Each stream's state is looked at again after `seconds`: one small get.
+
+    A stream's `rate` is kept twice: by a bucket in each process that takes requests, exactly and for itself alone; and
+    by the state, for all of them together, a minute or two late.
+    """
 
     def __init__(
         self, store: Store, seconds: float = CACHE_SECONDS, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._store, self._seconds, self._clock = store, seconds, clock
         self._known: dict[str, tuple[float, State | None]] = {}
+        self._buckets: dict[str, ByteBucket] = {}
 
     def shut(self, stream: str, now: datetime) -> State | None:
         """The state that shuts the stream, None if it is open. `now`: aware. Whatever can't be read is open."""
@@ -105,15 +121,44 @@ class Gate:
                 _log.warning("whether %s has a backlog is not known, it stays open: %s", stream, error)
                 state = None
             self._known[stream] = (tick, state)
-        return state if state is not None and state.over and state.fresh(now) else None
+        shut = state is not None and (state.over or state.wait(now) > 0) and state.fresh(now)
+        return state if shut else None
+
+    def pace(self, stream: str, rate: int | None, size: int) -> int:
+        """Take `size` bytes of JSON for a stream with this rate: 0, or the seconds after which it is worth another try
+        and nothing was taken."""
+        if not rate:
+            return 0
+        bucket = self._buckets.get(stream)
+        if bucket is None or bucket.rate != rate:
+            bucket = self._buckets[stream] = ByteBucket(rate, self._clock, burst=1.0)
+        return bucket.take(size)
+
+
+class RateExceeded(RequestError):
+    """The stream takes nothing for a moment."""
+
+
+def too_fast(stream: str, rate: int, wait: float) -> RateExceeded:
+    """The 429 of a stream that is above its rate."""
+    seconds = max(1, math.ceil(wait))
+    return RateExceeded(
+        429,
+        "rate_exceeded",
+        f"nothing was taken: the stream {stream} takes {rate / 1e6:,.3f} MB of JSON a second (streams.{stream}.rate in "
+        f"firn.yaml); send the same again after {seconds} s",
+        seconds,
+    )
 
 
 class BacklogFull(RequestError):
     """The stream takes nothing for now."""
 
 
-def refusal(state: State, now: datetime) -> BacklogFull:
+def refusal(state: State, now: datetime) -> BacklogFull | RateExceeded:
     """The 429 of a shut stream: what waits, what the limit is, what to do."""
+    if not state.over:
+        return too_fast(state.stream, state.rate, state.wait(now))
     limit = state.limit
     reasons = [f"{state.bytes / 1e6:,.1f} MB staged (limit {limit.bytes / 1e6:,.1f} MB)"]
     reasons += [f"{state.events:,} events (limit {limit.events:,})"] if limit.events is not None else []

@@ -14,7 +14,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import decide, look, may_move
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import plain
-from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, STREAM, TIME
 from firn.tables.routing import all_of
 from firn.tables.table_state import HELD_IDS, TableState, fed_by, of_unnamed
 from firn_lake.fresh.delete_memory import Facts, rows_of
@@ -177,4 +177,8 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     found[TIME] = [None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000 for _, row in rows.values()]
     found[BEFORE] = [row[decoded_rows.BEFORE] for _, row in rows.values()]
     found[IDENTITY] = list(rows)
+    asked = {one.stream: {column.name for column in one.metadata} for one in waiting}
+    for name in set[str]().union(*asked.values()):
+        told = [(one.stream, {SOURCE: row[decoded_rows.TABLE], STREAM: one.stream}) for one, row in rows.values()]
+        found[name] = [own[name] if name in asked[stream] else None for stream, own in told]
     return Result(found, columns, committed=there)

@@ -13,7 +13,7 @@ from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.merge.fold import RowChange
-from firn.changes.metadata_columns import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA
+from firn.changes.metadata_columns import APPEND_METADATA, ASKED_METADATA, HELD_METADATA, MIRROR_METADATA
 from firn.config.modes import TableMode
 from firn.config.names import TableName
 from firn.errors import TerminalError
@@ -30,7 +30,9 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA, *APPEND_METADATA)}
+OWN: Final = {
+    column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, *APPEND_METADATA, *ASKED_METADATA.values())
+}
 """Firn's own columns."""
 
 
@@ -51,6 +53,11 @@ class Waiting:
     def stream(self) -> str:
         """The stream's name."""
         return self.pending.settings.name
+
+    @property
+    def metadata(self) -> list[Column]:
+        """Firn's own columns that the rule of an append table asks for."""
+        return [] if self.mode.keyed else [ASKED_METADATA[word] for word in self.target.rule.metadata]
 
     @property
     def key(self) -> list[Column]:
@@ -143,7 +150,7 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiti
             there[column.name]["type"] = type_json(column.type, 0)
             changed = True
         own = one.mode.columns
-        for column in (*one.plan.added, *(own if version is None else ())):
+        for column in (*one.plan.added, *(own if version is None else ()), *one.metadata):
             if column.name not in there:
                 last += 2  # a list's element has an id too
                 there[column.name] = {
