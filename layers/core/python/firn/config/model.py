@@ -18,6 +18,7 @@ from firn.config.partitions import Partition
 from firn.errors import EventError
 
 if TYPE_CHECKING:
+    from firn.changes.decode.row_schema import RowSchema
     from firn.changes.decode.source_encodings import (
         BinaryMode,
         DecimalMode,
@@ -93,7 +94,7 @@ class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
     `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
-    `renames`: columns that the source has renamed, new name -> old name."""
+    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be."""
 
     source: str
     to: str
@@ -107,6 +108,7 @@ class TableRule:
     ignore: bool = False
     care: Care = field(default_factory=Care)
     renames: Mapping[str, str] = field(default_factory=dict)
+    schema: "RowSchema | None" = None
 
     @property
     def is_pattern(self) -> bool:
@@ -209,6 +211,11 @@ class StreamConfig:
         if self.accept is not None:
             return self.accept
         return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
+
+    @property
+    def own_fields(self) -> frozenset[str]:
+        """The fields of plain rows that say something to the stream itself: table, op, order."""
+        return frozenset({*self.order_by, self.table_by, self.op_field} - {None})  # type: ignore[arg-type]
 
     @property
     def order(self) -> "Order":

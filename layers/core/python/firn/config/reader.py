@@ -43,6 +43,8 @@ from firn.config.names import (
 from firn.config.partitions import Partition
 from firn.config.problems import Problems, Section, shown
 from firn.config.rows_reader import read_rows
+from firn.config.schema_fields import check_fields
+from firn.config.schema_reader import FILES, read_schema
 from firn.config.shared_tables import check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.yaml_tree import YamlProblem, read
@@ -75,6 +77,9 @@ _RULE_KEYS: Final = (
     "ignore",
     "care",
     "renames",
+    "schema",
+    "invalid",
+    "unknown",
 )
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
@@ -107,7 +112,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams", FILES))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
@@ -158,13 +163,13 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     if section.is_missing:
         top.note("streams", "is missing; write streams: {shop: {tables: {'*': {to: shop.{table}}}}}")
     placed: _Placed = []
-    streams = {}
+    streams, files = {}, top.section(FILES)
     for name in section.names:
         if not _STREAM_NAME.fullmatch(name):
             section.note(
                 name, f"is not a stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example"
             )
-        streams[name] = _stream(name, section.section(name), placed, care)
+        streams[name] = _stream(name, section.section(name), placed, care, files)
     check_targets(placed, top.problems)
     if not top.problems.published:
         check_signing_secrets(section, streams)
@@ -175,7 +180,7 @@ def _as_stream_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:63] or "shop"
 
 
-def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamConfig:
+def _stream(name: str, section: Section, placed: _Placed, care: Care, files: Section) -> StreamConfig:
     section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
     debezium = section.section("debezium")
     debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
@@ -183,7 +188,7 @@ def _stream(name: str, section: Section, placed: _Placed, care: Care) -> StreamC
     # `out_of_range: null` is the word here, though YAML reads it as nothing.
     if section.node("out_of_range") is not None:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
-    tables = _tables(name, section, placed, care)
+    tables = _tables(name, section, placed, care, files)
     order_by = _order_by(section)
     check_order(section, order_by, tables)
     envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)
@@ -251,13 +256,13 @@ def _backlog(section: Section) -> BacklogLimit:
     )
 
 
-def _tables(stream: str, section: Section, placed: _Placed, care: Care) -> tuple[TableRule, ...]:
+def _tables(stream: str, section: Section, placed: _Placed, care: Care, files: Section) -> tuple[TableRule, ...]:
     tables = section.section("tables")
     if tables.is_missing:
         section.note("tables", f"is missing; write tables: {{'*': {{to: {stream}.{{table}}}}}}")
     rules = []
     for source in tables.names:
-        rule = _rule(source, tables.section(source), stream, care)
+        rule = _rule(source, tables.section(source), stream, care, files)
         if not source.strip() or source.startswith(".") or source.endswith("."):
             tables.note(source, "is not a source table; write schema.table, or a pattern such as 'public.*'")
         rules.append(rule)
@@ -265,12 +270,14 @@ def _tables(stream: str, section: Section, placed: _Placed, care: Care) -> tuple
     return tuple(rules)
 
 
-def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
+def _rule(source: str, section: Section, stream: str, care: Care, files: Section) -> TableRule:
     section.allow_only(_RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode = section.choice("mode", tuple(MODES), "mode", "mirror", _LATER)
     key, columns = _key(section), _columns(section.section("columns"))
-    partition_by = _partition_by(section, columns)
+    schema = read_schema(section, files)
+    told = columns | check_fields(section, schema, columns, key)
+    partition_by = _partition_by(section, told)
     return TableRule(
         source=source,
         to="" if ignore else _to(source, section, stream, mode),
@@ -283,7 +290,8 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), care),
-        renames=read_renames(section.section("renames"), key, columns, partition_by),
+        renames=read_renames(section.section("renames"), key, told, partition_by),
+        schema=schema,
     )
 
 

@@ -7,7 +7,15 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
-from firn.tables.planning import ColumnPlan, check_mode, check_width, lacking_key, plan_columns, plan_key
+from firn.tables.planning import (
+    ColumnPlan,
+    check_mode,
+    check_width,
+    lacking_key,
+    plan_columns,
+    plan_key,
+    without_others,
+)
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState, are_several, check_format, fed_by
@@ -51,14 +59,18 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    seen = [renames.named(columns) for columns in target.seen()]
+    schema = target.rule.schema
+    closed = schema is not None and schema.closed
+    seen = [] if closed else [renames.named(columns) for columns in target.seen()]
     plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
+    if closed:
+        plan = without_others(plan, {column.name for column in declared})
     check_width(plan, len(existing), {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,
         key=tuple(ordinals[name] for name in key if name in ordinals),
-        settings=settings.settings,
+        settings=settings.settings if schema is None else schema.settings(settings.settings),
         schemas=target.schemas(),
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
@@ -66,6 +78,7 @@ def planned(target: Target, settings: StreamConfig, state: TableState | None) ->
         several=mode.keyed and are_several(fed_by(state, target.fed)),
         names=target.names,
         unnamed=plan.unnamed,
+        closed=None if schema is None else schema.others(settings.own_fields),
     )
     return Planned(key, mode, plan, decoding, renames, due)
 
