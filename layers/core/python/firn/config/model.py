@@ -212,6 +212,11 @@ class StreamConfig:
             return self.accept
         return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
 
+    @cached_property
+    def has_schemas(self) -> bool:
+        """Whether any of its tables has one."""
+        return any(rule.schema is not None for rule in self.tables)
+
     @property
     def own_fields(self) -> frozenset[str]:
         """The fields of plain rows that say something to the stream itself: table, op, order."""

@@ -1,5 +1,6 @@
 """A body's events as changes, as its stream says: by its envelope, and plain rows by the request and the settings too,
-since they do not say of themselves which table they are for, whether they delete, and where they stand. Pure.
+since they do not say of themselves which table they are for, whether they delete, and where they stand; held to the
+schemas of their tables. Pure.
 
 * The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
 * A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
@@ -19,6 +20,7 @@ from firn.changes.envelopes.registry import KNOWN
 from firn.changes.json_member import member
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
+from firn.ingest.schema_check import checked
 
 
 def read(
@@ -35,7 +37,7 @@ def read(
     batch  the one that they will be in, `first`: the number of the first event there
     table  the source table that the request names
 
-    Raises RequestError as `parse` does, and 400 not_rows, no_table; 404 unknown_table.
+    Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
     if not KNOWN.bare(settings.envelope):
         if table is not None:
@@ -61,7 +63,7 @@ def read(
     if not settings.order_by:
         came = batch.rpartition(".")[2]
         parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
-    return parsed
+    return checked(parsed, settings, limits, body)
 
 
 def _check_known(settings: StreamConfig, table: str) -> None:

@@ -64,7 +64,8 @@ _ENCODING: Final[Mapping[str, Any]] = {
 class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored.
 
-    `replay` is the path of the dead letters that this batch brings again; None where a sender sent it.
+    `replay` is the path of the dead letters that this batch brings again; None where a sender sent it. `schemas`: the
+    versions of the schemas that its rows were held to, by source table.
     """
 
     format: int
@@ -77,6 +78,7 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     ignored: dict[str, int]  # reason -> events
     tables: dict[str, int]  # source table -> rows
     replay: str | None = None
+    schemas: dict[str, str] = {}
 
 
 class UnreadableBatch(FirnError):

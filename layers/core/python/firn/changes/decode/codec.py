@@ -1,6 +1,6 @@
 """Row images to typed values: compiled once for a table and a schema, then one msgspec decode a row."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Final, Literal
@@ -11,11 +11,21 @@ from msgspec import UNSET, Raw
 from firn.changes.decode.connect_schema import FLAT_METADATA
 from firn.changes.decode.converters import converter, reads_text
 from firn.changes.decode.exact_values import convert_exactly
+from firn.changes.decode.image_cells import (
+    are_odd,
+    check_names,
+    chosen,
+    fields_of,
+    first_of,
+    image_decoder,
+    names_of,
+    odd_cells,
+)
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
 from firn.changes.decode.types import STRING, Column, Encoding, Type, promotable, storable, widen
 from firn.changes.decode.unavailable import Placeholder
-from firn.changes.decode.values import MISSING, Refused, mismatch, unknown_member
+from firn.changes.decode.values import MISSING, Refused, mismatch
 from firn.errors import EventError
 
 __all__ = ["NOT_PLAIN", "DecodeSettings", "Decoded", "RowCodec", "declared_column"]
@@ -117,7 +127,7 @@ class RowCodec:
         self.through: list[Type | None] = []
         known: list[bool] = []
         for column in self.target:
-            sent = next((written[name] for name in _names_of(column) if name in written), None)
+            sent = next((written[name] for name in names_of(column) if name in written), None)
             through = sent and column.source is None and changes_form(sent.type, column.type)
             self.through.append(sent.type if sent and through else _demanded(column))
             known.append(sent is not None)
@@ -136,14 +146,9 @@ class RowCodec:
         self.traces = placeholder.traces([(s, k) for s, k, ruled in tested if not ruled])
         self._kinds = kinds
         self._finish = [retyped(kind, column.type) for kind, column in zip(kinds, self.target, strict=True)]
-        steps = [
-            self._step(kind, encoding, None if ruled else placeholder)
-            for (kind, encoding), ruled in zip(pairs, free_of, strict=True)
-        ]
-        self.converters = [
-            step if through is None else _then(step, finish)
-            for step, through, finish in zip(steps, self.through, self._finish, strict=True)
-        ]
+        steps = [self._step(k, s, None if r else placeholder) for (k, s), r in zip(pairs, free_of, strict=True)]
+        ways = zip(steps, self.through, self._finish, strict=True)
+        self.converters = [step if through is None else _then(step, finish) for step, through, finish in ways]
         # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
         # metadata of a flattened row, unless firn.yaml declares it: what columns there are depends on what came before.
         told = [
@@ -170,16 +175,16 @@ class RowCodec:
     ) -> None:
         """How the cells are had out of an image. `told`: the columns as images carry them; `texts`: those that are read
         as text."""
-        names, texts, self._renamed = _fields(told, texts)
+        names, texts, self._renamed = fields_of(told, texts)
         self._width = len(names)
         self._closed = None if closed is None else frozenset(names).union(closed)
         if are_odd(names if self._closed is None else self._closed) or unnamed:
             self.traces = None
-            self._cells = _odd_cells(names, unnamed)
+            self._cells = odd_cells(names, unnamed)
         else:
-            fast = _decoder(names, texts, self._closed)
+            fast = image_decoder(names, texts, self._closed)
             self._fast, self._fast_lines = fast.decode, fast.decode_lines
-            exact = _decoder(names, [True] * len(names)).decode
+            exact = image_decoder(names, [True] * len(names)).decode
             self._cells = lambda image: msgspec.structs.astuple(exact(image))
 
     def decode(self, image: bytes) -> Decoded:
@@ -197,7 +202,7 @@ class RowCodec:
             try:
                 row = msgspec.structs.astuple(self._fast(image))[: self._width]
                 if self._renamed is not None:
-                    row = _chosen(row, self._renamed)
+                    row = chosen(row, self._renamed)
                 if self._defaults:
                     row = self._filled(row, 1)
                 values = [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
@@ -215,7 +220,7 @@ class RowCodec:
         rows = self._fast_lines(lines)
         columns = [list(map(attrgetter(f"c{i}"), rows)) for i in range(self._width)]
         if self._renamed is not None:
-            columns = [_first([columns[place] for place in places], len(rows)) for places in self._renamed]
+            columns = [first_of([columns[place] for place in places], len(rows)) for places in self._renamed]
         for i, (_, cell) in self._defaults.items():
             columns[i] = [cell if one is UNSET else one for one in columns[i]]
         for i in self._required:
@@ -255,9 +260,9 @@ class RowCodec:
                 image = msgspec.json.decode(image, type=str).encode()
             row = self._cells(image)
             if self._closed is not None:
-                _check_names(image, self._closed)
+                check_names(image, self._closed)
             if self._renamed is not None:
-                row = _chosen(row, self._renamed)
+                row = chosen(row, self._renamed)
             row = self._filled(row, 0)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
@@ -326,82 +331,12 @@ def _demanded(column: Column) -> Type | None:
     return checked if wider else None
 
 
-def are_odd(names: Iterable[str]) -> bool:
-    """Whether msgspec's structs have no fields of these names."""
-    return any(c in '"\\' or c < " " for name in names for c in name)
-
-
-def _check_names(image: bytes, known: Collection[str]) -> None:
-    for name in _decode_row(image):
-        if name not in known:
-            raise EventError("unknown_field", f"the row: {unknown_member(name).reason}")
-
-
 NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
 
 
 def _without_metadata(column: Column) -> Column:
     """The column as a flattened row carries it."""
-    if FLAT_METADATA.isdisjoint(_names_of(column)):
+    if FLAT_METADATA.isdisjoint(names_of(column)):
         return column
     earlier = tuple(name for name in column.earlier if name not in FLAT_METADATA)
     return replace(column, silent=column.silent or column.name in FLAT_METADATA, earlier=earlier)
-
-
-def _names_of(column: Column) -> tuple[str, ...]:
-    """The names under which images may carry a column: the first that is there counts."""
-    return column.earlier if column.silent else (column.name, *column.earlier)
-
-
-def _fields(target: Sequence[Column], texts: Sequence[bool]) -> tuple[list[str], list[bool], list[list[int]] | None]:
-    """The names of an image's fields that count, which of them are read as text, and the places of each column's among
-    them; None if each has the one that bears its name."""
-    if not any(column.earlier or column.silent for column in target):
-        return [column.name for column in target], list(texts), None
-    as_text: dict[str, bool] = {}
-    for column, text in zip(target, texts, strict=True):
-        as_text |= dict.fromkeys(_names_of(column), text)
-    places = {name: place for place, name in enumerate(as_text)}
-    return list(as_text), list(as_text.values()), [[places[name] for name in _names_of(column)] for column in target]
-
-
-def _chosen(row: Sequence[Any], renamed: Sequence[Sequence[int]]) -> tuple[Any, ...]:
-    """The cells of the columns out of those of the fields."""
-    return tuple(next((row[place] for place in places if row[place] is not UNSET), UNSET) for places in renamed)
-
-
-def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
-    """One column's cells in `count` images out of those of its fields, the first that is there."""
-    if not cells:
-        return [UNSET] * count
-    if len(cells) == 1:
-        return cells[0]
-    return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
-
-
-_decode_row: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-
-
-def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
-    def cells(image: bytes) -> tuple[Any, ...]:
-        row = _decode_row(image)
-        for name in unnamed:
-            if bytes(row.get(name, b"null")) != b"null":
-                raise EventError(
-                    "bad_image", f"the row has a member {name!r}, and no column of the table can be called so"
-                )
-        return tuple(row.get(name, UNSET) for name in names)
-
-    return cells
-
-
-def _decoder(
-    names: Sequence[str], texts: Sequence[bool], closed: Collection[str] | None = None
-) -> msgspec.json.Decoder[Any]:
-    """A decoder to a struct with one field a column, in order: Raw where `texts` says so, any JSON value elsewhere.
-    `closed`: the names that an object may have; those of the columns are among them."""
-    others = sorted(set(closed or ()).difference(names))
-    fields = [(f"c{i}", Raw if text else Any, UNSET) for i, text in enumerate([*texts, *(True for _ in others)])]
-    rename = {f"c{i}": name for i, name in enumerate([*names, *others])}
-    row = msgspec.defstruct("Row", fields, rename=rename, gc=False, forbid_unknown_fields=closed is not None)
-    return msgspec.json.Decoder(row)

@@ -39,8 +39,8 @@ _COMMON_TIMESTAMP: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d(?::\d\d)?)?", re.ASCII
 )
 _TIMESTAMP: Final = re.compile(
-    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
-    r"(Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(\s*BC)?",
+    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
+    r"([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(\s*BC)?",
     re.ASCII,
 )
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:Z|\+00:00)?", re.ASCII)
@@ -256,7 +256,7 @@ def _micros_by_parts(text: str, zoned: bool) -> int:
     if nanos[6:] != "000":
         raise mismatch("digits below the microsecond do not fit a timestamp; declare the column as string or long")
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
-    if offset and offset != "Z":
+    if offset and offset not in "Zz":
         parts = offset[1:].replace(":", "")
         if int(parts[:2]) > 23 or int(parts[2:4] or 0) > 59 or int(parts[4:6] or 0) > 59:
             raise mismatch("the text names an offset that does not exist")
