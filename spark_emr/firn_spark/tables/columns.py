@@ -1,10 +1,12 @@
 """Firn's types as Arrow, Spark and Iceberg's Java know them."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from firn.changes.decode.iceberg_fields import type_json
 from firn.changes.decode.types import Type
 from firn_spark.arrow import spark_schema
 
@@ -30,6 +32,8 @@ def arrow_type(kind: Type) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
+    if kind.fields:
+        return pa.struct([(name, arrow_type(part)) for name, part in kind.fields])
     return _ARROW[kind.name]
 
 
@@ -45,6 +49,10 @@ def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:
         return types.DecimalType.of(kind.precision, kind.scale)
     if kind.element is not None:
         return types.ListType.ofOptional(element_id, iceberg_type(jvm, kind.element, element_id + 1))
+    if kind.fields:
+        return jvm.org.apache.iceberg.SchemaParser.fromJson(
+            json.dumps(type_json(kind, 1) | {"schema-id": 0})
+        ).asStruct()
     return {
         "boolean": lambda: types.BooleanType.get(),
         "int": lambda: types.IntegerType.get(),

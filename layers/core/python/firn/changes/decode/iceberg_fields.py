@@ -20,16 +20,19 @@ _SIMPLE: Final = frozenset(
 
 def type_json(kind: Type, element_id: int) -> Any:
     """The same as Iceberg's schemas in JSON spell it. Ids of parts count from `element_id`."""
-    return _json(kind, count(element_id))
+    return typed_json(kind, count(element_id))
 
 
-def _json(kind: Type, ids: Iterator[int]) -> Any:
+def typed_json(kind: Type, ids: Iterator[int]) -> Any:
+    """The same with ids out of `ids`."""
     if kind.fields:
         numbered = [(next(ids), name, part) for name, part in kind.fields]
-        fields = [{"id": n, "name": name, "required": False, "type": _json(part, ids)} for n, name, part in numbered]
+        fields = [
+            {"id": n, "name": name, "required": False, "type": typed_json(part, ids)} for n, name, part in numbered
+        ]
         return {"type": "struct", "fields": fields}
     if kind.element is not None:
-        element = {"element-id": next(ids), "element": _json(kind.element, ids)}
+        element = {"element-id": next(ids), "element": typed_json(kind.element, ids)}
         return {"type": "list", "element-required": False} | element
     if kind == HELD_TYPE:
         key, value = {"key-id": next(ids), "key": "int"}, {"value-id": next(ids), "value": "binary"}
