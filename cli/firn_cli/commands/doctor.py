@@ -129,12 +129,13 @@ def packages() -> Check:
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
     from firn.config.reader import parse
+    from firn.deployment.config_text import config_text
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")
     try:
-        config = parse(file.read_text(encoding="utf-8"), str(file))
-    except (FirnError, UnicodeDecodeError, OSError) as error:
+        config = parse(config_text(file), str(file))
+    except FirnError as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
     return Check("config", True, f"{file}: {len(config.streams)} streams, {tables} table rules")

@@ -32,18 +32,17 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse
+    from firn.config.schema_changes import narrowed
+    from firn.deployment.config_text import config_text
     from firn.log import published_configs
 
-    try:
-        text = file.read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text") from error
+    text = config_text(file)
     new = parse(text, str(file))
     old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)
+    if old is not None and (lines := narrowed(old, new)):
+        raise ConfigError("\n".join(f"{file}: {line}" for line in lines))
     if old is not None and old.sha == new.sha:
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:

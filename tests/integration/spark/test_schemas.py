@@ -2,16 +2,13 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from firn.config import schema_files
 from firn.ingest import accept
-from firn.log import published_configs
-from firn_lake import connect
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import letters

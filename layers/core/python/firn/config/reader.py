@@ -44,7 +44,8 @@ from firn.config.partitions import Partition
 from firn.config.problems import Problems, Section, shown
 from firn.config.rows_reader import read_rows
 from firn.config.schema_fields import check_fields
-from firn.config.schema_reader import FILES, read_schema
+from firn.config.schema_files import FILES
+from firn.config.schema_reader import read_schema
 from firn.config.shared_tables import check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.yaml_tree import YamlProblem, read

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.config.schema_reader import FILES
 from firn.config.yaml_tree import Entries, Node, Scalar, YamlProblem, read
 from firn.errors import ConfigError
 
+FILES: Final = "schema_files"
 _WHY: Final = "# The schema files that the rules above name, as they were when this was published."
 MOST_BYTES: Final = 500_000  # of one file: all of them and firn.yaml are one text
 

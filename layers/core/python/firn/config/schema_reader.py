@@ -21,7 +21,6 @@ from firn.config.names import ICEBERGS, OWN, RETYPED, is_own_column
 from firn.config.problems import Section, shown, words
 from firn.config.yaml_tree import Entries, Items, Node, Scalar
 
-FILES: Final = "schema_files"
 _EXAMPLE: Final = "schema: {fields: [{name: id, type: int64, required: true}]}, or the name of a JSON file"
 _MOST_FIELDS: Final = 5_000  # those in lists and structs too
 _FIELD: Final = ("name", "type", "required", "default", "unit", "items", "fields", "precision", "scale")

@@ -9,6 +9,7 @@ schemas of their tables. Pure.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -20,7 +21,10 @@ from firn.changes.envelopes.registry import KNOWN
 from firn.changes.json_member import member
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
-from firn.ingest.schema_check import checked
+from firn.ingest.schema_check import checked, of_table
+
+if TYPE_CHECKING:
+    from firn.changes.decode.conformance import Conformance
 
 
 def read(
@@ -52,7 +56,9 @@ def read(
         _check_known(settings, table)
     elif settings.table_by is None:
         table = _only_table(settings)
-    parsed = parse(body, settings.envelope, content, limits)
+    judge = of_table(settings, table)
+    fits = _Witness(judge) if judge is not None else None
+    parsed = parse(body, settings.envelope, content, limits, fits)
     if table is None:
         parsed = _by_field(parsed, settings.table_by or "", limits)
     else:
@@ -63,7 +69,19 @@ def read(
     if not settings.order_by:
         came = batch.rpartition(".")[2]
         parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
-    return checked(parsed, settings, limits, body)
+    return parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
+
+
+class _Witness:
+    """Whether lines of rows fit their schema, and whether it has seen that they do."""
+
+    def __init__(self, judge: "Conformance") -> None:
+        self._judge = judge
+        self.seen = False
+
+    def __call__(self, lines: bytes, count: int) -> bool:
+        self.seen = self._judge.fits(lines, count)
+        return self.seen
 
 
 def _check_known(settings: StreamConfig, table: str) -> None:

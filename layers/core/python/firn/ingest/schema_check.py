@@ -11,7 +11,7 @@ from firn.errors import EventError, RequestError
 from firn.log.dead_letters.letters import change_at, rebuilt, staged_change
 
 if TYPE_CHECKING:
-    from firn.changes.decode.row_check import RowCheck
+    from firn.changes.decode.conformance import Conformance
     from firn.changes.decode.row_schema import RowSchema
     from firn.changes.decode.source_encodings import DecodeSettings
 
@@ -37,8 +37,16 @@ def versions(settings: StreamConfig, tables: Sequence[str]) -> dict[str, str]:
     return {table: schema.version for table, schema in sorted(schemas_of(settings, tables).items())}
 
 
-def checked(parsed: Parsed, settings: StreamConfig, limits: EventLimits, body: bytes) -> Parsed:
-    """The rows that fit the schemas of their tables; the others are rejected. `body`: where they came from, whole.
+def of_table(settings: StreamConfig, table: str | None) -> "Conformance | None":
+    """What judges the rows of a request for this source table, if they are nothing but rows of it: none is a delete."""
+    if table is None or settings.op_field is not None or not settings.has_schemas:
+        return None
+    schema = schemas_of(settings, [table]).get(table)
+    return None if schema is None else _check(schema, settings.settings, settings.own_fields)
+
+
+def checked(parsed: Parsed, settings: StreamConfig, limits: EventLimits) -> Parsed:
+    """The rows that fit the schemas of their tables; the others are rejected.
 
     Raises RequestError 400 invalid_rows where a schema says `invalid: refuse`, 413 as EventLimits.check_rejected.
     """
@@ -50,11 +58,8 @@ def checked(parsed: Parsed, settings: StreamConfig, limits: EventLimits, body: b
     bad: dict[int, EventError] = {}
     for table, schema in schemas.items():
         check = _check(schema, settings.settings, settings.own_fields)
-        one_table = len(schemas) == 1 and parsed.table.count(table) == len(parsed)
-        array = body[:64].lstrip()[:1] == b"["
-        if one_table and "d" not in parsed.op and not parsed.rejected and check.fits(body, len(parsed), array=array):
-            continue
-        places = range(len(parsed)) if one_table else [i for i, name in enumerate(parsed.table) if name == table]
+        whole = parsed.table.count(table) == len(parsed)
+        places = range(len(parsed)) if whole else [i for i, name in enumerate(parsed.table) if name == table]
         bad |= _misfits(parsed, places, check)
     if not bad:
         return parsed
@@ -62,7 +67,9 @@ def checked(parsed: Parsed, settings: StreamConfig, limits: EventLimits, body: b
     return _without(parsed, bad, limits)
 
 
-def _misfits(parsed: Parsed, places: Sequence[int], check: "RowCheck") -> dict[int, EventError]:
+def _misfits(parsed: Parsed, places: Sequence[int], check: "Conformance") -> dict[int, EventError]:
+    if len(places) == len(parsed) and None not in parsed.after:
+        return check.misfits(parsed.after)  # type: ignore[arg-type]
     rows = [parsed.after[place] or parsed.before[place] or b"{}" for place in places]
     deleted = {n for n, place in enumerate(places) if parsed.op[place] == "d"}
     return {places[n]: why for n, why in check.misfits(rows, deleted).items()}
@@ -93,7 +100,7 @@ def _without(parsed: Parsed, bad: Mapping[int, EventError], limits: EventLimits)
 
 
 @lru_cache(_CHECKS)
-def _check(schema: "RowSchema", settings: "DecodeSettings", known: frozenset[str]) -> "RowCheck":
-    from firn.changes.decode.row_check import RowCheck  # with the codec, which no other stream needs
+def _check(schema: "RowSchema", settings: "DecodeSettings", known: frozenset[str]) -> "Conformance":
+    from firn.changes.decode.conformance import Conformance  # with the codec, which no other stream needs
 
-    return RowCheck(schema, settings, known)
+    return Conformance(schema, settings, known)

@@ -12,14 +12,14 @@ from firn.changes.decode.image_cells import are_odd
 from firn.changes.decode.poison import poison
 from firn.changes.decode.row_schema import RowSchema, SchemaField, checker
 from firn.changes.decode.source_encodings import DecodeSettings
-from firn.changes.decode.sure_types import Sure, are_odd_moments, field_of, sure_decimal, sure_type
+from firn.changes.decode.sure_types import Cells, field_of, sure_cells, sure_type
 from firn.errors import EventError
 
 _NOT_SURE: Final = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_NULL: Final = b"null"
+_NULL: Final = Raw(b"null")
 
 
-class RowCheck:
+class Conformance:
     """Judges the rows of one schema. `known`: names that rows may have beside its fields (RowSchema.others).
 
     Thread-safe once made.
@@ -28,9 +28,10 @@ class RowCheck:
     def __init__(self, schema: RowSchema, settings: DecodeSettings, known: Collection[str]) -> None:
         self._codec = checker(schema, settings, known)
         self._of_deleted = checker(schema, settings, known, deleted=True)
-        self._looks: list[tuple[Callable[[Any], Any], Sure]] = []
+        # How to get the cells of a field that is looked at by itself, whether they are JSON text, whether it must be
+        # there, and what looks.
+        self._looks: list[tuple[Callable[[Any], Any], bool, bool, Cells | None]] = []
         self._one: Callable[[bytes], Any] | None = None
-        self._moments = any(field.type.holds("timestamptz") for field in schema.fields)
         others = () if schema.others(known) is None else sorted(known - {field.name for field in schema.fields})
         if not are_odd([*(field.name for field in schema.fields), *others]):
             self._prepare(schema, others)
@@ -45,30 +46,33 @@ class RowCheck:
         row = msgspec.defstruct("Row", fields, rename=rename, gc=False, kw_only=True, forbid_unknown_fields=closed)
         self._one = msgspec.json.Decoder(row).decode
         self._lines = msgspec.json.Decoder(row).decode_lines
-        self._many = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
 
     def _field(self, name: str, field: SchemaField) -> Any:
         """The field of the rows' struct. What msgspec has no type for is looked at by itself."""
         written = field.written
-        kind = sure_type(field.type, written.source)
-        if kind is None or (kind is Raw and written.required):
-            self._looks.append((attrgetter(name), _look(field)))
-            kind = Raw
+        together = sure_cells(field.type, written.source)
+        kind, look = together or (sure_type(field.type, written.source), None)
+        if kind is None:
+            kind, look = Raw, _each(_exactly(field))
+        if look is not None or (kind is Raw and written.required):
+            self._looks.append((attrgetter(name), kind is Raw, written.required, look))
         return field_of(name, kind, required=written.required, filled=written.default is not None)
 
-    def fits(self, body: bytes, count: int, *, array: bool) -> bool:
-        """Whether all `count` rows of a body, an array or one after another, fit for sure. No answer if not."""
-        if self._one is None or (self._moments and are_odd_moments(body)):
+    def fits(self, lines: bytes, count: int) -> bool:
+        """Whether lines are `count` rows that all fit for sure. No answer if not."""
+        if self._one is None:
             return False
         try:
-            rows = self._many(body) if array else self._lines(body)
+            rows = self._lines(lines)
         except _NOT_SURE:
             return False
-        return len(rows) == count and all(all(map(look, map(of, rows))) for of, look in self._looks)
+        return len(rows) == count and self._look_good(rows)
 
     def misfits(self, rows: Sequence[bytes], deleted: Collection[int] = ()) -> dict[int, EventError]:
         """The places of the rows (JSON objects) that do not fit, with the reason. `deleted`: the places of those that
         are deleted."""
+        if not deleted and self.fits(b"\n".join(rows), len(rows)):
+            return {}
         found: dict[int, EventError] = {}
         for place, row in enumerate(rows):
             is_deleted = place in deleted
@@ -81,30 +85,33 @@ class RowCheck:
         return found
 
     def _fits(self, row: bytes) -> bool:
-        if self._one is None or (self._moments and are_odd_moments(row)):
+        if self._one is None:
             return False
         try:
             read = self._one(row)
         except _NOT_SURE:
             return False
-        return all(look(of(read)) for of, look in self._looks)
+        return self._look_good([read])
+
+    def _look_good(self, rows: Sequence[Any]) -> bool:
+        for of, raw, required, look in self._looks:
+            cells = list(map(of, rows))
+            if not raw:
+                cells = [cell for cell in cells if cell is not None and cell is not UNSET]
+            elif required and any(cell is not UNSET and cell == _NULL for cell in cells):
+                return False
+            else:
+                cells = [cell for cell in cells if cell is not UNSET and cell != _NULL]
+            if look is not None and cells and not look(cells):
+                return False
+        return True
 
 
-def _look(field: SchemaField) -> Callable[[Any], bool]:
-    """Whether a cell (Raw, or UNSET) is good for sure."""
-    written = field.written
-    sure = _exactly(field) if field.type.name != "decimal" else sure_decimal(field.type)
-
-    def look(cell: Any) -> bool:
-        if cell is UNSET:
-            return True  # else the struct has no default for it
-        text = bytes(cell)
-        return not written.required if text == _NULL else sure(text)
-
-    return look
+def _each(sure: Callable[[bytes], bool]) -> Cells:
+    return lambda cells: all(map(sure, map(bytes, cells)))
 
 
-def _exactly(field: SchemaField) -> Sure:
+def _exactly(field: SchemaField) -> Callable[[bytes], bool]:
     def sure(text: bytes) -> bool:
         try:
             convert_exactly(field.type, field.written.source, text, nulls=False)
