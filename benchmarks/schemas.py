@@ -65,9 +65,10 @@ def rows(names: dict[str, str], size: int) -> list[str]:
     while total < size:
         n = len(found)
         row = {
-            "id": n, "name": f"account-{n:08d}", "balance": dice.randrange(10**8) / 100, "branch": dice.randint(1, 500),
+            "id": n, "name": f"account-{n:08d}", "balance": dice.randrange(10**8) / 100, "branch": dice.randint(1, 5),
             "updated_at": 1_769_904_000_000 + n, "note": "".join(dice.choices(ALPHABET, k=60)),
-            "user_id": f"user-{dice.randrange(10**6)}", "amount": dice.randrange(10**4) / 100, "n": n % 100, "ok": n % 3 > 0,
+            "user_id": f"user-{dice.randrange(10**6)}", "amount": dice.randrange(10**4) / 100, "n": n % 100,
+            "ok": n % 3 > 0,
             "at": f"2026-11-{dice.randint(1, 30):02}T12:00:{n % 60:02}.{n % 1000:03}Z", "tags": ["a", "b"],
             "url": "https://example.com/" + "".join(dice.choices(ALPHABET, k=30)),
             "meta": {"source": "web", "priority": 1}, "payload": {"k": [1, 2, 3]},

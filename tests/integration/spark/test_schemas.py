@@ -2,16 +2,19 @@
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from firn.config import schema_files
 from firn.ingest import accept
+from firn.log import published_configs
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
 from tests.integration.spark.test_commit import letters
+from tests.integration.spark.test_fresh import reader
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +42,8 @@ ELEVEN = {
 UUID = "0b0f6f6e-93f5-4a8e-8a5e-1e2f3a4b5c6d"
 FULL = {
     "s": "x", "i": 7, "l": 2**53 + 1, "f": 0.5, "d": 0.1, "b": True, "t": 1_760_000_000_123, "bin": "aGk=",
-    "j": {"a": [1, None]}, "tags": ["a", None], "meta": {"source": "web", "at": "2026-01-01T01:00:00+01:00", "ids": [UUID]},
+    "j": {"a": [1, None]}, "tags": ["a", None],
+    "meta": {"source": "web", "at": "2026-01-01T01:00:00+01:00", "ids": [UUID]},
 }  # fmt: skip
 
 
@@ -104,3 +108,63 @@ def test_eleven_types_come_out_as_they_went_in(
     rows = {row["s"]: plain(row) for row in one.rows("web.users")}
     assert rows["x"]["meta"] == {"source": "app", "at": None, "ids": []}
     assert rows["n1"]["meta"] == expected(FULL)["meta"]
+
+
+def fresh(one: Lake, table: str) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = reader(one).table(table).read(fresh=True).pylist()
+    return rows
+
+
+FIRST = {"fields": [
+    {"name": "s", "type": "string", "required": True}, {"name": "n", "type": "int32", "default": 7},
+    {"name": "meta", "type": "struct", "fields": [{"name": "a", "type": "int32"}]},
+]}  # fmt: skip
+WIDER = {"fields": [
+    {"name": "s", "type": "string", "required": True}, {"name": "n", "type": "int64", "default": 8},
+    {"name": "meta", "type": "struct", "fields": [{"name": "a", "type": "int64"}, {"name": "b", "type": "date"}]},
+    {"name": "price", "type": "decimal", "precision": 9, "scale": 2, "default": "1.50"},
+]}  # fmt: skip
+
+
+@HOMES
+def test_a_schema_grows_and_the_rows_of_before_stay(
+    lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch, events=3)
+    one = lake(config(FIRST, ", unknown: drop"))
+
+    def publish(fields: Any, more: str) -> None:
+        one.config = published_configs.publish(one.store, config(fields, more))
+
+    old = [{"s": "a", "meta": {"a": 1}, "extra": 5}, {"s": "b", "n": None}, {"s": "c", "n": 3}, {"s": "d"}]
+    post(one, "users", *old)
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    found = {row["s"]: row for row in one.rows("web.users")}
+    assert [found[s]["n"] for s in "abcd"] == [7, None, 3, 7]
+    assert "extra" not in found["a"]
+    publish(WIDER, ", unknown: keep")
+    done = post(one, "users", {"s": "a", "n": 2**40, "meta": {"a": 2**40, "b": "2026-02-28"}, "extra": 6}, {"s": "e"},
+                {"s": "f", "price": 12.345})  # fmt: skip
+    assert [e.message for e in done.errors] == [
+        "column price: more than 2 digits after the point do not fit decimal(9,2)"
+    ]
+    post(one, "users", *({"s": f"n{n}"} for n in range(4)))
+    pending = sorted((row["s"], row["n"], row["meta"], row["price"]) for row in fresh(one, "web.users"))
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    rows = sorted((row["s"], row["n"], row["meta"], row["price"]) for row in one.rows("web.users"))
+    assert rows[:5] == [
+        ("a", 2**40, {"a": 2**40, "b": date(2026, 2, 28)}, Decimal("1.50")), ("b", None, None, None),
+        ("c", 3, None, None), ("d", 7, None, None), ("e", 8, None, Decimal("1.50")),
+    ]  # fmt: skip
+    assert pending == rows
+    assert {row["s"]: row["extra"] for row in one.rows("web.users")}["a"] == 6
+    # Rows that were taken under the wider schema are judged by that of their epoch.
+    post(one, "users", {"s": "g", "n": 2**40}, {"s": "h", "n": 1, "extra": 9})
+    publish(FIRST, ", unknown: reject")
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    told = sorted((letter.reason, letter.message) for letter in letters(one) if letter.reason != "type_mismatch" or
+                  "column n" in letter.message)  # fmt: skip
+    assert told == [
+        ("type_mismatch", "column n: the number does not fit int"),
+        ("unknown_field", "the row: it has the field 'extra', which the schema does not name"),
+    ]

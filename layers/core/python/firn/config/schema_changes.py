@@ -22,10 +22,10 @@ def _narrowed(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
         types = {field.name: field.type for field in was.schema.fields}
         for field in rule.schema.fields:
             if field.name in types and not _holds(field.type, types[field.name]):
+                where = f"streams.{new.name}.tables.{rule.source}.schema: {field.name}"
                 yield (
-                    f"streams.{new.name}.tables.{rule.source}.schema: {field.name} was {types[field.name]} and would be "
-                    f"{field.type}, which does not hold what the table may have; write {types[field.name]} or a wider "
-                    "type, or send the values under another name"
+                    f"{where} was {types[field.name]} and would be {field.type}, which does not hold what the table "
+                    f"may have; write {types[field.name]} or a wider type, or send the values under another name"
                 )
 
 

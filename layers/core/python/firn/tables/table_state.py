@@ -112,8 +112,8 @@ class TableState:
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
 
     def _column(self, field: Mapping[str, Any]) -> Column | None:
-        """The column of a field; None where Firn does not write it. Structs are only of tables that Firn has made: those
-        of others hold what it was never told of."""
+        """The column of a field; None where Firn does not write it: a struct of a table that Firn has not made holds
+        what it was never told of."""
         column = column_of(field)
         return None if column is not None and self.key() is None and column.type.holds("struct") else column
 

@@ -40,6 +40,22 @@ def typed_json(kind: Type, ids: Iterator[int]) -> Any:
     return str(kind)
 
 
+def widened_json(there: Any, kind: Type, ids: Iterator[int]) -> Any:
+    """The type of a field (its JSON) widened to `kind`: its parts keep their ids, new ones get some of `ids`."""
+    if kind.element is not None and isinstance(there, Mapping):
+        return {**there, "element": widened_json(there["element"], kind.element, ids)}
+    if kind.fields and isinstance(there, Mapping):
+        known = {field["name"]: field for field in there["fields"]}
+        parts = [
+            {**known[name], "type": widened_json(known[name]["type"], part, ids)}
+            if name in known
+            else {"id": next(ids), "name": name, "required": False, "type": typed_json(part, ids)}
+            for name, part in kind.fields
+        ]
+        return {**there, "fields": parts}
+    return typed_json(kind, ids)
+
+
 def column_of(field: Mapping[str, Any]) -> Column | None:
     """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (map, fixed, …).
 
