@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.errors import ConfigError
 from firn_cli.options import DEFAULT_DIR, Dir
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse
-    from firn.config.schema_changes import narrowed
+    from firn.config.schema_changes import check_schemas
     from firn.deployment.config_text import config_text
     from firn.log import published_configs
 
@@ -41,8 +40,8 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)
-    if old is not None and (lines := narrowed(old, new)):
-        raise ConfigError("\n".join(f"{file}: {line}" for line in lines))
+    if old is not None:
+        check_schemas(old, new, str(file))
     if old is not None and old.sha == new.sha:
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:

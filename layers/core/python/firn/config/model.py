@@ -362,6 +362,11 @@ class Config:
                     return rule.care
         return self.care
 
+    @property
+    def has_schemas(self) -> bool:
+        """Whether any stream has."""
+        return any(stream.has_schemas for stream in self.streams.values())
+
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether tables of any stream may lie in `namespace`."""
         rules = (rule for stream in self.streams.values() for rule in stream.tables if not rule.ignore)

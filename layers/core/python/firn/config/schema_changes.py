@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 
+from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import Type, promotable, storable, widen
 from firn.config.model import Config, StreamConfig
+from firn.errors import ConfigError
 
 
-def narrowed(old: Config, new: Config) -> list[str]:
-    """A line for each field whose new type does not hold what the old one held."""
-    return [
-        line for name in new.streams if name in old.streams for line in _narrowed(old.streams[name], new.streams[name])
-    ]
+def check_schemas(old: Config, new: Config, filename: str) -> None:
+    """Raises ConfigError that names each field whose new type does not hold what the old one held."""
+    both = [(old.streams[name], stream) for name, stream in new.streams.items() if name in old.streams]
+    if lines := [f"{filename}: {line}" for was, now in both for line in _narrowed(was, now)]:
+        raise ConfigError("\n".join(lines))
 
 
 def _narrowed(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
@@ -30,4 +32,14 @@ def _narrowed(old: StreamConfig, new: StreamConfig) -> Iterator[str]:
 
 
 def _holds(new: Type, old: Type) -> bool:
-    return promotable(storable(old), storable(new)) or storable(widen(old, new)) == storable(new)
+    there, then = storable(old), storable(new)
+    return (promotable(there, then) or storable(widen(old, new)) == then) and not _stuck(there, then)
+
+
+def _stuck(there: Type, then: Type) -> bool:
+    """Whether values would have to be rewritten that nothing rewrites: those of structs in lists."""
+    if there.element is not None and then.element is not None:
+        in_structs = there.holds("struct") and (not promotable(there, then) or changes_form(there, then))
+        return in_structs and then.holds("struct")
+    wanted = dict(then.fields)
+    return any(_stuck(part, wanted[name]) for name, part in there.fields if name in wanted)
