@@ -47,8 +47,8 @@ _ANY: Final = SchemaField(types.STRING, Member("", row_schema.JSON))  # stands f
 def read_schema(rule: Section, files: Section) -> RowSchema | None:
     """The schema of a table rule, None without one; every problem is noted. `files`: what stands in files of its own,
     by their names."""
-    invalid = rule.choice("invalid", Invalid, "treatment", "dead_letter")
-    unknown = rule.choice("unknown", Unknown, "treatment", "keep")
+    invalid: Invalid = rule.choice("invalid", Invalid, "treatment", "dead_letter")
+    unknown: Unknown = rule.choice("unknown", Unknown, "treatment", "keep")
     node = rule.node("schema")
     if node is None:
         for name in ("invalid", "unknown"):

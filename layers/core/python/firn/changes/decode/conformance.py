@@ -32,7 +32,7 @@ class Conformance:
         # there, and what looks.
         self._looks: list[tuple[Callable[[Any], Any], bool, bool, Cells | None]] = []
         self._one: Callable[[bytes], Any] | None = None
-        others = () if schema.others(known) is None else sorted(known - {field.name for field in schema.fields})
+        others = () if schema.others(known) is None else sorted(set(known) - {field.name for field in schema.fields})
         if not are_odd([*(field.name for field in schema.fields), *others]):
             self._prepare(schema, others)
 
