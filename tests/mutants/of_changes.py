@@ -229,7 +229,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the old name of a renamed column counts where a row has both",
-        f"{_CORE}/changes/decode/codec.py",
+        f"{_CORE}/changes/decode/image_cells.py",
         "return column.earlier if column.silent else (column.name, *column.earlier)",
         "return column.earlier if column.silent else (*column.earlier, column.name)",
         ("tests/property/test_renames.py::test_a_change_says_the_same_under_whichever_name[False]",),
@@ -530,5 +530,26 @@ MUTANTS: Final = (
         " if value == value else NAN",
         "",
         ("tests/unit/changes/test_decoded_rows.py::test_nan_is_one_key_in_any_process",),
+    ),
+    Mutant(
+        "ingest does not look whether a moment exists",
+        f"{_CORE}/changes/decode/sure_types.py",
+        "return all(map(datetime.fromisoformat, cells))",
+        "return True",
+        ("tests/property/test_schemas.py::test_ingest_and_job_say_the_same_of_every_value",),
+    ),
+    Mutant(
+        "a table's wider column takes what its schema refuses",
+        f"{_CORE}/changes/decode/codec.py",
+        "return checked if wider else None",
+        "return None",
+        ("tests/property/test_schemas.py::test_a_wider_column_takes_what_the_schema_takes_and_nothing_else",),
+    ),
+    Mutant(
+        "lines are rows wherever they break",
+        f"{_CORE}/changes/envelopes/json_text.py",
+        "plain = all(lines) and",
+        "plain = True or",
+        ("tests/unit/ingest/test_schemas.py::test_however_rows_are_laid_out_each_is_itself",),
     ),
 )  # fmt: skip

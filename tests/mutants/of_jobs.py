@@ -57,7 +57,7 @@ MUTANTS: Final = (
     Mutant(
         "a name that no column can have is planned as one",
         f"{_CORE}/tables/planning.py",
-        "if taken.intersection(_names(column)):",
+        "if taken.intersection(names_below(column.name, column.type)):",
         "if not taken:",
         ("tests/unit/spark/test_rules.py::test_names_that_no_column_can_have_are_told_and_their_values_refused",),
     ),

@@ -129,14 +129,15 @@ def packages() -> Check:
 def configuration(file: Path) -> Check:
     """Does firn.yaml parse?"""
     from firn.config.reader import parse
+    from firn.deployment.config_text import config_text
     from firn_sql.configured import check_pipelines
 
     if not file.is_file():
         return Check("config", None, f"no {file} here (firn init writes one)")
     try:
-        config = parse(file.read_text(encoding="utf-8"), str(file))
+        config = parse(config_text(file), str(file))
         check_pipelines(config, str(file))
-    except (FirnError, UnicodeDecodeError, OSError) as error:
+    except FirnError as error:
         return Check("config", False, str(error), f"fix {file} as it says")
     tables = sum(len(stream.tables) for stream in config.streams.values())
     found = sum(len(stream.pipelines) for stream in config.streams.values())

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from firn.deployment.target import find_stack
-from firn.errors import ConfigError
 from firn_cli.options import DEFAULT_DIR, Dir
 
 if TYPE_CHECKING:
@@ -32,20 +31,19 @@ def publish(store: "Store", file: Path, reach: "Reach | None", *, check: bool = 
     read, is wrong or out of reach; nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse
+    from firn.config.schema_changes import check_schemas
+    from firn.deployment.config_text import config_text
     from firn.log import published_configs
     from firn_sql.configured import check_pipelines
 
-    try:
-        text = file.read_text("utf-8")
-    except OSError as error:
-        raise ConfigError(f"{file} can't be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text") from error
+    text = config_text(file)
     new = parse(text, str(file))
     check_pipelines(new, str(file))
     old = published_configs.find(store)  # none yet, or one that an older Firn took: the new one is what matters
     if reach is not None:
         reach.check(new)
+    if old is not None:
+        check_schemas(old, new, str(file))
     if old is not None and old.sha == new.sha:
         return f"{file} is the current configuration already ({new.sha[:12]})"
     if not check:

@@ -7,6 +7,7 @@ Exit code 2, and the reason on standard error, when the file is wrong or can't b
 import sys
 from pathlib import Path
 
+from firn.deployment.config_text import config_text
 from firn.errors import FirnError
 from firn.log.published_configs import publish
 from firn.log.store import open_store
@@ -16,8 +17,8 @@ from firn_sql.configured import check_pipelines
 def main(staging: str, path: str) -> int:
     """Check the file, store it by its hash and point to it. Returns the exit code."""
     try:
-        publish(open_store(staging), Path(path).read_text(encoding="utf-8"), path, check_pipelines)
-    except (OSError, UnicodeDecodeError, FirnError) as error:
+        publish(open_store(staging), config_text(Path(path)), path, check_pipelines)
+    except FirnError as error:
         print(error, file=sys.stderr)
         return 2
     return 0

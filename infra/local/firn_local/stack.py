@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from firn.deployment.config_text import Watched
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
@@ -250,16 +251,16 @@ class Stack:
             raise StackError(done.stderr.strip())
 
     def _watch(self, environment: dict[str, str]) -> None:
-        """Publish the configuration again whenever the file changes; a wrong one is reported and the old one stays."""
+        """Publish the configuration again whenever the file, or a schema file that it names, changes; a wrong one is
+        reported and the old one stays."""
         assert self.options.config is not None  # noqa: S101
-        seen = self.options.config.stat().st_mtime_ns
+        watched = Watched(self.options.config)
         while not self._stopping.wait(1):
             try:
-                now = self.options.config.stat().st_mtime_ns
+                changed = watched.changed()
             except OSError:
                 continue  # an editor is replacing it
-            if now != seen:
-                seen = now
+            if changed:
                 try:
                     self._publish(environment)
                     self._say(f"{self.options.config}: published")

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from firn.deployment.config_text import config_text
 from firn.deployment.stack import Stack
 from firn.deployment.target import find_stack
 from firn.log import layout, published_configs
@@ -200,10 +201,9 @@ def _describe(folder: Path, port: int, deployed: sam.Stack, endpoint: emr.Endpoi
 
 def _publish(stack: Stack, config: Path) -> bool:
     """Make `config` the current configuration. -> whether it was not. Raises DeployError, ConfigError."""
-    try:
-        text = config.read_text(encoding="utf-8")
-    except OSError as error:
-        raise DeployError(f"{config}: {error.strerror}; `firn init` writes a first one") from error
+    if not config.is_file():
+        raise DeployError(f"{config} is not there; `firn init` writes a first one")
+    text = config_text(config)
     stack.use_environment()
     store = open_store(stack.staging)
     before = get(store, layout.CONFIG_POINTER)

@@ -9,7 +9,7 @@ order: of uuids their bytes, of floats whole numbers, of lists texts.
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -45,6 +45,8 @@ def plain_type(kind: Type) -> pa.DataType:
     """The Arrow type whose Python values stand for those of `kind`."""
     if kind.element is not None:
         return pa.list_(plain_type(kind.element))
+    if kind.fields:
+        return pa.struct([(name, plain_type(part)) for name, part in kind.fields])
     return _PLAIN.get(kind.name) or arrow_type(kind)
 
 
@@ -157,29 +159,42 @@ def _uuid_bytes(texts: pa.Array) -> pa.Array:
 def read(column: pa.ChunkedArray, kind: Type) -> list[Any]:
     """Values of a file's column, in the type of the table as it is now: Iceberg's promotions only."""
     if holds_uuids(kind):
-        return [_texts(one) for one in column.to_pylist()]
+        return [_texts(one, kind) for one in _numbered(column, kind).to_pylist()]
     if kind.name == "held":
         return column.to_pylist()  # type: ignore[no-any-return]
     typed = arrow_type(kind)
     return _cast(column if column.type == typed else column.cast(typed), plain_type(kind))
 
 
+def _numbered(column: pa.ChunkedArray, kind: Type) -> pa.ChunkedArray:
+    """A column that holds uuids among other things, with its times as whole numbers."""
+    return column if not kind.fields and kind.element is None else column.cast(_raw_type(kind, column.type))
+
+
+def _raw_type(kind: Type, there: pa.DataType) -> pa.DataType:
+    """The type `there` of a file, but for times, which are whole numbers, and what the table has promoted since."""
+    if kind.element is not None:
+        return pa.list_(_raw_type(kind.element, there.value_type))
+    if kind.fields:
+        inside = {one.name: one.type for one in there}
+        return pa.struct([(name, _raw_type(part, inside[name])) for name, part in kind.fields])
+    return there if kind.name == "uuid" else plain_type(kind)
+
+
 def decoded(column: pa.ChunkedArray, kind: Type) -> list[Any]:
     """Values of a decoded column (columns.arrow_type)."""
-    return column.to_pylist() if holds_uuids(kind) else _cast(column, plain_type(kind))
+    return _cast(column, plain_type(kind))
 
 
 def typed(values: Iterable[Any], kind: Type) -> pa.Array:
     """Values as a decoded column."""
-    if holds_uuids(kind):
-        return pa.array(values, arrow_type(kind))
     return pa.array(values, plain_type(kind)).cast(arrow_type(kind))
 
 
 def written(values: Iterable[Any], kind: Type, field: pa.Field) -> pa.Array:
     """The values as the column `field` of a file."""
     if holds_uuids(kind):
-        return pa.array([_bytes(one) for one in values], _bytes_type(kind)).cast(field.type)
+        return pa.array([_bytes(one, kind) for one in values], _bytes_type(kind)).cast(field.type)
     if kind.name == "held":
         return pa.array(values, field.type)
     found = pa.array(values, plain_type(kind))
@@ -196,26 +211,35 @@ def _cast(column: Any, kind: pa.DataType) -> list[Any]:
 
 
 def holds_uuids(kind: Type) -> bool:
-    """Whether the values are uuids, or lists of them: text here, 16 bytes in a file."""
-    return kind.name == "uuid" or (kind.element is not None and holds_uuids(kind.element))
+    """Whether the values are uuids, or hold them: text here, 16 bytes in a file."""
+    return kind.holds("uuid")
 
 
 def _bytes_type(kind: Type) -> pa.DataType:
-    return pa.list_(_bytes_type(kind.element)) if kind.element is not None else pa.binary(16)
+    if kind.element is not None:
+        return pa.list_(_bytes_type(kind.element))
+    if kind.fields:
+        return pa.struct([(name, _bytes_type(part)) for name, part in kind.fields])
+    return pa.binary(16) if kind.name == "uuid" else plain_type(kind)
 
 
-def _bytes(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_bytes(one) for one in value]
-    return None if value is None else uuid.UUID(value).bytes
+def _bytes(value: Any, kind: Type) -> Any:
+    return _each(value, kind, lambda text: uuid.UUID(text).bytes)
 
 
-def _texts(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_texts(one) for one in value]
+def _texts(value: Any, kind: Type) -> Any:
+    return _each(value, kind, lambda one: str(one if isinstance(one, uuid.UUID) else uuid.UUID(bytes=bytes(one))))
+
+
+def _each(value: Any, kind: Type, turn: Callable[[Any], str | bytes]) -> Any:
+    """The value with its uuids turned."""
     if value is None:
         return None
-    return str(value if isinstance(value, uuid.UUID) else uuid.UUID(bytes=bytes(value)))
+    if kind.element is not None:
+        return [_each(one, kind.element, turn) for one in value]
+    if kind.fields:
+        return {name: _each(value[name], part, turn) for name, part in kind.fields}
+    return turn(value) if kind.name == "uuid" else value
 
 
 def _field(name: str, kind: Any, number: int, *, required: bool) -> pa.Field:

@@ -156,7 +156,7 @@ def _written_cells(told: Any, kind: Type | None, field: pa.Field, rows: int) -> 
 
 def _cells(array: Any, kind: Type | None, field: pa.Field) -> Any:
     if kind is not None and values.holds_uuids(kind):
-        return values.written(array.to_pylist(), kind, field)
+        return values.written(values.decoded(array, kind), kind, field)
     return array.cast(field.type)
 
 

@@ -122,6 +122,8 @@ class Columnar:
         if not self._decoder.decoding.snapshot_reads:
             placed = pc.and_(placed, pc.not_equal(op, "r"))
         if not self._mirror:
+            if self._decoder.decoding.ruled:  # a deleted row is not judged as others are
+                placed = pc.and_not(placed, deletes)
             images = pc.if_else(deletes, pc.coalesce(before, after), pc.coalesce(after, before))
             yield from self._rows(part, pc.and_(placed, pc.is_valid(images)), images, (schema_id, flat))
             return

@@ -1,9 +1,11 @@
 """Firn's types as Arrow, Spark and Iceberg's Java know them."""
 
+import json
 from typing import Any
 
 import pyarrow as pa
 
+from firn.changes.decode.iceberg_fields import type_json
 from firn.changes.decode.types import Type
 from firn_spark.arrow import spark_schema
 from firn_sql.source_types import arrow_type
@@ -23,6 +25,10 @@ def iceberg_type(jvm: Any, kind: Type, element_id: int = 0) -> Any:
         return types.DecimalType.of(kind.precision, kind.scale)
     if kind.element is not None:
         return types.ListType.ofOptional(element_id, iceberg_type(jvm, kind.element, element_id + 1))
+    if kind.fields:
+        return jvm.org.apache.iceberg.SchemaParser.fromJson(
+            json.dumps(type_json(kind, 1) | {"schema-id": 0})
+        ).asStruct()
     return {
         "boolean": lambda: types.BooleanType.get(),
         "int": lambda: types.IntegerType.get(),

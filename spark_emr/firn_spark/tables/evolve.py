@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from firn.changes.decode.iceberg_fields import type_json
-from firn.changes.decode.types import Column
+from firn.changes.decode.iceberg_fields import typed_json
+from firn.changes.decode.types import Column, Type, storable
 from firn.changes.metadata_columns import POSITION
 from firn.config.names import TableName, quoted
 from firn.config.partitions import Partition, in_words
@@ -138,8 +139,9 @@ class Tables:
         for column in added:
             # Without a parent a dot in the name is part of the name, not a path.
             update = update.addColumn(None, column.name, iceberg_type(self._jvm, column.type))
+        was = {column.name: column.type for column in table.columns()[0]}
         for column in plan.widened:
-            update = self._widen(update, column)
+            update = self._widen(update, column.name, column.type, storable(was[column.name]))
         for name in relaxed:
             update = update.makeColumnOptional(name)
         update.commit()
@@ -164,10 +166,20 @@ class Tables:
         """The table's metadata as JSON, as it was last loaded or committed."""
         return metadata_of(self._spark, table.java)
 
-    def _widen(self, update: Any, column: Column) -> Any:
-        name, kind = column.name, column.type
-        while kind.element is not None:  # a list is widened by its element
-            name, kind = f"{name}.element", kind.element
+    def _widen(self, update: Any, name: str, kind: Type, was: Type) -> Any:
+        """Lists and structs are widened by their parts; a struct may get some."""
+        if kind == was:
+            return update
+        if kind.element is not None and was.element is not None:
+            return self._widen(update, f"{name}.element", kind.element, was.element)
+        if kind.fields:
+            before = dict(was.fields)
+            for part, inner in kind.fields:
+                if part in before:
+                    update = self._widen(update, f"{name}.{part}", inner, before[part])
+                else:
+                    update = update.addColumn(name, part, iceberg_type(self._jvm, inner))
+            return update
         return update.updateColumn(name, iceberg_type(self._jvm, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
@@ -192,10 +204,10 @@ class Tables:
                 raise
 
     def _schema(self, columns: Sequence[Column]) -> Any:
-        # Ids only have to differ here: the catalog assigns fresh ones. Elements take theirs from above the fields.
+        # Ids only have to differ here: the catalog assigns fresh ones. Parts take theirs from above the fields.
+        parts = count(len(columns) + 1)
         fields = [
-            {"id": place, "name": column.name, "required": column.required}
-            | {"type": type_json(column.type, len(columns) + place * 8)}
+            {"id": place, "name": column.name, "required": column.required, "type": typed_json(column.type, parts)}
             for place, column in enumerate(columns, start=1)
         ]
         parser = java_class(self._spark, f"{_ICEBERG}.SchemaParser")

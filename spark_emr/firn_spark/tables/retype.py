@@ -28,7 +28,7 @@ from firn.tables.table_state import HELD_IDS
 from firn.tables.type_changes import TypeChange, summary
 from firn_spark.tables import fence
 from firn_spark.tables.alterations import altered
-from firn_spark.tables.columns import iceberg_type
+from firn_spark.tables.columns import iceberg_type, spark_type
 from firn_spark.tables.evolve import Table, Tables, set_all
 from firn_spark.tables.writing import FANOUT, own_order
 
@@ -109,15 +109,42 @@ def finish(spark: SparkSession, tables: Tables, table: Table) -> Table:
 
 def converted(spark: SparkSession, value: str, old: Type, new: Type) -> str:
     """SQL that turns `value` of type `old` into `new`: what becomes text, in the core's own words (changes.texts)."""
-    if changes_form(old, new):
-        return f"{_registered(spark, old, new)}({_passed(value, old)})"
     if old == new:
         return value
+    if old.fields and new.fields:
+        before = dict(old.fields)
+        parts = (
+            f"{_literal(name)}, {converted(spark, f'{value}.{quoted(name)}', before[name], part)}"
+            if name in before
+            else f"{_literal(name)}, CAST(NULL AS {_sql_type(part)})"
+            for name, part in new.fields
+        )
+        return f"CASE WHEN {value} IS NOT NULL THEN named_struct({', '.join(parts)}) END"
+    if old.element is not None and new.element is not None and old.holds("struct"):
+        if changes_form(old, new):  # Spark runs no function of ours within a list
+            raise TerminalError(f"a list of {old.element} can't become one of {new.element}: set the schema back")
+        return f"transform({value}, x -> {converted(spark, 'x', old.element, new.element)})"
+    if changes_form(old, new):
+        return f"{_registered(spark, old, new)}({_passed(value, old)})"
     if old.element is not None and new.element is not None:
         return f"transform({value}, x -> {converted(spark, 'x', old.element, new.element)})"
     if new.name == "decimal":
         return f"CAST({value} AS DECIMAL({new.precision},{new.scale}))"
     return f"CAST({value} AS {new.name.upper()})"
+
+
+def _literal(name: str) -> str:
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _sql_type(kind: Type) -> str:
+    """The type in Spark's SQL, whatever the parts of a struct are called."""
+    if kind.element is not None:
+        return f"array<{_sql_type(kind.element)}>"
+    if kind.fields:
+        return f"struct<{', '.join(f'{quoted(name)}: {_sql_type(part)}' for name, part in kind.fields)}>"
+    return str(spark_type(kind).simpleString())
 
 
 def _registered(spark: SparkSession, old: Type, new: Type) -> str:

@@ -10,7 +10,7 @@ from firn.changes.decode.types import INFERRED, Column
 from firn.config.model import StreamConfig
 from firn.config.pipelines import Pipeline
 from firn.tables.batch_facts import columns_from_json, columns_to_json
-from firn.tables.planning import ColumnPlan, check_width, plan_columns
+from firn.tables.planning import ColumnPlan, check_width, plan_columns, without_others
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
@@ -76,11 +76,15 @@ def source_plan(
 ) -> tuple[ColumnPlan, Decoding]:
     """The columns of a pipeline's source, and how its changes are decoded."""
     own = settings.rule_for(pipeline.source)
-    mine = replace(mine, rule=own or replace(mine.rule, columns={}, renames={}))
+    mine = replace(mine, rule=own or replace(mine.rule, columns={}, renames={}, schema=None))
     renames = renames_of(mine.rule.renames, {})
     declared = renames.named(mine.declared(settings))
-    seen = [renames.named(columns) for columns in mine.seen()]
+    schema = mine.rule.schema
+    closed = schema is not None and schema.closed
+    seen = [] if closed else [renames.named(columns) for columns in mine.seen()]
     plan = renames.told(plan_columns(renames.named(known), declared, seen))
+    if closed:
+        plan = without_others(plan, {column.name for column in declared})
     check_width(plan, len(known), {column.name for column in declared})
     decoding = Decoding(
         columns=plan.columns,
@@ -90,6 +94,7 @@ def source_plan(
         bad_schemas=mine.bad_schemas(),
         names=mine.names,
         unnamed=plan.unnamed,
+        closed=None if schema is None else schema.others(settings.own_fields),
     )
     return plan, decoding
 

@@ -29,6 +29,8 @@ def arrow_type(kind: Type) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if kind.element is not None:
         return pa.list_(arrow_type(kind.element))
+    if kind.fields:
+        return pa.struct([(name, arrow_type(part)) for name, part in kind.fields])
     return _ARROW[kind.name]
 
 

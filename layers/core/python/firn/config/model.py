@@ -20,6 +20,7 @@ from firn.config.rule_lookup import RuleLookup, SourceNames
 from firn.errors import EventError
 
 if TYPE_CHECKING:
+    from firn.changes.decode.row_schema import RowSchema
     from firn.changes.decode.source_encodings import (
         BinaryMode,
         DecimalMode,
@@ -97,7 +98,7 @@ class TableRule:
     `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `writing`: how its files are written otherwise.
-    `renames`: columns that the source has renamed, new name -> old name."""
+    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be."""
 
     source: str
     to: str
@@ -114,6 +115,7 @@ class TableRule:
     bloom_size: BloomSize = field(default_factory=BloomSize)
     writing: FileWriting = field(default_factory=FileWriting)
     metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
+    schema: "RowSchema | None" = None
 
     @property
     def is_pattern(self) -> bool:
@@ -219,6 +221,16 @@ class StreamConfig:
         if self.accept is not None:
             return self.accept
         return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
+
+    @cached_property
+    def has_schemas(self) -> bool:
+        """Whether any of its tables has one."""
+        return any(rule.schema is not None for rule in self.tables)
+
+    @property
+    def own_fields(self) -> frozenset[str]:
+        """The fields of plain rows that say something to the stream itself: table, op, order."""
+        return frozenset({*self.order_by, self.table_by, self.op_field} - {None})  # type: ignore[arg-type]
 
     @property
     def order(self) -> "Order":
@@ -338,6 +350,11 @@ class Config:
                 if rule.feeds(table):
                     return rule.care
         return self.care
+
+    @property
+    def has_schemas(self) -> bool:
+        """Whether any stream has."""
+        return any(stream.has_schemas for stream in self.streams.values())
 
     def feeds_namespace(self, namespace: str) -> bool:
         """Whether tables of any stream may lie in `namespace`."""

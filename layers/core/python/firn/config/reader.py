@@ -28,6 +28,7 @@ from firn.config.model import (
 from firn.config.pipelines_reader import read_pipelines
 from firn.config.problems import Problems, Section
 from firn.config.rows_reader import read_rows
+from firn.config.schema_files import FILES
 from firn.config.shared_tables import Placed, check_targets
 from firn.config.storage import read_catalog_uri, read_warehouse
 from firn.config.table_rules_reader import read_tables
@@ -75,7 +76,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams"))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams", FILES))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
@@ -127,13 +128,13 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
     if section.is_missing:
         top.note("streams", "is missing; write streams: {shop: {tables: {'*': {to: shop.{table}}}}}")
     placed: list[Placed] = []
-    streams = {}
+    streams, files = {}, top.section(FILES)
     for name in section.names:
         if not _STREAM_NAME.fullmatch(name):
             section.note(
                 name, f"is not a stream name; write a-z, 0-9, _ and - only, {_as_stream_name(name)} for example"
             )
-        streams[name] = _stream(name, section.section(name), placed, care)
+        streams[name] = _stream(name, section.section(name), placed, care, files)
     check_targets(placed, top.problems)
     if not top.problems.published:
         check_signing_secrets(section, streams)
@@ -144,7 +145,7 @@ def _as_stream_name(text: str) -> str:
     return re.sub(r"[^a-z0-9_-]+", "-", text.lower()).strip("-_")[:63] or "shop"
 
 
-def _stream(name: str, section: Section, placed: list[Placed], care: Care) -> StreamConfig:
+def _stream(name: str, section: Section, placed: list[Placed], care: Care, files: Section) -> StreamConfig:
     section.allow_only(_STREAM_KEYS, _MOVED_STREAM)
     debezium = section.section("debezium")
     debezium.allow_only(_DEBEZIUM, _MOVED_DEBEZIUM)
@@ -152,7 +153,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care) -> St
     # `out_of_range: null` is the word here, though YAML reads it as nothing.
     if section.node("out_of_range") is not None:
         out_of_range = section.choice("out_of_range", OutOfRange, "treatment", "null")
-    tables = read_tables(name, section, placed, care)
+    tables = read_tables(name, section, placed, care, files)
     order_by = _order_by(section)
     check_order(section, order_by, tables)
     envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)

@@ -27,6 +27,13 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
         for name in _SETTINGS:
             if section.has(name) and not section.is_missing:
                 section.note(name, "is for plain rows, and these events say it themselves; write envelope: rows too")
+        for rule in tables:
+            if rule.schema is not None:
+                section.section("tables").note(
+                    rule.source,
+                    "has a schema, which plain rows are held to, and these events bring or imply their own types; "
+                    "declare types under columns: instead, or write envelope: rows",
+                )
         return Rows()
     for rule in tables:
         if rule.keyed and rule.key is None and not rule.ignore:

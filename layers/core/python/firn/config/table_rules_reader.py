@@ -25,6 +25,8 @@ from firn.config.names import (
 )
 from firn.config.partitions import Partition
 from firn.config.problems import Section, shown, words
+from firn.config.schema_fields import check_fields
+from firn.config.schema_reader import read_schema
 from firn.config.shared_tables import Placed
 from firn.errors import EventError
 
@@ -33,19 +35,23 @@ _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 
 RULE_KEYS: Final = (
     "to", "key", "mode", "snapshot_reads", "write", "partition_by", "bloom", "compression", "compression_level",
-    "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames",
+    "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames", "schema", "invalid",
+    "unknown",
 )  # fmt: skip
 _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
 
 
-def read_tables(stream: str, section: Section, placed: list[Placed], care: Care) -> tuple[TableRule, ...]:
-    """The rules of a stream, in the file's order; `placed` gets them too. Every problem is noted."""
+def read_tables(
+    stream: str, section: Section, placed: list[Placed], care: Care, files: Section
+) -> tuple[TableRule, ...]:
+    """The rules of a stream, in the file's order; `placed` gets them too. `files`: the schema files that the text holds
+    (schema_files). Every problem is noted."""
     tables = section.section("tables")
     if tables.is_missing and section.section("pipelines").is_missing:
         section.note("tables", f"is missing; write tables: {{'*': {{to: {stream}.{{table}}}}}}")
     rules = []
     for source in tables.names:
-        rule = _rule(source, tables.section(source), stream, care)
+        rule = _rule(source, tables.section(source), stream, care, files)
         if not source.strip() or source.startswith(".") or source.endswith("."):
             tables.note(source, "is not a source table; write schema.table, or a pattern such as 'public.*'")
         rules.append(rule)
@@ -53,12 +59,14 @@ def read_tables(stream: str, section: Section, placed: list[Placed], care: Care)
     return tuple(rules)
 
 
-def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
+def _rule(source: str, section: Section, stream: str, care: Care, files: Section) -> TableRule:
     section.allow_only(RULE_KEYS, _MOVED_RULE)
     ignore = section.flag("ignore", False)
     mode = section.choice("mode", tuple(MODES), "mode", "mirror", LATER)
     key, columns = read_key(section), _columns(section.section("columns"))
-    partition_by = read_partitions(section, columns)
+    schema = read_schema(section, files)
+    told = columns | check_fields(section, schema, columns, key)
+    partition_by = read_partitions(section, told)
     bloom, bloom_size = read_bloom(section)
     writing = read_file_writing(section)
     return TableRule(
@@ -76,7 +84,8 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         columns=columns,
         ignore=ignore,
         care=read_care(section.section("care"), writing.caring(care)),
-        renames=read_renames(section.section("renames"), key, columns, partition_by),
+        renames=read_renames(section.section("renames"), key, told, partition_by),
+        schema=schema,
     )
 
 

@@ -23,6 +23,7 @@ from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.ingest import reading
 from firn.ingest.bodies import Content
+from firn.ingest.schema_check import versions
 from firn.log import layout, published_configs, receipts
 from firn.log.batches import FORMAT, BatchMeta, read_meta, write_batch
 from firn.log.dead_letters.letters import DeadLetter, change_at, read_dead, rebuilt, staged_change, write_dead
@@ -52,6 +53,7 @@ class Accepted(msgspec.Struct, frozen=True):
     ignored: dict[str, int]
     duplicate: bool
     errors: list[RejectedEvent]  # at most MAX_ERRORS
+    schema: dict[str, str] | msgspec.UnsetType = msgspec.UNSET  # source table -> version; only of streams with schemas
 
 
 def accept(
@@ -214,9 +216,11 @@ def _made(
     400, 413."""
     received = layout.time_of(batch)
     parsed, tables = routed(parsed, settings, limits)
+    named = {*tables, *(one.table for one in parsed.rejected if one.table)} if settings.has_schemas else ()
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
         len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate else 0,
+        schemas=versions(settings, sorted(named)),
     )  # fmt: skip
     try:
         data = write_batch(parsed, meta)
@@ -318,4 +322,5 @@ def _answer_again(store: Store, meta: BatchMeta) -> Accepted:
 
 def _answer(meta: BatchMeta, letters: Sequence[DeadLetter], *, duplicate: bool) -> Accepted:
     errors = [RejectedEvent(x.index, x.reason, x.message) for x in letters[:MAX_ERRORS]]
-    return Accepted(meta.batch, meta.accepted, meta.rejected, meta.ignored, duplicate, errors)
+    schema = meta.schemas or msgspec.UNSET
+    return Accepted(meta.batch, meta.accepted, meta.rejected, meta.ignored, duplicate, errors, schema)

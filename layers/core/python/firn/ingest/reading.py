@@ -1,5 +1,6 @@
 """A body's events as changes, as its stream says: by its envelope, and plain rows by the request and the settings too,
-since they do not say of themselves which table they are for, whether they delete, and where they stand. Pure.
+since they do not say of themselves which table they are for, whether they delete, and where they stand; held to the
+schemas of their tables. Pure.
 
 * The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
 * A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
@@ -8,6 +9,7 @@ since they do not say of themselves which table they are for, whether they delet
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -19,6 +21,10 @@ from firn.changes.envelopes.registry import KNOWN
 from firn.changes.json_member import member
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
+from firn.ingest.schema_check import checked, of_table
+
+if TYPE_CHECKING:
+    from firn.changes.decode.conformance import Conformance
 
 
 def read(
@@ -35,7 +41,7 @@ def read(
     batch  the one that they will be in, `first`: the number of the first event there
     table  the source table that the request names
 
-    Raises RequestError as `parse` does, and 400 not_rows, no_table; 404 unknown_table.
+    Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
     if not KNOWN.bare(settings.envelope):
         if table is not None:
@@ -50,7 +56,9 @@ def read(
         _check_known(settings, table)
     elif settings.table_by is None:
         table = _only_table(settings)
-    parsed = parse(body, settings.envelope, content, limits)
+    judge = of_table(settings, table)
+    fits = _Witness(judge) if judge is not None else None
+    parsed = parse(body, settings.envelope, content, limits, fits)
     if table is None:
         parsed = _by_field(parsed, settings.table_by or "", limits)
     else:
@@ -61,7 +69,19 @@ def read(
     if not settings.order_by:
         came = batch.rpartition(".")[2]
         parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
-    return parsed
+    return parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
+
+
+class _Witness:
+    """Whether lines of rows fit their schema, and whether it has seen that they do."""
+
+    def __init__(self, judge: "Conformance") -> None:
+        self._judge = judge
+        self.seen = False
+
+    def __call__(self, lines: bytes, count: int) -> bool:
+        self.seen = self._judge.fits(lines, count)
+        return self.seen
 
 
 def _check_known(settings: StreamConfig, table: str) -> None:

@@ -65,7 +65,8 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the footer says. `accepted` = rows in the file; events received = accepted + rejected + ignored.
 
     `replay` is the path of the dead letters that this batch brings again; None where a sender sent it. `json`: bytes of
-    the request or messages, uncompressed; 0 where the stream has no `rate`.
+    the request or messages, uncompressed; 0 where the stream has no `rate`. `schemas`: the versions of the schemas that
+    its rows were held to, by source table.
     """
 
     format: int
@@ -79,6 +80,7 @@ class BatchMeta(msgspec.Struct, frozen=True, omit_defaults=True):
     tables: dict[str, int]  # source table -> rows
     replay: str | None = None
     json: int = 0
+    schemas: dict[str, str] = {}
 
 
 class UnreadableBatch(FirnError):

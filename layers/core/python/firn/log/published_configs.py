@@ -26,16 +26,20 @@ _decode: Final = msgspec.json.Decoder(_Pointer).decode
 def publish(
     store: Store, text: str, filename: str = "firn.yaml", check: Callable[[Config, str], None] | None = None
 ) -> Config:
-    """Check `text`, store it under its hash and make it the current configuration.
+    """Check `text`, store it under its hash and make it the current configuration. A schema follows the one before it
+    as far as its table can.
 
     `check` is asked about what was read of the file of that name too: firn_sql.configured.check_pipelines, where people
     write it. Raises ConfigError (nothing is stored then), StorageUnavailable, UnknownOutcome.
     """
     from firn.config.reader import parse
+    from firn.config.schema_changes import check_schemas
 
     config = parse(text, filename)
     if check is not None:
         check(config, filename)
+    if config.has_schemas and (old := find(store)) is not None:
+        check_schemas(old, config, filename)
     put_if_absent(store, layout.config_path(config.sha), text.encode())
     put(store, layout.CONFIG_POINTER, msgspec.json.encode(_Pointer(FORMAT, config.sha)))
     return config

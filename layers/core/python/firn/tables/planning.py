@@ -3,10 +3,11 @@
 An existing Iceberg table comes first, then the declaration in firn.yaml, then the inline schemas, then inference.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from firn.changes.decode.row_schema import names_below
 from firn.changes.decode.texts import changes_form
 from firn.changes.decode.types import INFERRED, Column, Type, promotable, storable, widen
 from firn.config.modes import MODES
@@ -74,10 +75,10 @@ def plan_columns(
             widened += [now] if old != new_type else []
         else:
             retyped.append(now)
-        result.append(replace(now, source=declaration.source) if declaration else now)
+        result.append(replace(now, source=declaration.source, rule=declaration.rule) if declaration else now)
 
     known = {column.name for column in existing}
-    taken = set[str]().union(*map(_names, result))
+    taken = set[str]().union(*(names_below(column.name, column.type) for column in result))
     unnamed: set[str] = set()
     fits: dict[str, Column] = {}
     for name in (
@@ -87,10 +88,10 @@ def plan_columns(
         if name in known:
             continue
         column = declarations.get(name) or _smallest(offered[name])
-        if taken.intersection(_names(column)):
+        if taken.intersection(names_below(column.name, column.type)):
             unnamed.add(name)
             continue
-        taken.update(_names(column))
+        taken.update(names_below(column.name, column.type))
         fits[name] = replace(column, required=not existing and name in key)
     added = [fits[name] for name in offered if name in fits]
     seen_as = {column.name: column.type.name for column in (*result, *added) if column.type.name in INFERRED}
@@ -113,13 +114,10 @@ def _offered(
     return offered
 
 
-def _names(column: Column) -> Iterator[str]:
-    """The names that Iceberg knows the column and what is in it by: all those of a table differ."""
-    name, kind = column.name, column.type
-    yield name
-    while kind.element is not None:
-        name, kind = f"{name}.element", kind.element
-        yield name
+def without_others(plan: ColumnPlan, declared: Collection[str]) -> ColumnPlan:
+    """The plan of a table whose changes bring only what is declared: its other columns, if it has any, get nothing."""
+    columns = (c if c.name in declared else replace(c, silent=True, earlier=()) for c in plan.columns)
+    return replace(plan, columns=tuple(columns))
 
 
 def _holding(there: Type, wish: Type) -> Type:

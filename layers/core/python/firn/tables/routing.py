@@ -100,9 +100,13 @@ class Target:
 
     def declared(self, config: StreamConfig) -> list[Column]:
         """The columns that firn.yaml declares."""
+        own = self.rule.schema.columns() if self.rule.schema is not None else ()
         return [
-            declared_column(name, declaration.type, declaration.source_precision, config.settings)
-            for name, declaration in self.rule.columns.items()
+            *own,
+            *(
+                declared_column(name, declaration.type, declaration.source_precision, config.settings)
+                for name, declaration in self.rule.columns.items()
+            ),
         ]
 
 

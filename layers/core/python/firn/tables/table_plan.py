@@ -8,7 +8,7 @@ from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
-from firn.tables.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key
+from firn.tables.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key, without_others
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState, are_several, check_format, fed_by
@@ -63,13 +63,18 @@ def planned(
     existing, unwritable = state.columns() if state else ((), frozenset[str]())
     fixed = state.fixed() if state else frozenset[str]()
     declared = renames.named(target.declared(settings))
-    seen = [renames.named(columns) for columns in (target.seen() if seen is None else seen)]
-    plan = renames.told(plan_columns(existing, declared, seen, required, unwritable, fixed))
+    schema = target.rule.schema
+    closed = schema is not None and schema.closed
+    known_columns = () if closed else target.seen() if seen is None else seen
+    plan = plan_columns(existing, declared, map(renames.named, known_columns), required, unwritable, fixed)
+    plan = renames.told(plan)
+    if closed:
+        plan = without_others(plan, {column.name for column in declared})
     ordinals = {column.name: i for i, column in enumerate(plan.columns)}
     decoding = Decoding(
         columns=plan.columns,
         key=tuple(ordinals[name] for name in key if name in ordinals),
-        settings=settings.settings,
+        settings=settings.settings if schema is None else schema.settings(settings.settings),
         schemas=target.schemas(),
         bad_schemas=target.bad_schemas(),
         snapshot_reads=target.rule.snapshot_reads == "upsert",
@@ -77,6 +82,7 @@ def planned(
         several=mode.keyed and are_several(fed_by(state, target.fed)),
         names=target.names,
         unnamed=plan.unnamed,
+        closed=None if schema is None else schema.others(settings.own_fields),
     )
     known = state.inferred if state else None
     alters = bool(plan.added or plan.widened or plan.retyped) or plan.inferred != known

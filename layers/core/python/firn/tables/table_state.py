@@ -104,12 +104,18 @@ class TableState:
     def columns(self) -> tuple[tuple[Column, ...], frozenset[str]]:
         """The source's columns, and the names of those whose type Firn has no word for. Metadata columns left out."""
         fields = [field for field in self.fields if field["name"] not in METADATA]
-        known = [column_of(field) for field in fields]
+        known = [self._column(field) for field in fields]
         unknown = frozenset(field["name"] for field, column in zip(fields, known, strict=True) if column is None)
         columns = [column for column in known if column is not None]
         as_seen = [replace(c, type=INFERRED.get(self.inferred.get(c.name, ""), c.type)) for c in columns]
         stored = zip(columns, as_seen, strict=True)
         return tuple(seen if storable(seen.type) == column.type else column for column, seen in stored), unknown
+
+    def _column(self, field: Mapping[str, Any]) -> Column | None:
+        """The column of a field; None where Firn does not write it: a struct of a table that Firn has not made holds
+        what it was never told of."""
+        column = column_of(field)
+        return None if column is not None and self.key() is None and column.type.holds("struct") else column
 
     @property
     def sources(self) -> tuple[str | None, ...]:

@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from pyiceberg.schema import Schema
 
-from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.iceberg_fields import typed_json, widened_json
 from firn.changes.decode.row_decoder import ChangeId, Decoder, Decoding, Why
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
@@ -143,18 +144,17 @@ def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiti
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
     names = {old: new for one in some for old, new in one.due.items()}
     there = {name: {**field, "name": name} for field in fields for name in [names.get(field["name"], field["name"])]}
-    last = 0 if version is None else version.source.metadata.last_column_id
+    ids = count(1 + (0 if version is None else version.source.metadata.last_column_id))
     changed = version is None or bool(names)
     for one in some:
         for column in one.plan.widened:
-            there[column.name]["type"] = type_json(column.type, 0)
+            there[column.name]["type"] = widened_json(there[column.name]["type"], column.type, ids)
             changed = True
         own = one.mode.columns
         for column in (*one.plan.added, *(own if version is None else ()), *one.metadata):
             if column.name not in there:
-                last += 2  # a list's element has an id too
                 there[column.name] = {
-                    "id": last, "name": column.name, "required": False, "type": type_json(column.type, last + 1)
+                    "id": next(ids), "name": column.name, "required": False, "type": typed_json(column.type, ids)
                 }  # fmt: skip
                 changed = True
         for null in one.nulls() if version is not None else ():

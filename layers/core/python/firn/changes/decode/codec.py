@@ -3,18 +3,29 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from firn.changes.decode.connect_schema import FLAT_METADATA
-from firn.changes.decode.converters import convert_exactly, converter, reads_text
+from firn.changes.decode.converters import converter, reads_text
+from firn.changes.decode.exact_values import convert_exactly
+from firn.changes.decode.image_cells import (
+    are_odd,
+    check_names,
+    chosen,
+    fields_of,
+    first_of,
+    image_decoder,
+    names_of,
+    odd_cells,
+)
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
-from firn.changes.decode.types import STRING, Column, Encoding, Type
+from firn.changes.decode.types import STRING, Column, Encoding, Type, promotable, storable, widen
 from firn.changes.decode.unavailable import Placeholder
-from firn.changes.decode.values import Refused, mismatch
+from firn.changes.decode.values import MISSING, Refused, mismatch
 from firn.errors import EventError
 
 __all__ = ["NOT_PLAIN", "DecodeSettings", "Decoded", "RowCodec", "declared_column"]
@@ -52,6 +63,7 @@ _UNNAMED: Final[dict[tuple[str, str], str]] = {
 }
 
 
+_NULL: Final = Raw(b"null")
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
 
@@ -81,6 +93,8 @@ class RowCodec:
     source    the columns of the events' inline schema (connect_schema.columns_of); None: they carry none.
     flat      whether images are flattened. Their `__op`, `__lsn`, … are values of declared columns alone.
     unnamed   names that no column can have: an image with a value there is refused
+    closed    names that an image may have beside those of the columns; one with others is refused. None: any
+    lenient   whether what a schema requires may be missing, and what it fills in is left out: of rows that are deleted
 
     traces      an image that holds none of these byte strings has no unavailable value, but for arrays of integers;
                 None: only `decode` can take this table's images
@@ -100,6 +114,8 @@ class RowCodec:
         *,
         flat: bool = False,
         unnamed: Collection[str] = (),
+        closed: Collection[str] | None = None,
+        lenient: bool = False,
     ) -> None:
         self.target = tuple(target)
         self.settings = settings
@@ -111,9 +127,9 @@ class RowCodec:
         self.through: list[Type | None] = []
         known: list[bool] = []
         for column in self.target:
-            sent = next((written[name] for name in _names_of(column) if name in written), None)
+            sent = next((written[name] for name in names_of(column) if name in written), None)
             through = sent and column.source is None and changes_form(sent.type, column.type)
-            self.through.append(sent.type if sent and through else None)
+            self.through.append(sent.type if sent and through else _demanded(column))
             known.append(sent is not None)
             kind = self.through[-1] or column.type
             encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
@@ -123,15 +139,16 @@ class RowCodec:
         self._inferred = [text and not sent for text, sent in zip(free, known, strict=True)]
         kinds = [through or column.type for through, column in zip(self.through, self.target, strict=True)]
         pairs = list(zip(kinds, self.sources, strict=True))
-        self._unavailable = [placeholder.test(s, k) for s, k in zip(self.sources, known, strict=True)]
-        self.traces = placeholder.traces(list(zip(self.sources, known, strict=True)))
+        # A row with a schema leaves nothing out: what looks like the placeholder there is a value like others.
+        free_of = [column.rule is not None for column in self.target]
+        tested = list(zip(self.sources, known, free_of, strict=True))
+        self._unavailable = [_never if ruled else placeholder.test(s, k) for s, k, ruled in tested]
+        self.traces = placeholder.traces([(s, k) for s, k, ruled in tested if not ruled])
         self._kinds = kinds
         self._finish = [retyped(kind, column.type) for kind, column in zip(kinds, self.target, strict=True)]
-        steps = [self._step(kind, encoding, placeholder) for kind, encoding in pairs]
-        self.converters = [
-            step if through is None else _then(step, finish)
-            for step, through, finish in zip(steps, self.through, self._finish, strict=True)
-        ]
+        steps = [self._step(k, s, None if r else placeholder) for (k, s), r in zip(pairs, free_of, strict=True)]
+        ways = zip(steps, self.through, self._finish, strict=True)
+        self.converters = [step if through is None else _then(step, finish) for step, through, finish in ways]
         # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
         # metadata of a flattened row, unless firn.yaml declares it: what columns there are depends on what came before.
         told = [
@@ -140,23 +157,42 @@ class RowCodec:
             else replace(column, silent=True, earlier=())
             for column, there in zip(self.target, known, strict=True)
         ]
-        names, texts, self._renamed = _fields(told, [reads_text(kind, encoding) for kind, encoding in pairs])
-        odd = any(c in '"\\' or c < " " for name in names for c in name)  # msgspec's structs have no such field names
-        if odd or unnamed:
-            self.traces = None
-            self._cells = _odd_cells(names, unnamed)
-        else:
-            fast = _decoder(names, texts)
-            self._fast, self._fast_lines = fast.decode, fast.decode_lines
-            exact = _decoder(names, [True] * len(names)).decode
-            self._cells = lambda image: msgspec.structs.astuple(exact(image))
+        rules = [None if lenient else column.rule for column in self.target]
+        self._required = [i for i, rule in enumerate(rules) if rule is not None and rule.required]
+        self._defaults = {
+            i: (Raw(rule.default), Raw(rule.default) if reads_text(*pairs[i]) else msgspec.json.decode(rule.default))
+            for i, rule in enumerate(rules)
+            if rule is not None and rule.default is not None
+        }
+        self._prepare(told, [reads_text(kind, encoding) for kind, encoding in pairs], unnamed, closed)
+
+    def _prepare(
+        self,
+        told: Sequence[Column],
+        texts: Sequence[bool],
+        unnamed: Collection[str],
+        closed: Collection[str] | None,
+    ) -> None:
+        """How the cells are had out of an image. `told`: the columns as images carry them; `texts`: those that are read
+        as text."""
+        names, texts, self._renamed = fields_of(told, texts)
         self._width = len(names)
+        self._closed = None if closed is None else frozenset(names).union(closed)
+        if are_odd(names if self._closed is None else self._closed) or unnamed:
+            self.traces = None
+            self._cells = odd_cells(names, unnamed)
+        else:
+            fast = image_decoder(names, texts, self._closed)
+            self._fast, self._fast_lines = fast.decode, fast.decode_lines
+            exact = image_decoder(names, [True] * len(names)).decode
+            self._cells = lambda image: msgspec.structs.astuple(exact(image))
 
     def decode(self, image: bytes) -> Decoded:
         """One row image (a JSON object, or a JSON string that holds one) -> its values.
 
         EventError: bad_image (not a JSON object in UTF-8), type_mismatch (a value that the column can't hold exactly),
-        out_of_range (only if settings.out_of_range is dead_letter). The message names the column, never the value.
+        out_of_range (only if settings.out_of_range is dead_letter), missing_field and unknown_field where a schema says
+        so. The message names the column, never the value.
         """
         traces = self.traces
         if traces is not None:
@@ -164,12 +200,14 @@ class RowCodec:
                 if trace in image:
                     return self._decode_exactly(image)
             try:
-                row = msgspec.structs.astuple(self._fast(image))
+                row = msgspec.structs.astuple(self._fast(image))[: self._width]
                 if self._renamed is not None:
-                    row = _chosen(row, self._renamed)
-                return Decoded(
-                    [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
-                )
+                    row = chosen(row, self._renamed)
+                if self._defaults:
+                    row = self._filled(row, 1)
+                values = [None if v is None or v is UNSET else f(v) for f, v in zip(self.converters, row, strict=True)]
+                if not (self._required and any(values[i] is None for i in self._required)):
+                    return Decoded(values)
             except NOT_PLAIN:
                 pass
         return self._decode_exactly(image)
@@ -181,12 +219,21 @@ class RowCodec:
         """
         rows = self._fast_lines(lines)
         columns = [list(map(attrgetter(f"c{i}"), rows)) for i in range(self._width)]
-        if self._renamed is None:
-            return columns
-        return [_first([columns[place] for place in places], len(rows)) for places in self._renamed]
+        if self._renamed is not None:
+            columns = [first_of([columns[place] for place in places], len(rows)) for places in self._renamed]
+        for i, (_, cell) in self._defaults.items():
+            columns[i] = [cell if one is UNSET else one for one in columns[i]]
+        for i in self._required:
+            if any(one is None or one is UNSET or one == _NULL for one in columns[i]):
+                raise _LooksUnavailable
+        return columns
+
+    def _filled(self, row: Sequence[Any], form: Literal[0, 1]) -> tuple[Any, ...]:
+        """The cells of a row with the schema's defaults. `form`: 0 as JSON text, 1 as the converters take them."""
+        return tuple(self._defaults[i][form] if v is UNSET and i in self._defaults else v for i, v in enumerate(row))
 
     @staticmethod
-    def _step(kind: Type, source: Encoding, placeholder: Placeholder) -> Callable[[Any], Any]:
+    def _step(kind: Type, source: Encoding, placeholder: Placeholder | None) -> Callable[[Any], Any]:
         convert = converter(kind, source)
         if reads_text(kind, source):
 
@@ -195,7 +242,7 @@ class RowCodec:
                 return None if text == b"null" else convert(text)
 
             return of_text
-        integers = placeholder.integers_of(source)
+        integers = None if placeholder is None else placeholder.integers_of(source)
         if integers is None:
             return convert
 
@@ -212,8 +259,11 @@ class RowCodec:
             if image[:1] == b'"':
                 image = msgspec.json.decode(image, type=str).encode()
             row = self._cells(image)
+            if self._closed is not None:
+                check_names(image, self._closed)
             if self._renamed is not None:
-                row = _chosen(row, self._renamed)
+                row = chosen(row, self._renamed)
+            row = self._filled(row, 0)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
         values: list[Any] = []
@@ -229,6 +279,9 @@ class RowCodec:
                 literals.append(self._literal(index, text))
             else:
                 values.append(self._convert(index, text))
+        for index in self._required:
+            if values[index] is None:
+                raise EventError("missing_field", f"column {self.target[index].name}: {MISSING}")
         return Decoded(values, tuple(unavailable), tuple(literals))
 
     def _is_unavailable(self, index: int, text: bytes) -> bool:
@@ -266,65 +319,24 @@ class _LooksUnavailable(Exception):
     """A turn to the exact way, not an error."""
 
 
+def _never(_: Any) -> bool:
+    return False
+
+
+def _demanded(column: Column) -> Type | None:
+    """The type that a schema demands of a column's values, where the table has a wider one."""
+    if column.rule is None or (checked := storable(column.rule.type)) == column.type:
+        return None
+    wider = promotable(checked, column.type) or storable(widen(checked, column.type)) == column.type
+    return checked if wider else None
+
+
 NOT_PLAIN: Final = (Refused, _LooksUnavailable, msgspec.MsgspecError, UnicodeDecodeError)
 
 
 def _without_metadata(column: Column) -> Column:
     """The column as a flattened row carries it."""
-    if FLAT_METADATA.isdisjoint(_names_of(column)):
+    if FLAT_METADATA.isdisjoint(names_of(column)):
         return column
     earlier = tuple(name for name in column.earlier if name not in FLAT_METADATA)
     return replace(column, silent=column.silent or column.name in FLAT_METADATA, earlier=earlier)
-
-
-def _names_of(column: Column) -> tuple[str, ...]:
-    """The names under which images may carry a column: the first that is there counts."""
-    return column.earlier if column.silent else (column.name, *column.earlier)
-
-
-def _fields(target: Sequence[Column], texts: Sequence[bool]) -> tuple[list[str], list[bool], list[list[int]] | None]:
-    """The names of an image's fields that count, which of them are read as text, and the places of each column's among
-    them; None if each has the one that bears its name."""
-    if not any(column.earlier or column.silent for column in target):
-        return [column.name for column in target], list(texts), None
-    as_text: dict[str, bool] = {}
-    for column, text in zip(target, texts, strict=True):
-        as_text |= dict.fromkeys(_names_of(column), text)
-    places = {name: place for place, name in enumerate(as_text)}
-    return list(as_text), list(as_text.values()), [[places[name] for name in _names_of(column)] for column in target]
-
-
-def _chosen(row: Sequence[Any], renamed: Sequence[Sequence[int]]) -> tuple[Any, ...]:
-    """The cells of the columns out of those of the fields."""
-    return tuple(next((row[place] for place in places if row[place] is not UNSET), UNSET) for places in renamed)
-
-
-def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
-    """One column's cells in `count` images out of those of its fields, the first that is there."""
-    if not cells:
-        return [UNSET] * count
-    if len(cells) == 1:
-        return cells[0]
-    return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
-
-
-def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
-    decode = msgspec.json.Decoder(dict[str, Raw]).decode
-
-    def cells(image: bytes) -> tuple[Any, ...]:
-        row = decode(image)
-        for name in unnamed:
-            if bytes(row.get(name, b"null")) != b"null":
-                raise EventError(
-                    "bad_image", f"the row has a member {name!r}, and no column of the table can be called so"
-                )
-        return tuple(row.get(name, UNSET) for name in names)
-
-    return cells
-
-
-def _decoder(names: Sequence[str], texts: Sequence[bool]) -> msgspec.json.Decoder[Any]:
-    """A decoder to a struct with one field a column, in order: Raw where `texts` says so, any JSON value elsewhere."""
-    fields = [(f"c{i}", Raw if text else Any, UNSET) for i, text in enumerate(texts)]
-    row = msgspec.defstruct("Row", fields, rename={f"c{i}": name for i, name in enumerate(names)}, gc=False)
-    return msgspec.json.Decoder(row)

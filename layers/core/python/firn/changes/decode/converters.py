@@ -5,7 +5,6 @@ It looks at the exact class, because a JSON true is an int to Python. Converters
 value's JSON text instead, as bytes.
 """
 
-import math
 import struct
 from collections.abc import Callable
 from decimal import Decimal
@@ -20,7 +19,9 @@ from firn.changes.decode.values import Refused, mismatch
 Convert = Callable[[Any], Any]
 
 _FLOAT_MAX: Final = 3.4028235677973366e38  # beyond it a double rounds to infinity as a float
-_AS_TEXT: Final = frozenset({"float32", "float64", "decimal_number", "json", "geometry", "array"})
+_AS_TEXT: Final = frozenset(
+    {"float32", "float64", "decimal_number", "json", "json_value", "geometry", "array", "object"}
+)
 _decode_str: Final = msgspec.json.Decoder(str).decode
 
 
@@ -237,6 +238,7 @@ def _date(_: Type, source: Encoding) -> Convert | None:
 
 
 _MICROS: Final[dict[str, Callable[[int], int] | None]] = {
+    "timestamp_s": values.micros_of_seconds,
     "timestamp_ms": values.micros_of_millis,
     "timestamp_us": values.micros,
     "timestamp_ns": values.micros_of_nanos,
@@ -276,6 +278,8 @@ def _json_text(text: Any) -> str:
 def _string(kind: Type, source: Encoding) -> Convert | None:
     if source.kind in {"any", "string", "uuid", "bits", "decimal_text"} or source.kind.startswith("binary_"):
         return _plain_text
+    if source.kind == "json_value":
+        return lambda text: text.decode()
     if source.kind in _AS_TEXT:
         return _json_text
     if source.kind == "boolean":
@@ -309,47 +313,37 @@ def _list(kind: Type, source: Encoding) -> Convert | None:
     return elements
 
 
+def _struct(kind: Type, source: Encoding) -> Convert | None:
+    written = {member.name: member for member in source.members}
+    parts: list[tuple[str, Convert | None, bool]] = []
+    for name, part in kind.fields:
+        member = written.get(name)
+        if member is not None and (member.default is not None or reads_text(part, member.source)):
+            return None  # these go the exact way
+        convert = None if member is None else converter(part, member.source)
+        parts.append((name, convert, member is not None and member.required))
+    if not written:
+        return None
+    closed = frozenset(written) if source.closed else None
+
+    def members(value: Any) -> dict[str, Any]:
+        if value.__class__ is not dict:
+            raise mismatch("not an object")
+        if closed is not None and not closed.issuperset(value):
+            raise values.unknown_member(min(value.keys() - closed))
+        found = {}
+        for name, convert, required in parts:
+            cell = None if convert is None else value.get(name)
+            if cell is None and required:
+                raise Refused("missing_field", f"{name}: {values.MISSING}")
+            found[name] = None if cell is None or convert is None else convert(cell)
+        return found
+
+    return members
+
+
 _MAKERS: Final[dict[str, Callable[[Type, Encoding], Convert | None]]] = {
     "boolean": _boolean, "int": _integer, "long": _integer, "float": _double, "double": _double, "decimal": _decimal,
     "binary": _binary, "uuid": _uuid, "date": _date, "timestamp": _timestamp, "timestamptz": _timestamp, "time": _time,
-    "string": _string, "list": _list,
+    "string": _string, "list": _list, "struct": _struct,
 }  # fmt: skip
-
-_decode_exactly: Final = msgspec.json.Decoder(float_hook=Decimal).decode
-_decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
-
-
-def convert_exactly(kind: Type, source: Encoding, text: bytes, *, nulls: bool) -> Any:
-    """Convert one value from its JSON text (not null): the slow way, for what a converter refused at first sight.
-
-    Numbers come by their digits. `nulls`: a value that is out of range becomes null, inside arrays too; else Refused.
-    """
-    try:
-        if kind.element is not None and source.element is not None and text[:1] == b"[":
-            items = [bytes(item) for item in _decode_items(text)]
-            inner = kind.element, source.element
-            return [None if item == b"null" else convert_exactly(*inner, item, nulls=nulls) for item in items]
-        if reads_text(kind, source):
-            return converter(kind, source)(text)
-        return converter(kind, source)(_by_digits(kind, source, text))
-    except Refused as refused:
-        if nulls and refused.code == "out_of_range":
-            return None
-        raise
-
-
-def _by_digits(kind: Type, source: Encoding, text: bytes) -> Any:
-    """The JSON value with its numbers in the class that the converter of `kind` takes, where nothing is lost by it."""
-    value = _decode_exactly(text)
-    if kind.name == "string" and source.kind == "any" and value.__class__ is not str:
-        return text.decode()
-    if value.__class__ is Decimal:
-        if kind.name in {"float", "double"}:
-            if math.isinf(float(value)):
-                raise mismatch("the number does not fit double")
-            return float(value)
-        if kind.name in {"int", "long"} and value.adjusted() < 20 and value == value.to_integral_value():
-            return int(value)
-    if value.__class__ is int and value == 0 and kind.name in {"float", "double"}:
-        return -0.0 if text[:1] == b"-" else 0.0
-    return value

@@ -1,9 +1,10 @@
 """Columns as the fields of Iceberg's schemas in JSON (Iceberg spec, appendix C), and back. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
-from firn.changes.decode.types import Column, Type, decimal, list_of
+from firn.changes.decode.types import Column, Type, decimal, list_of, struct_of
 from firn.changes.decode.types import parse as parse_type
 
 HELD_TYPE: Final = Type("held")
@@ -18,18 +19,45 @@ _SIMPLE: Final = frozenset(
 
 
 def type_json(kind: Type, element_id: int) -> Any:
-    """The same as Iceberg's schemas in JSON spell it. Ids of elements count from `element_id`."""
+    """The same as Iceberg's schemas in JSON spell it. Ids of parts count from `element_id`."""
+    return typed_json(kind, count(element_id))
+
+
+def typed_json(kind: Type, ids: Iterator[int]) -> Any:
+    """The same with ids out of `ids`."""
+    if kind.fields:
+        numbered = [(next(ids), name, part) for name, part in kind.fields]
+        fields = [
+            {"id": n, "name": name, "required": False, "type": typed_json(part, ids)} for n, name, part in numbered
+        ]
+        return {"type": "struct", "fields": fields}
     if kind.element is not None:
-        element = {"element-id": element_id, "element": type_json(kind.element, element_id + 1)}
+        element = {"element-id": next(ids), "element": typed_json(kind.element, ids)}
         return {"type": "list", "element-required": False} | element
     if kind == HELD_TYPE:
-        key, value = {"key-id": element_id, "key": "int"}, {"value-id": element_id + 1, "value": "binary"}
+        key, value = {"key-id": next(ids), "key": "int"}, {"value-id": next(ids), "value": "binary"}
         return {"type": "map", "value-required": False} | key | value
     return str(kind)
 
 
+def widened_json(there: Any, kind: Type, ids: Iterator[int]) -> Any:
+    """The type of a field (its JSON) widened to `kind`: its parts keep their ids, new ones get some of `ids`."""
+    if kind.element is not None and isinstance(there, Mapping):
+        return {**there, "element": widened_json(there["element"], kind.element, ids)}
+    if kind.fields and isinstance(there, Mapping):
+        known = {field["name"]: field for field in there["fields"]}
+        parts = [
+            {**known[name], "type": widened_json(known[name]["type"], part, ids)}
+            if name in known
+            else {"id": next(ids), "name": name, "required": False, "type": typed_json(part, ids)}
+            for name, part in kind.fields
+        ]
+        return {**there, "fields": parts}
+    return typed_json(kind, ids)
+
+
 def column_of(field: Mapping[str, Any]) -> Column | None:
-    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (struct, map, fixed, …).
+    """An Iceberg schema field (its JSON) as a column; None for types that Firn never writes (map, fixed, …).
 
     Such columns of an adopted table are left alone: null in new rows, kept in updated ones.
     """
@@ -38,6 +66,12 @@ def column_of(field: Mapping[str, Any]) -> Column | None:
 
 
 def _type_of(text: Any) -> Type | None:
+    if isinstance(text, Mapping) and text.get("type") == "struct":
+        parts = [
+            (str(field["name"]), None if field["required"] else _type_of(field["type"])) for field in text["fields"]
+        ]
+        known = [(name, part) for name, part in parts if part is not None]
+        return struct_of(known) if known and len(known) == len(parts) else None
     if isinstance(text, Mapping):
         element = _type_of(text["element"]) if text.get("type") == "list" else None
         return None if element is None else list_of(element)

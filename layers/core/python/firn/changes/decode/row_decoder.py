@@ -41,7 +41,8 @@ class Decoding:
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
     than one source table feeds the table; `names`: the whole names of source tables that events name without schema;
     `unnamed`: names that no column can have (planning.ColumnPlan); `refused`: changes that are dead letters for a value
-    in a column that the table does not get (tables.settled_plan)."""
+    in a column that the table does not get (tables.settled_plan); `closed`: names that a row may have beside those of
+    its columns, where its schema takes no others (codec.RowCodec)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -54,6 +55,12 @@ class Decoding:
     names: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
     refused: Mapping[ChangeId, Why] = field(default_factory=dict)
+    closed: frozenset[str] | None = None
+
+    @cached_property
+    def ruled(self) -> bool:
+        """Whether a schema demands anything of the rows."""
+        return self.closed is not None or any(column.rule is not None for column in self.columns)
 
     @cached_property
     def singles(self) -> bool:
@@ -70,7 +77,7 @@ class Decoder:
         self.decoding = decoding
         self.width = len(decoding.columns)
         self.names = decoding.names
-        self._codecs: dict[tuple[str | None, bool, bool], RowCodec] = {}
+        self._codecs: dict[tuple[str | None, bool, bool, bool], RowCodec] = {}
 
     def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
@@ -111,28 +118,36 @@ class Decoder:
     def _check(self) -> None:
         """Raises what making a codec raises: no event can be to blame for columns that none of them can be read by."""
         for flat in (False, True):
-            RowCodec(self.decoding.columns, None, self.decoding.settings, flat=flat).decode(b"{}")
+            RowCodec(self.decoding.columns, None, self.decoding.settings, flat=flat, lenient=True).decode(b"{}")
 
     def _rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         raise NotImplementedError
 
-    def codec(self, schema_id: str | None, flat: bool, *, key_only: bool = False) -> RowCodec:
-        """The codec of images with this inline schema. Raises EventError bad_schema."""
+    def codec(self, schema_id: str | None, flat: bool, *, key_only: bool = False, deleted: bool = False) -> RowCodec:
+        """The codec of images with this inline schema; of what tells a key alone, or of rows that are deleted, which
+        need not have all that a schema requires. Raises EventError bad_schema."""
         if schema_id is not None and schema_id in self.decoding.bad_schemas:
             raise EventError("bad_schema", self.decoding.bad_schemas[schema_id])
-        name = (schema_id, flat, key_only)
+        name = (schema_id, flat, key_only, deleted)
         codec = self._codecs.get(name)
         if codec is None:
             columns = self.decoding.columns
             target = [columns[i] for i in self.decoding.key] if key_only else columns
             source = self.decoding.schemas[schema_id] if schema_id is not None else None
             codec = self._codecs[name] = RowCodec(
-                target, source, self.decoding.settings, flat=flat, unnamed=() if key_only else self.decoding.unnamed
+                target,
+                source,
+                self.decoding.settings,
+                flat=flat,
+                unnamed=() if key_only else self.decoding.unnamed,
+                closed=None if key_only or deleted else self.decoding.closed,
+                lenient=key_only or deleted,
             )
         return codec
 
-    def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:
-        return self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only).decode(image.encode())
+    def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False, deleted: bool = False) -> Decoded:
+        codec = self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only, deleted=deleted)
+        return codec.decode(image.encode())
 
     def _row(
         self,
@@ -227,7 +242,7 @@ class AppendDecoder(Decoder):
             values: list[Any] = [None] * self.width
         else:
             # What an update left out stays null: an append table has no earlier row to take it from.
-            decoded = self._decode(change, image)
+            decoded = self._decode(change, image, deleted=op == "d")
             values = decoded.values if op == "u" else decoded.as_literal()
         row = self._row(change, op, values)
         row[10] = change["before"]

@@ -4,7 +4,7 @@ its Debezium connector and the type tell. The table is in docs/types.md."""
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from firn.changes.decode.types import Column, Encoding, Type, storable
+from firn.changes.decode.types import Column, Encoding, Member, Type, storable
 
 DecimalMode = Literal["precise", "string", "double"]
 TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
@@ -69,6 +69,9 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
     """How the source writes a column of `kind`. `precision`: digits after the second of a time or timestamp."""
     if kind.element is not None:
         return Encoding("array", element=encoding_of(kind.element, precision, settings))
+    if kind.fields:
+        parts = (Member(name, encoding_of(part, precision, settings)) for name, part in kind.fields)
+        return Encoding("object", members=tuple(parts))
     match kind.name:
         case "decimal":
             return Encoding(_DECIMAL[settings.decimal], scale=kind.scale or 0)

@@ -23,6 +23,9 @@ def changes_form(old: Type, new: Type) -> bool:
     """Whether values of `old` become text in `new`, or get the digits of a double: what no cast does as `retyped`."""
     if old.element is not None and new.element is not None:
         return changes_form(old.element, new.element)
+    if old.fields and new.fields:
+        wanted = dict(new.fields)
+        return any(changes_form(part, wanted.get(name, part)) for name, part in old.fields)
     return old != new and (new == STRING or (old == FLOAT and new == DOUBLE))
 
 
@@ -34,6 +37,13 @@ def retyped(old: Type, new: Type) -> Change:
     if old.element is not None and new.element is not None:
         element = retyped(old.element, new.element)
         return lambda value: [None if item is None else element(item) for item in value]
+    if old.fields and new.fields:
+        before = dict(old.fields)
+        parts = {name: retyped(before[name], part) for name, part in new.fields if name in before}
+        return lambda value: {
+            name: parts[name](value[name]) if name in parts and value.get(name) is not None else None
+            for name, _ in new.fields
+        }
     if new == STRING:
         return text_of(old)
     if new.name in ("float", "double"):
@@ -49,6 +59,11 @@ def text_of(kind: Type) -> Callable[[Any], str]:
     if kind.element is not None:
         element = text_of(kind.element)
         return lambda value: _encode([None if item is None else element(item) for item in value]).decode()
+    if kind.fields:
+        parts = {name: text_of(part) for name, part in kind.fields}
+        return lambda value: _encode(
+            {name: None if value.get(name) is None else part(value[name]) for name, part in parts.items()}
+        ).decode()
     return _TEXTS[kind.name]
 
 

@@ -4,7 +4,7 @@ Names and promotions follow the Iceberg table specification (format 2, "Schemas 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -14,19 +14,33 @@ MAX_PRECISION: Final = 38
 
 @dataclass(frozen=True)
 class Type:
-    """One Iceberg type: `precision` and `scale` belong to decimals, `element` to lists; `str()` is Iceberg's text."""
+    """One Iceberg type: `precision` and `scale` belong to decimals, `element` to lists, `fields` (name, type) to
+    structs; `str()` is Iceberg's text."""
 
     name: str
     precision: int | None = None
     scale: int | None = None
     element: "Type | None" = None
+    fields: "tuple[tuple[str, Type], ...]" = ()
 
     def __str__(self) -> str:
         if self.name == "decimal":
             return f"decimal({self.precision},{self.scale})"
         if self.name == "list":
             return f"list<{self.element}>"
+        if self.name == "struct":
+            return f"struct<{', '.join(f'{name}: {kind}' for name, kind in self.fields)}>"
         return self.name
+
+    @property
+    def nested(self) -> bool:
+        """Whether it has parts: a list or a struct."""
+        return self.element is not None or bool(self.fields)
+
+    def holds(self, name: str) -> bool:
+        """Whether it is the type of that name, or has it among its parts."""
+        parts = [kind for _, kind in self.fields] + ([self.element] if self.element is not None else [])
+        return self.name == name or any(part.holds(name) for part in parts)
 
 
 BOOLEAN: Final = Type("boolean")
@@ -51,18 +65,28 @@ _SIMPLE: Final[Mapping[str, Type]] = MappingProxyType(
     }
 )  # fmt: skip
 
+# The names of JSON schemas for streams (docs/schemas.md): they mean the same wherever a type is written.
+_ALSO: Final[Mapping[str, Type]] = MappingProxyType(
+    {
+        "bool": BOOLEAN, "int32": INT, "int64": LONG, "float32": FLOAT, "float64": DOUBLE, "json": STRING
+    }
+)  # fmt: skip
+
 # What people write from habit, and what Iceberg calls it: for the error's advice, never accepted silently.
 _MEANT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "bool": "boolean", "integer": "int", "smallint": "int", "tinyint": "int", "serial": "int", "bigint": "long",
+        "integer": "int", "smallint": "int", "tinyint": "int", "serial": "int", "bigint": "long",
         "bigserial": "long", "real": "float", "number": "decimal(p,s)", "numeric": "decimal(p,s)", "text": "string",
-        "varchar": "string", "char": "string", "json": "string", "jsonb": "string", "enum": "string",
+        "varchar": "string", "char": "string", "jsonb": "string", "enum": "string",
         "bytea": "binary", "bytes": "binary", "blob": "binary", "datetime": "timestamp", "array": "list<type>",
+        "object": "struct<name: type>",
     }
 )  # fmt: skip
 
 _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
-_LIST: Final = re.compile(r"list\s*<(.+)>")
+_LIST: Final = re.compile(r"list\s*<(.+)>", re.DOTALL)
+_STRUCT: Final = re.compile(r"struct\s*<(.+)>", re.DOTALL)
+MAX_NESTING: Final = 20  # lists and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
 
@@ -81,22 +105,51 @@ def list_of(element: Type) -> Type:
     return Type("list", element=element)
 
 
-def parse(text: str) -> Type:
-    """The type that `text` names, in Iceberg's words: `decimal(12,2)`, `list<long>`. ValueError says what to write."""
+def struct_of(fields: Iterable[tuple[str, Type]]) -> Type:
+    """struct<name: type, …>. ValueError for names that are empty or there twice, or no name at all."""
+    found = tuple(fields)
+    names = [name for name, _ in found]
+    if not found or not all(names):
+        raise ValueError("a struct has fields, and each has a name; write struct<name: type, …>")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"the struct names {', '.join(twice)[:100]} twice; write each field once")
+    return Type("struct", fields=found)
+
+
+def parse(text: str, depth: int = 0) -> Type:
+    """The type that `text` names, in Iceberg's words or those of schemas: `decimal(12,2)`, `list<int64>`,
+    `struct<a: long, b: string>`. ValueError says what to write."""
     word = text.strip()
-    if simple := _SIMPLE.get(word):
+    if depth > MAX_NESTING:
+        raise ValueError(f"the type is nested more than {MAX_NESTING} deep; keep what is below as json")
+    if simple := _SIMPLE.get(word) or _ALSO.get(word):
         return simple
     if match := _DECIMAL.fullmatch(word):
         return decimal(int(match[1]), int(match[2]))
     if match := _LIST.fullmatch(word):
-        return list_of(parse(match[1]))
+        return list_of(parse(match[1], depth + 1))
+    if match := _STRUCT.fullmatch(word):
+        parts = [part.partition(":") for part in _parts(match[1])]
+        return struct_of((name.strip(), parse(kind, depth + 1)) for name, _, kind in parts)
     if match := _TIMED.fullmatch(word):
         raise ValueError(f"'{word}': Iceberg's {match[1]} has no precision; write {match[1]}")
-    known = ", ".join(_SIMPLE) + ", decimal(p,s) or list<type>"
+    known = ", ".join(_SIMPLE) + ", json, decimal(p,s), list<type> or struct<name: type>"
     meant = _MEANT.get(re.split(r"[\s(<]", word.lower(), maxsplit=1)[0])
-    if word.lower() in _SIMPLE:
+    if word.lower() in _SIMPLE or word.lower() in _ALSO:
         meant = word.lower()
+    word = word if len(word) <= 100 else f"{word[:97]}..."
     raise ValueError(f"'{word}' is not a type; " + (f"write {meant}" if meant else f"write one of {known}"))
+
+
+def _parts(text: str) -> Iterator[str]:
+    """What stands between the commas of a struct, but not those of its parts."""
+    depth, begin = 0, 0
+    for place, sign in enumerate(text):
+        depth += (sign in "<(") - (sign in ">)")
+        if sign == "," and depth == 0:
+            yield text[begin:place]
+            begin = place + 1
+    yield text[begin:]
 
 
 def parse_declared(text: str) -> tuple[Type, int | None]:
@@ -112,9 +165,11 @@ def parse_declared(text: str) -> tuple[Type, int | None]:
 
 def storable(kind: Type) -> Type:
     """The type that a table column gets for `kind`: `time` is stored as string 'HH:MM:SS.ffffff', because Spark 4.0
-    can't write Iceberg's time; everything else as itself. Works inside lists."""
+    can't write Iceberg's time; everything else as itself. Works inside lists and structs."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
+    if kind.fields:
+        return replace(kind, fields=tuple((name, storable(part)) for name, part in kind.fields))
     return {TIME: STRING, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING}.get(kind, kind)
 
 
@@ -152,6 +207,12 @@ def widen(a: Type, b: Type) -> Type:
         return a
     if a.element is not None and b.element is not None:
         return list_of(widen(a.element, b.element))
+    if a.fields and b.fields:
+        ours, theirs = dict(a.fields), dict(b.fields)
+        return struct_of(
+            (name, widen(ours[name], theirs[name]) if name in ours and name in theirs else (ours | theirs)[name])
+            for name in ours | theirs
+        )
     names = {a.name, b.name}
     if names in ({"int", "long"}, {"float", "double"}):
         return a if _RANK[a.name] > _RANK[b.name] else b
@@ -172,11 +233,16 @@ def widen(a: Type, b: Type) -> Type:
 
 def promotable(a: Type, b: Type) -> bool:
     """Whether Iceberg lets an existing column of type `a` become `b` (format 2): int -> long, float -> double, a
-    decimal of the same scale and more precision; in lists, by their element. A type promotes to itself."""
+    decimal of the same scale and more precision; in lists, by their element; in structs by their fields, of which more
+    may come. A type promotes to itself."""
     if a == b:
         return True
     if a.element is not None and b.element is not None:
         return promotable(a.element, b.element)
+    if a.fields and b.fields:  # fields may come in addition, behind those that are there
+        ours, theirs = a.fields, b.fields[: len(a.fields)]
+        same = [name for name, _ in ours] == [name for name, _ in theirs]
+        return same and all(promotable(one, other) for (_, one), (_, other) in zip(ours, theirs, strict=True))
     if (a.name, b.name) in {("int", "long"), ("float", "double")}:
         return True
     if a.name == b.name == "decimal":
@@ -185,11 +251,23 @@ def promotable(a: Type, b: Type) -> bool:
 
 
 @dataclass(frozen=True)
+class Member:
+    """How one member of an object is written. `required`: it must be there and not null; `default`: the JSON of its
+    value where it is not there."""
+
+    name: str
+    source: "Encoding"
+    required: bool = False
+    default: bytes | None = None
+
+
+@dataclass(frozen=True)
 class Encoding:
     """How a source writes one column's values in JSON.
 
     `kind` is one of KINDS. `scale` belongs to decimal_base64 (digits after the point), `bits` to bits (its declared
-    length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array.
+    length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array, `members` to
+    object; `closed`: an object with other members is refused.
     """
 
     kind: str
@@ -197,6 +275,8 @@ class Encoding:
     bits: int = 0
     zoned: bool | None = False
     element: "Encoding | None" = None
+    members: tuple[Member, ...] = ()
+    closed: bool = False
 
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(
@@ -222,15 +302,29 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "time_us": "microseconds since midnight",
         "time_ns": "nanoseconds since midnight",
         "time_text": "ISO 8601 time in a string",
+        "timestamp_s": "seconds since 1970-01-01T00:00:00",
         "timestamp_ms": "milliseconds since 1970-01-01T00:00:00",
         "timestamp_us": "microseconds since 1970-01-01T00:00:00",
         "timestamp_ns": "nanoseconds since 1970-01-01T00:00:00",
         "timestamp_text": "ISO 8601 timestamp in a string",
-        "json": "any JSON value, kept as its text",
+        "json": "any JSON value, kept as its text; a string is taken for such a text",
+        "json_value": "any JSON value, kept as its text; a string too",
         "geometry": "an object with wkb in base64 (Debezium's Point, Geometry, Geography), kept as its text",
         "array": "a JSON array of the element's encoding",
+        "object": "a JSON object of the members' encodings",
     }
 )
+
+
+@dataclass(frozen=True)
+class FieldRule:
+    """What a schema (row_schema.py) demands of a column: that its values are of `type`, whatever wider one the table
+    has; that it is there and not null (`required`); and what stands in for it where it is not there (`default`: JSON).
+    """
+
+    type: Type
+    required: bool = False
+    default: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -239,6 +333,7 @@ class Column:
 
     `source` is how the source writes it; None where nobody has said. `earlier`: the names under which changes may carry
     it too, the newest first. `silent`: no change carries it under its own name, which is one of another column.
+    `rule`: what a schema demands of it.
     """
 
     name: str
@@ -247,3 +342,4 @@ class Column:
     source: Encoding | None = None
     earlier: tuple[str, ...] = ()
     silent: bool = False
+    rule: FieldRule | None = None

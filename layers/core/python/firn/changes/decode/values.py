@@ -39,21 +39,26 @@ _COMMON_TIMESTAMP: Final = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d(?::\d\d)?)?", re.ASCII
 )
 _TIMESTAMP: Final = re.compile(
-    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
-    r"(Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(\s*BC)?",
+    r"([+-]?\d{4,9})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?"
+    r"([Zz]|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?(\s*BC)?",
     re.ASCII,
 )
 _TIME: Final = re.compile(r"(-?)(\d{2,3}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:Z|\+00:00)?", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}")
 
 
+RefusedBecause = Literal["type_mismatch", "out_of_range", "missing_field", "unknown_field"]
+MISSING: Final = "is missing or null, and the schema requires it"
+
+
 class Refused(Exception):
     """A verdict: this value can't become the column's type. The codec makes it an EventError with the column's name.
 
-    `code` is type_mismatch or out_of_range; the text never holds the value itself, because it ends in logs.
+    `code` is type_mismatch or out_of_range, or of an object whose schema is known missing_field or unknown_field; the
+    text never holds the value itself, because it ends in logs.
     """
 
-    def __init__(self, code: Literal["type_mismatch", "out_of_range"], reason: str) -> None:
+    def __init__(self, code: RefusedBecause, reason: str) -> None:
         super().__init__(reason)
         self.code = code
         self.reason = reason
@@ -62,6 +67,11 @@ class Refused(Exception):
 def mismatch(reason: str) -> Refused:
     """A Refused for a value of the wrong kind, or one that the type can't hold exactly."""
     return Refused("type_mismatch", reason)
+
+
+def unknown_member(name: str) -> Refused:
+    """A Refused for a member of an object that its schema does not name."""
+    return Refused("unknown_field", f"it has the field {name[:100]!r}, which the schema does not name")
 
 
 def beyond(reason: str) -> Refused:
@@ -192,6 +202,11 @@ def micros(value: int) -> int:
     raise beyond("the timestamp lies outside the years 1 to 9999")
 
 
+def micros_of_seconds(value: int) -> int:
+    """Microseconds of a count of seconds."""
+    return micros(value * 1_000_000)
+
+
 def micros_of_millis(value: int) -> int:
     """Microseconds of a count of milliseconds."""
     return micros(value * 1000)
@@ -241,8 +256,10 @@ def _micros_by_parts(text: str, zoned: bool) -> int:
     if nanos[6:] != "000":
         raise mismatch("digits below the microsecond do not fit a timestamp; declare the column as string or long")
     seconds = (int(hour) * 60 + int(minute)) * 60 + int(second or 0)
-    if offset and offset != "Z":
+    if offset and offset not in "Zz":
         parts = offset[1:].replace(":", "")
+        if int(parts[:2]) > 23 or int(parts[2:4] or 0) > 59 or int(parts[4:6] or 0) > 59:
+            raise mismatch("the text names an offset that does not exist")
         ahead = int(parts[:2]) * 3600 + int(parts[2:4] or 0) * 60 + int(parts[4:6] or 0)
         if ahead and not zoned:
             raise mismatch("an offset in a timestamp without zone")

@@ -4,6 +4,7 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ _VALUE = msgspec.json.Decoder(Raw)
 _SCANNER = json.JSONDecoder()
 _FIRST = 1 << 14  # bytes: a few bare events
 _SPACE = b" \t\r\n"
+_FIRST_SIGN, _LAST_SIGN = itemgetter(0), itemgetter(-1)
 _LINE = re.compile(rb"[^ \t\r\n][^\n]*")
 
 
@@ -75,6 +77,16 @@ def _count(body: bytes, objects: int, limits: EventLimits, *, array: bool) -> in
         return len(_COUNT.decode(body) if array else _COUNT_LINES.decode_lines(body))
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+def objects_by_line(body: bytes) -> list[bytes]:
+    """The lines of a body of objects, one a line; none if that is not how they stand.
+
+    A line break between a closing and an opening brace is between two objects: within one there would be a comma.
+    """
+    lines = body.strip(_SPACE).split(b"\n")
+    plain = all(lines) and set(map(_FIRST_SIGN, lines)) == {b"{"[0]} and set(map(_LAST_SIGN, lines)) == {b"}"[0]}
+    return lines if plain else []
 
 
 def count_alone(body: bytes, limits: EventLimits) -> int:

@@ -21,7 +21,14 @@ from firn.changes.envelopes import registry
 from firn.changes.envelopes.columnar_events import images
 from firn.changes.envelopes.envelope import ValueType
 from firn.changes.envelopes.event_reader import Value, absent, fields_of, key_payload, unwrap
-from firn.changes.envelopes.json_text import elements, first_elements, readable, readable_together
+from firn.changes.envelopes.json_text import (
+    COUNTED,
+    elements,
+    first_elements,
+    objects_by_line,
+    readable,
+    readable_together,
+)
 from firn.changes.envelopes.limits import LARGE, LIMITS, EventLimits
 from firn.changes.envelopes.registry import Registry
 from firn.changes.envelopes.sources import SOURCES
@@ -62,10 +69,18 @@ class Shape(Struct, frozen=True):
     wrapped: bool
 
 
-def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLimits = LIMITS) -> Parsed:
+def parse(
+    body: bytes,
+    envelope: str,
+    content: Content = "auto",
+    limits: EventLimits = LIMITS,
+    fits: Callable[[bytes, int], bool] | None = None,
+) -> Parsed:
     """Read a request's body: a JSON object, an array of them, or NDJSON, each event in any wrapping.
 
-    `envelope`: one of the registry, or auto (by the event). `content`: "ndjson" if the body can't be one array.
+    `envelope`: one of the registry, or auto (by the event). `content`: "ndjson" if the body can't be one array. `fits`,
+    of an envelope that is all row: whether lines are so many objects that fit their schema; then nothing else reads
+    them.
     Raises RequestError 400 (empty, not_utf8, bad_json) if nothing of it can be read, 413 over `limits`; an event that
     can't be taken is in `rejected`, with one of these codes: bad_json, not_an_object, too_deep, missing_op, unknown_op,
     missing_table, missing_image, bad_event.
@@ -73,8 +88,10 @@ def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLi
     if envelope not in registry.KNOWN.names:
         raise ValueError(f"{envelope!r} is not an envelope: {', '.join(registry.KNOWN.names)}")
     body, array = readable(body, lines=content == "ndjson")
-    shape = _shape(body, envelope, array=array)
-    parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
+    parsed = None if fits is None else _by_lines(body, envelope, limits, fits, array=array)
+    if parsed is None:
+        shape = _shape(body, envelope, array=array)
+        parsed = None if shape is None else _together(body, envelope, shape, limits, array=array)
     if parsed is None:
         parsed = _one_by_one(body, envelope, limits, array=array)
     if len(body) > LARGE:
@@ -84,6 +101,27 @@ def parse(body: bytes, envelope: str, content: Content = "auto", limits: EventLi
         if parsed.rejected:
             limits.check_rejected(sum(len(one.original) for one in parsed.rejected), parsed.rejected[0].message[:200])
     return parsed
+
+
+def _by_lines(
+    body: bytes, envelope: str, limits: EventLimits, fits: Callable[[bytes, int], bool], *, array: bool
+) -> Parsed | None:
+    """All events of a body that is read only to see that they fit; None if they do not, or are not a line each."""
+    form = registry.KNOWN.bare(envelope)
+    if form is None or array or len(body) > COUNTED:
+        return None
+    rows = objects_by_line(body)
+    count = len(rows)
+    limits.check_events(count)
+    if not count or not fits(body, count):
+        return None
+    columns = form.columns(rows, (), "")
+    nothing: list[Any] = [None] * count
+    regular: _Lists = (
+        *(list(range(count)), columns.op, columns.table, columns.ts, columns.connector, columns.order),
+        *(columns.tx_order, columns.emitted, [form.flat] * count, nothing, columns.before, columns.after, nothing),
+    )
+    return _Rest(envelope).parsed(regular)
 
 
 def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:

@@ -36,6 +36,10 @@ ADVICE: Final[dict[str, str]] = {
     "bad_image": _BY_HAND,
     "no_key": "correct the table's `key` in firn.yaml; else have the source send the whole row, or " + _BY_HAND,
     "type_mismatch": "correct the column's type under `columns` in firn.yaml, or " + _BY_HAND,
+    "missing_field": "have the sender send the field, or give it a `default` in the schema and replay; else "
+    + _BY_HAND,
+    "unknown_field": "add the field to the schema in firn.yaml, or write `unknown: keep` there; then replay",
+    "invalid_rows": "have the sender correct the rows, or correct the schema in firn.yaml; then " + _BY_HAND,
     "out_of_range": "widen the column's type, or write `out_of_range: null` in firn.yaml; then replay",
     "message_conflict": "a queue message id came with two bodies: if this one is another change, replay it",
     "pipeline_failed": "correct the pipeline's SQL in firn.yaml (TRY_CAST for CAST, say), then replay; or " + _BY_HAND,

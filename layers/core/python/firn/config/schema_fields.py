@@ -1,0 +1,31 @@
+"""What a table rule's other settings may say of the fields of its schema."""
+
+from collections.abc import Mapping, Sequence
+
+from firn.changes.decode.row_schema import RowSchema
+from firn.changes.decode.types import storable
+from firn.config.model import ColumnDeclaration
+from firn.config.problems import Section, shown
+
+
+def check_fields(
+    section: Section,
+    schema: RowSchema | None,
+    columns: Mapping[str, ColumnDeclaration],
+    key: Sequence[str] | None,
+) -> dict[str, ColumnDeclaration]:
+    """The columns that the schema declares; what `columns` and `key` say otherwise is noted."""
+    if schema is None:
+        for name in key or ():
+            if name in columns and columns[name].type.holds("struct"):
+                section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name its parts")
+        return {}
+    found = {field.name: field for field in schema.fields}
+    for name in found.keys() & columns.keys():
+        section.note("columns", f"{shown(name)} is a field of the schema too; keep it in one of them")
+    for name in key or ():
+        if name in found and found[name].type.holds("struct"):
+            section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name another field")
+        elif name not in found and schema.closed and name not in columns:
+            section.note("key", f"{shown(name)} is not in the schema, and what is unknown is not kept; add the field")
+    return {name: ColumnDeclaration(storable(field.type)) for name, field in found.items()}
