@@ -77,6 +77,10 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _bare(row: dict[str, Any]) -> str:
+    return str({name: row[name] for name in FULL})
+
+
 @HOMES
 def test_eleven_types_come_out_as_they_went_in(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
@@ -109,6 +113,17 @@ def test_eleven_types_come_out_as_they_went_in(
     rows = {row["s"]: plain(row) for row in one.rows("web.users")}
     assert rows["x"]["meta"] == {"source": "app", "at": None, "ids": []}
     assert rows["n1"]["meta"] == expected(FULL)["meta"]
+    # Deleted, remembered, and there again; a fresh read says the same before the commit.
+    post(one, "users", {"s": "x", "gone": True}, {"s": "n1", "gone": True})
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    post(one, "users", FULL, {"s": "n2", "meta": {"source": "late", "ids": [UUID, None]}})
+    pending = {row["s"]: row for row in fresh(one, "web.users")}
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    found = {row["s"]: row for row in one.rows("web.users")}
+    assert found["n2"]["meta"]["ids"][1] is None
+    assert {s: _bare(row) for s, row in pending.items()} == {s: _bare(row) for s, row in found.items()}
+    assert plain(found["x"]) == expected(FULL)
+    assert "n1" not in found
 
 
 def fresh(one: Lake, table: str) -> list[dict[str, Any]]:
