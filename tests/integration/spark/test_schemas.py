@@ -12,8 +12,10 @@ from firn.config import schema_files
 from firn.errors import ConfigError
 from firn.ingest import accept
 from firn.log import published_configs
+from firn_lake.audit.row_audit import Depth
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
+from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import letters
 from tests.integration.spark.test_fresh import reader
 
@@ -184,6 +186,7 @@ def test_a_schema_grows_and_the_rows_of_before_stay(
         ("missing_field", "column meta: is missing or null, and the schema requires it"),
         ("unknown_field", "the row: it has the field 'extra', which the schema does not name"),
     ]
+    assert audited(one, Depth(deep=True)).balanced
     with pytest.raises(ConfigError, match="schema: n was long and would be int, which does not hold"):
         publish(FIRST, "")
 
