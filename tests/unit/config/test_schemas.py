@@ -10,6 +10,7 @@ from firn.changes.decode.types import parse as parse_type
 from firn.config import schema_files
 from firn.config.reader import parse
 from firn.config.schema_changes import check_schemas
+from firn.deployment.cloudformation import target_of
 from firn.deployment.config_text import Watched, config_text
 from firn.errors import ConfigError
 
@@ -241,3 +242,12 @@ def test_parts_of_a_struct_grow_with_it_and_in_lists_as_iceberg_promotes_them() 
             check({"type": "list", "items": of("int32")}, {"type": "list", "items": of(bad)})
     with pytest.raises(ConfigError, match="a was struct"):
         check(of("int32", "y"), of("int32"))
+
+
+def test_a_command_that_looks_for_its_target_reads_the_files_too(tmp_path: Path) -> None:
+    file = tmp_path / "firn.yaml"
+    file.write_text("targets: {dev: {stack: firn-dev}}\n" + text("t.json"))
+    with pytest.raises(ConfigError, match=r"the schema file t\.json can't be read"):
+        target_of("dev", file)
+    (tmp_path / "t.json").write_text(json.dumps(field()))
+    assert target_of("dev", file).stack == "firn-dev"
