@@ -536,20 +536,20 @@ MUTANTS: Final = (
         f"{_CORE}/changes/decode/sure_types.py",
         "return all(map(datetime.fromisoformat, cells))",
         "return True",
-        ("tests/property/test_schemas.py::test_ingest_and_job_say_the_same_of_every_value",),
+        ("tests/property/test_schemas.py::test_ingest_and_job_say_the_same_of_every_value[keep-timestamp]",),
     ),
     Mutant(
         "a table's wider column takes what its schema refuses",
         f"{_CORE}/changes/decode/codec.py",
         "return checked if wider else None",
         "return None",
-        ("tests/property/test_schemas.py::test_a_wider_column_takes_what_the_schema_takes_and_nothing_else",),
+        ("tests/property/test_schemas.py::test_a_wider_column_takes_what_the_schema_takes_and_nothing_else[int32-long]",),
     ),
     Mutant(
         "lines are rows wherever they break",
         f"{_CORE}/changes/envelopes/json_text.py",
         "plain = all(lines) and",
         "plain = True or",
-        ("tests/unit/ingest/test_schemas.py::test_however_rows_are_laid_out_each_is_itself",),
+        ("tests/unit/ingest/test_schemas.py::test_however_rows_are_laid_out_each_is_itself[0]",),
     ),
 )  # fmt: skip

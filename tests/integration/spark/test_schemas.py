@@ -12,8 +12,10 @@ from firn.config import schema_files
 from firn.errors import ConfigError
 from firn.ingest import accept
 from firn.log import published_configs
+from firn_lake.audit.row_audit import Depth
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
+from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import letters
 from tests.integration.spark.test_fresh import reader
 
@@ -77,6 +79,10 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _bare(row: dict[str, Any]) -> str:
+    return str({name: row[name] for name in FULL})
+
+
 @HOMES
 def test_eleven_types_come_out_as_they_went_in(
     lake: Callable[[str], Lake], monkeypatch: pytest.MonkeyPatch, home: str
@@ -109,6 +115,17 @@ def test_eleven_types_come_out_as_they_went_in(
     rows = {row["s"]: plain(row) for row in one.rows("web.users")}
     assert rows["x"]["meta"] == {"source": "app", "at": None, "ids": []}
     assert rows["n1"]["meta"] == expected(FULL)["meta"]
+    # Deleted, remembered, and there again; a fresh read says the same before the commit.
+    post(one, "users", {"s": "x", "gone": True}, {"s": "n1", "gone": True})
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    post(one, "users", FULL, {"s": "n2", "meta": {"source": "late", "ids": [UUID, None]}})
+    pending = {row["s"]: row for row in fresh(one, "web.users")}
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    found = {row["s"]: row for row in one.rows("web.users")}
+    assert found["n2"]["meta"]["ids"][1] is None
+    assert {s: _bare(row) for s, row in pending.items()} == {s: _bare(row) for s, row in found.items()}
+    assert plain(found["x"]) == expected(FULL)
+    assert "n1" not in found
 
 
 def fresh(one: Lake, table: str) -> list[dict[str, Any]]:
@@ -169,6 +186,7 @@ def test_a_schema_grows_and_the_rows_of_before_stay(
         ("missing_field", "column meta: is missing or null, and the schema requires it"),
         ("unknown_field", "the row: it has the field 'extra', which the schema does not name"),
     ]
+    assert audited(one, Depth(deep=True)).balanced
     with pytest.raises(ConfigError, match="schema: n was long and would be int, which does not hold"):
         publish(FIRST, "")
 

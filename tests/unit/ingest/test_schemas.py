@@ -164,6 +164,7 @@ def test_a_row_of_ten_megabytes_is_read_or_refused_by_name() -> None:
         b'\n {"id": 1}\n\n{"id": 2}', b'[{"id": 1, "x": [{}, {}]}, {"id": 2, "x": "}, {"}]',
         b'{"id": 1, "x": {"a": {}\n}}',
     ],
+    ids=range(7),
 )  # fmt: skip
 def test_however_rows_are_laid_out_each_is_itself(body: bytes) -> None:
     store = MemoryStore()

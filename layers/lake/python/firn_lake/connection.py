@@ -65,13 +65,14 @@ def _of_stack(stack: "Stack") -> Lake:
 def _of_configuration(path: Path, target: str | None, env: Mapping[str, str]) -> Lake:
     from firn.config.reader import parse
     from firn.deployment.cloudformation import find_deployed
+    from firn.deployment.config_text import config_text
     from firn.deployment.target import find_stack
     from firn.log.store import open_store
 
     folder = path.parent / ".firn"
     if target is not None:
         return _of_stack(find_deployed(target, folder, file=path))
-    config = parse(path.read_text("utf-8"), str(path))
+    config = parse(config_text(path), str(path))
     staging = env.get("FIRN_STAGING", "")
     store = (lambda: open_store(staging)) if staging else None
     warehouse = env.get("FIRN_WAREHOUSE") or config.warehouse

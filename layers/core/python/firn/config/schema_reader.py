@@ -246,7 +246,7 @@ def _decimal(section: Section, name: str, word: str) -> SchemaField:
 def _unit(section: Section) -> Unit | None:
     if not section.has("unit"):
         return None
-    word = section.choice("unit", tuple(UNITS), "unit of a timestamp", "millisecond")
+    word = section.choice("unit", tuple(UNITS), "time unit", "millisecond")
     return UNITS[word]
 
 

@@ -10,7 +10,7 @@ from firn.config.model import TargetConfig
 from firn.config.reach import Reach, databases_in
 from firn.config.region import NO_NETWORK
 from firn.deployment.stack import NoStack, Stack
-from firn.errors import ConfigError, TransientError
+from firn.errors import TransientError
 
 FILE: Final = Path("firn.yaml")
 # A deletion that failed is the one that `firn pause --stop` was forgotten before.
@@ -63,13 +63,13 @@ def find_deployed(name: str, folder: Path, url: str | None = None, file: Path = 
 def target_of(name: str, file: Path = FILE) -> TargetConfig:
     """The target `name` of `file`. Raises NoStack, ConfigError."""
     from firn.config import reader
+    from firn.deployment.config_text import config_text
 
     try:
-        known = reader.parse(file.read_text("utf-8"), str(file)).targets
+        file.stat()
     except OSError as error:
         raise NoStack(f"--target {name}: {file} can't be read ({error.strerror}), which names the targets") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{file} is not UTF-8 text") from error
+    known = reader.parse(config_text(file), str(file)).targets
     if name not in known:
         has = f"it has {', '.join(known)}" if known else f"write targets: {{{name}: {{stack: firn-{name}}}}}"
         raise NoStack(f"--target {name}: {file} has no such target; {has}")

@@ -15,6 +15,7 @@ import msgspec
 
 from firn.config.model import CommitPolicy
 from firn.dispatch.retry_policy import Step, next_step
+from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import TransientError, UnknownOutcome
 from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause
 from firn.log.cuts import Cut
@@ -115,9 +116,11 @@ def dispatch(
         if not again and not any(epoch.events for epoch in pending):
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
-        n = _start(store, jobs, done, pending, terms.together, once_more=force or reconcile)
+        # What was fixed is in the last configuration: a job that is to try again needs that one.
+        part = pending if again else of_one_schema(store, stream, pending)
+        n = _start(store, jobs, done, part, terms.together, once_more=force or reconcile)
         if isinstance(n, Dispatched):
-            return n
+            return replace(n, pending=(waiting[0], waiting[-1]))
         waiting.remove(n)
         if cuts.newest(store, stream) >= n:
             return done  # a job was quicker than this dispatcher
