@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firn.changes.merge.fold import LOADED, UNKNOWN, Key, Row, RowChange
+from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN, Key, Row, RowChange
 from firn.changes.merge.key_rows import Truncates, after, linked_keys, rank, refolded, since
 from firn.changes.merge.ordering import plain
 
@@ -119,7 +119,7 @@ def look(
     linked = linked_keys(placed, halves) if creates else set[Key]()
     # A row that holds nothing stays as it is, or gives a newer one what that left out.
     columns: Collection[str] | None = {name for change in changes for name in change.unavailable}
-    if ground.holds or linked or (known.several and known.newest):
+    if OTHERS in columns or ground.holds or linked or (known.several and known.newest):
         columns = None
     rows = dict(ground.rows(None if truncates else touched | linked, columns))
     seen = touched | (rows.keys() if truncates else linked)
