@@ -216,6 +216,17 @@ class RowCodec:
                 row = _chosen(row, self._renamed)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
+        return self._read_exactly(row)
+
+    def named(self, image: bytes) -> tuple[list[int], list[str]]:
+        """What a row image that `decode` takes leaves out: the indexes of the columns that it does not name, rising;
+        and the names of its members that are null and no column's, sorted."""
+        cells = _members(image)
+        absent = [i for i, column in enumerate(self.target) if cells.keys().isdisjoint(_names_of(column))]
+        known = {name for column in self.target for name in _names_of(column)}
+        return absent, sorted(name for name, raw in cells.items() if bytes(raw) == b"null" and name not in known)
+
+    def _read_exactly(self, row: Sequence[Any]) -> Decoded:
         values: list[Any] = []
         unavailable: list[int] = []
         literals: list[Any] = []
@@ -308,11 +319,12 @@ def _first(cells: Sequence[list[Any]], count: int) -> list[Any]:
     return [next((one for one in of_one if one is not UNSET), UNSET) for of_one in zip(*cells, strict=True)]
 
 
-def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
-    decode = msgspec.json.Decoder(dict[str, Raw]).decode
+_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
 
+
+def _odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes], tuple[Any, ...]]:
     def cells(image: bytes) -> tuple[Any, ...]:
-        row = decode(image)
+        row = _members(image)
         for name in unnamed:
             if bytes(row.get(name, b"null")) != b"null":
                 raise EventError(
