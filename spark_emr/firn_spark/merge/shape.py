@@ -38,9 +38,6 @@ def shape_of(tables: Tables, table: Table, plan: ColumnPlan, key: Sequence[int],
         told = {HELD_IDS: ",".join(map(str, sorted(held)))}
         told |= at_least(table.state, PATCHES_FORMAT) if OTHERS_ID in held else {}
         table = unmoved(table, tables.set_properties(ready, told))
-    if OTHERS_ID in held:
-        return table, Shape(
-            plan.columns, {i: ids[one.name] for i, one in enumerate(plan.columns)}, sorted(plan.unwritable)
-        )
-    gaps = (i for i, column in enumerate(plan.columns) if ids[column.name] in held and i not in key)
-    return table, Shape(plan.columns, {i: ids[plan.columns[i].name] for i in gaps}, sorted(plan.unwritable))
+    every = {i: ids[column.name] for i, column in enumerate(plan.columns)}
+    gaps = {i: number for i, number in every.items() if number in held and i not in key}
+    return table, Shape(plan.columns, every if OTHERS_ID in held else gaps, sorted(plan.unwritable))

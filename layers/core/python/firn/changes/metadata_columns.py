@@ -11,7 +11,7 @@ METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SO
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
 HELD_METADATA = Column(HELD, HELD_TYPE)
-# No field has these ids. In HELD, the order of all columns that it does not name (fold.OTHERS), and the orders of columns
+# No field has these ids. In HELD, the order of all columns that it does not name (fold.OTHERS), and those of columns
 # that the table does not have: JSON, name -> order in base64. In the property firn.held, the first: any may be held.
 OTHERS_ID: Final = -1
 NAMELESS_ID: Final = -2

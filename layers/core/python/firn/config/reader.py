@@ -27,6 +27,7 @@ from firn.config.model import (
     SnapshotReads,
     StreamConfig,
     TableRule,
+    Update,
     Write,
 )
 from firn.config.modes import MODES
@@ -69,6 +70,7 @@ _RULE_KEYS: Final = (
     "mode",
     "snapshot_reads",
     "write",
+    "update",
     "partition_by",
     "bloom",
     "columns",
@@ -278,6 +280,7 @@ def _rule(source: str, section: Section, stream: str, care: Care) -> TableRule:
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
+        update=section.choice("update", Update, "way to update", "replace"),
         partition_by=partition_by,
         bloom=_bloom(section),
         columns=columns,

@@ -27,6 +27,8 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
         for name in _SETTINGS:
             if section.has(name) and not section.is_missing:
                 section.note(name, "is for plain rows, and these events say it themselves; write envelope: rows too")
+    _check_updates(section, tables, bare=bare)
+    if not bare:
         return Rows()
     for rule in tables:
         if rule.keyed and rule.key is None and not rule.ignore:
@@ -45,3 +47,12 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
         field,
         (values or _DELETES) if field is not None else frozenset(),
     )
+
+
+def _check_updates(section: Section, tables: Sequence[TableRule], *, bare: bool) -> None:
+    why = "is for plain rows, and these events say it themselves; write envelope: rows too, or leave it out"
+    for rule in tables:
+        if rule.update == "patch" and not (bare and rule.keyed):
+            if bare:
+                why = f"changes rows, and with mode: {rule.mode} none is changed; write mode: mirror, or leave it out"
+            section.section("tables").section(rule.source).note("update", why)

@@ -150,7 +150,7 @@ class RowCodec:
             self._fast, self._fast_lines = fast.decode, fast.decode_lines
             exact = _decoder(names, [True] * len(names)).decode
             self._cells = lambda image: msgspec.structs.astuple(exact(image))
-        self._width = len(names)
+        self._width, self._names = len(names), [_names_of(column) for column in self.target]
 
     def decode(self, image: bytes) -> Decoded:
         """One row image (a JSON object, or a JSON string that holds one) -> its values.
@@ -222,9 +222,9 @@ class RowCodec:
         """What a row image that `decode` takes leaves out: the indexes of the columns that it does not name, rising;
         and the names of its members that are null and no column's, sorted."""
         cells = _members(image)
-        absent = [i for i, column in enumerate(self.target) if cells.keys().isdisjoint(_names_of(column))]
-        known = {name for column in self.target for name in _names_of(column)}
-        return absent, sorted(name for name, raw in cells.items() if bytes(raw) == b"null" and name not in known)
+        absent = [i for i, names in enumerate(self._names) if cells.keys().isdisjoint(names)]
+        others = cells.keys() - set().union(*self._names)
+        return absent, sorted(name for name in others if bytes(cells[name]) == b"null")
 
     def _read_exactly(self, row: Sequence[Any]) -> Decoded:
         values: list[Any] = []
