@@ -141,7 +141,8 @@ class Lookup:
         found = [(number, key[0], row) for number, (key, row) in enumerate(self.rows) if key[0] in wanted]
         orders = [plain(row.order) for _, _, row in found]
         there = [None if one is not None and one < low and self.table.dice.random() < 0.5 else one for one in orders]
-        holds = [stored_held(plain(row.order) or b"", dict(enumerate(row.held.values()))) for _, _, row in found]
+        ids = {name: number for number, name in enumerate(COLUMNS)}
+        holds = [stored_held(plain(row.order) or b"", row.held, ids) for _, _, row in found]
         columns = {
             "c0": pa.array([key for _, key, _ in found], pa.int64()),
             THERE: pa.array(there, pa.binary()),
@@ -264,7 +265,7 @@ def decoded(one: RowChange) -> list[object]:
     """Another change as decoded_rows has it."""
     gaps = [1 + COLUMNS.index(name) for name in sorted(one.unavailable)] or None
     meta = [1, "batch", 0, one.op, 5, one.position, one.order, gaps, *[None] * 4, 0, None, one.source]
-    return [*meta, one.key[0], *((one.values or {}).get(name) for name in COLUMNS)]
+    return [*meta, None, one.key[0], *((one.values or {}).get(name) for name in COLUMNS)]
 
 
 def statements(dice: random.Random) -> list[RowChange]:
