@@ -103,5 +103,5 @@ def test_a_mirror_of_patches_is_their_replay(
     assert lake.line("web.users")["way"]["lookup"] == home
     assert audited(lake).balanced
     again = Request("r1", TableName("web", "users"), into=TableName("web", "again"))
-    assert rebuild.run(again, lake.staging, lake.warehouse, lake.catalog_uri, spark=spark, size=1) == 0
+    assert rebuild.run(again, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, size=1) == 0
     assert shown(lake.rows("web.again")) == replayed(log)
