@@ -20,7 +20,23 @@ _TOLD: Final = f"{_CORE}/changes/merge/decoded_rows.py"
 _IDENTITY: Final = 'f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}"'
 _WHO: Final = "tests/property/test_append.py::test_two_deliveries_are_one_row_where_the_specification_says_so"
 
+_PATCHES: Final = "tests/property/test_patches.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "of two patches of a row the newer alone counts",
+        _KEY_ROWS,
+        "names_of(newer) | names_of(older) if OTHERS in newer.held else newer.held:",
+        "newer.held:",
+        (f"{_PATCHES}::test_the_row_engine_equals_the_specification_in_any_split",),
+    ),
+    Mutant(
+        "a row of a table does not say that its other columns are held",
+        f"{_CORE}/changes/merge/ordering.py",
+        " | {OTHERS_ID: rest}",
+        "",
+        (f"{_PATCHES}::test_what_a_table_stores_of_its_rows_is_enough",),
+    ),
     Mutant(
         "the guard is dropped: what arrives last wins",
         _KEY_ROWS,
