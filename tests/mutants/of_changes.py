@@ -98,15 +98,15 @@ MUTANTS: Final = (
     Mutant(
         "a held value outlives the delete that came in between",
         _KEY_ROWS,
-        "lost = {column for column, order in row.held.items() if order <= gone}",
+        "lost = {column for column, order in orders.items() if order <= gone}",
         "lost: set[str] = set()",
         (_RANDOM,),
     ),
     Mutant(
         "a late full change does not fill the columns that a newer one left out",
         _KEY_ROWS,
-        "if column in older.values and older.column_order(column) > order:",
-        "if column in older.values and newer is told:",
+        "if other > mine and column != OTHERS:",
+        "if newer is told and column != OTHERS:",
         (_RANDOM,),
     ),
     Mutant(
@@ -306,8 +306,8 @@ MUTANTS: Final = (
     Mutant(
         "a value that nobody told fills one that nobody told",
         _KEY_ROWS,
-        "if column in older.values and older.column_order(column) > order:",
-        "if column in older.values and older.column_order(column) >= order:",
+        "if other > mine and column != OTHERS:",
+        "if other >= mine and column != OTHERS:",
         ("tests/unit/changes/test_key_rows.py::test_a_value_that_no_change_told_fills_nothing",),
     ),
     Mutant(
