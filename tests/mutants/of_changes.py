@@ -23,7 +23,23 @@ _SETTLED: Final = (
     "tests/property/test_settled_types.py::test_types_are_those_of_the_changes_that_are_taken_however_they_are_split"
 )
 
+_PATCHES: Final = "tests/property/test_patches.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "of two patches of a row the newer alone counts",
+        _KEY_ROWS,
+        "names_of(newer) | names_of(older) if OTHERS in newer.held else newer.held:",
+        "newer.held:",
+        (f"{_PATCHES}::test_the_row_engine_equals_the_specification_in_any_split",),
+    ),
+    Mutant(
+        "a row of a table does not say that its other columns are held",
+        f"{_CORE}/changes/merge/ordering.py",
+        " | {OTHERS_ID: rest}",
+        "",
+        (f"{_PATCHES}::test_what_a_table_stores_of_its_rows_is_enough",),
+    ),
     Mutant(
         "the guard is dropped: what arrives last wins",
         _KEY_ROWS,
@@ -85,15 +101,15 @@ MUTANTS: Final = (
     Mutant(
         "a held value outlives the delete that came in between",
         _KEY_ROWS,
-        "lost = {column for column, order in row.held.items() if order <= gone}",
+        "lost = {column for column, order in orders.items() if order <= gone}",
         "lost: set[str] = set()",
         (_RANDOM,),
     ),
     Mutant(
         "a late full change does not fill the columns that a newer one left out",
         _KEY_ROWS,
-        "if column in older.values and older.column_order(column) > order:",
-        "if column in older.values and newer is told:",
+        "if other > mine and column != OTHERS:",
+        "if newer is told and column != OTHERS:",
         (_RANDOM,),
     ),
     Mutant(
@@ -293,8 +309,8 @@ MUTANTS: Final = (
     Mutant(
         "a value that nobody told fills one that nobody told",
         _KEY_ROWS,
-        "if column in older.values and older.column_order(column) > order:",
-        "if column in older.values and older.column_order(column) >= order:",
+        "if other > mine and column != OTHERS:",
+        "if other >= mine and column != OTHERS:",
         ("tests/unit/changes/test_key_rows.py::test_a_value_that_no_change_told_fills_nothing",),
     ),
     Mutant(

@@ -19,17 +19,32 @@ _OLDER: Final = (
 _DECISION: Final = (
     "tests/property/test_decision.py::test_what_is_decided_by_columns_and_one_by_one_is_what_the_row_engine_decides"
 )
+_PATCHES: Final = f"{_TESTS}/test_patches.py::test_a_mirror_of_patches_is_their_replay[by a field-1-driver]"
 _COMPACTION_TESTS: Final = f"{_TESTS}/test_compaction.py"
 
 MUTANTS: Final = (
     Mutant(
         "the text of a plain row is taken for a value that it leaves out",
         "layers/core/python/firn/changes/decode/row_decoder.py",
-        '() if change["connector"] == ROWS else decoded.unavailable',
-        "decoded.unavailable",
+        'change["op"], values)',
+        'change["op"], values, decoded.unavailable)',
         (
             f"{_TESTS}/test_rows.py::test_the_text_of_a_row_is_never_that_of_another_which_is_deleted_at_its_place[driver]",
         ),
+    ),
+    Mutant(
+        "a patch is decoded by columns as a whole row",
+        f"{_SPARK}/staged/columnar.py",
+        "rows = pc.and_not(rows, patches)",
+        "",
+        (_PATCHES,),
+    ),
+    Mutant(
+        "a null in a column that is not there yet is forgotten",
+        "layers/core/python/firn/changes/decode/row_decoder.py",
+        "(OTHERS_LEFT_OUT, *absent), nulls=nulls",
+        "(OTHERS_LEFT_OUT, *absent)",
+        (_PATCHES,),
     ),
     Mutant(
         "the look-up's bounds leave out rows whose key is null",

@@ -14,7 +14,7 @@ from firn_spark.staged.columnar import with_refused
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
-_META = ("_op", "_ts", "_ord", "_unavail")  # of the decoded columns; c0, c1, … follow
+_META = ("_op", "_ts", "_ord", "_unavail", "_nulls")  # of the decoded columns; c0, c1, … follow
 _PLACED = b"\1"  # how `_ord` begins for a change with a position; the position follows
 
 
@@ -41,8 +41,8 @@ class MirrorColumns:
 
 
 def schema(decoding: Decoding) -> pa.Schema:
-    """Of the plain ones: `_op`, `_ts`, `_ord`, `_unavail`, `_table` if several source tables feed the table, then c0,
-    c1, … and k… of the key's columns of types in values.FORMED: what they are compared by."""
+    """Of the plain ones: `_op`, `_ts`, `_ord`, `_unavail`, `_nulls`, `_table` if several source tables feed the
+    table, then c0, c1, … and k… of the key's columns of types in values.FORMED: what they are compared by."""
     found = decoded_schema(decoding, _meta(decoding))
     for i in _formed(decoding):
         found = found.append(pa.field(f"k{i}", values.key_type(decoding.columns[i].type)))

@@ -25,6 +25,7 @@ from firn_spark.merge.survey import Survey
 from firn_spark.tables import deletes
 
 _COLUMNS_AT_ONCE = 4
+_OF_GAPS = ("_unavail", "_nulls")  # what only updates with unavailable values have
 
 
 @dataclass(frozen=True)
@@ -76,16 +77,18 @@ def _ends(orders: pa.ChunkedArray) -> tuple[bytes, bytes]:
 def halves(plain: pa.Table) -> tuple[pa.Table, pa.Table]:
     """Plain changes (column_decoder.split): deletes and whole rows, and the updates of which values are
     unavailable."""
-    gaps = plain["_unavail"]
+    gaps, own = plain["_unavail"], [name for name in _OF_GAPS if name in plain.column_names]
     if gaps.null_count == len(plain):
-        return plain.drop_columns("_unavail"), plain.slice(0, 0)
-    return plain.filter(pc.is_null(gaps)).drop_columns("_unavail"), plain.filter(pc.is_valid(gaps))
+        return plain.drop_columns(own), plain.slice(0, 0)
+    return plain.filter(pc.is_null(gaps)).drop_columns(own), plain.filter(pc.is_valid(gaps))
 
 
 def together(whole: pa.Table, gaps: pa.Table) -> pa.Table:
     """The halves as one."""
-    none = pa.nulls(len(whole), gaps["_unavail"].type)
-    return pa.concat_tables([gaps, whole.append_column("_unavail", none).select(gaps.column_names)])
+    for name in gaps.column_names:
+        if name in _OF_GAPS:
+            whole = whole.append_column(name, pa.nulls(len(whole), gaps[name].type))
+    return pa.concat_tables([gaps, whole.select(gaps.column_names)])
 
 
 def that_count(gaps: pa.Table, last: pa.Table, moving: pa.Table, emptied: bytes) -> pa.Table:
@@ -247,8 +250,7 @@ def rows_of(good: pa.Table, decoding: Decoding, source: str) -> list[list[Any]]:
         "_pos": [order[1 : 1 + WIDTH] if plain(order) else None for order in orders],
         "_table": good["_table"].to_pylist() if decoding.several else [source] * len(good),
     }  # fmt: skip
-    if "_unavail" in good.column_names:
-        own["_unavail"] = good["_unavail"].to_pylist()
+    own |= {name: good[name].to_pylist() for name in _OF_GAPS if name in good.column_names}
     nothing = [None] * len(good)
     cells = [values.decoded(good[f"c{i}"], column.type) for i, column in enumerate(decoding.columns)]
     return [list(row) for row in zip(*(own.get(name, nothing) for name in META), *cells, strict=True)]

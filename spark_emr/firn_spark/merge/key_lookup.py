@@ -15,7 +15,7 @@ from firn.changes.merge import decide
 from firn.changes.merge.decide import Before
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.key_rows import rank
-from firn.changes.merge.ordering import plain, total
+from firn.changes.merge.ordering import plain, read_held, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA, TIME
 from firn.tables.table_state import HELD_IDS, are_several, of_unnamed
 from firn_spark.files import row_lookup, values
@@ -141,8 +141,7 @@ class Ground:
         own = [found.columns.get(name, []) for name in (POSITION, HELD, SOURCE)]
         for i, (position, held, source) in enumerate(zip(*own, strict=True)):
             values: dict[str, Any] = {column.name: one[i] for column, one in zip(columns, data, strict=True)}
-            orders = {names[number]: total(order) for number, order in held or () if number in names}
-            rows.append(Row(values, total(position), orders, source or unnamed))
+            rows.append(Row(values, total(position), read_held(held, names), source or unnamed))
         return rows
 
 

@@ -187,4 +187,4 @@ def _held(shape: Shape, row: Row) -> list[tuple[int, bytes]] | None:
     if order is None:
         return None
     ids = {shape.columns[i].name: number for i, number in shape.held_ids.items()}
-    return stored_held(order, {ids[name]: held for name, held in row.held.items() if name in ids})
+    return stored_held(order, row.held, ids)

@@ -8,7 +8,8 @@ class Survey:
     """What one pass over decoded changes tells.
 
     changes, rejected    how many there are, and how many of them are dead letters; `truncates`: of these
-    unavailable          ordinals that updates leave out; `creates_unavailable`: whether creates leave some out too
+    unavailable          ordinals that updates leave out (row_decoder.OTHERS_LEFT_OUT may be among them);
+                         `creates_unavailable`: whether creates leave some out too
     nulls                required columns that hold a null
     newest_fact          `_ord` of the newest change that is to be remembered, b"" if there is none
     low                  `_ord` of the oldest change, b"" if there is none

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from firn.changes.change import ROWS
 from firn.changes.decode.codec import NOT_PLAIN, RowCodec
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
@@ -128,6 +129,9 @@ class Columnar:
             yield from self._rows(part, pc.and_(placed, pc.is_valid(images)), images, (schema_id, flat))
             return
         rows = pc.and_not(pc.and_(placed, pc.is_valid(after)), pc.is_in(op, pa.array(["d", "t"])))
+        # What a plain row leaves out as an update, the decoder of rows tells.
+        patches = pc.and_(pc.equal(op, "u"), pc.fill_null(pc.equal(part["connector"], ROWS), False))
+        rows = pc.and_not(rows, patches)
         yield from self._rows(part, rows, after, (schema_id, flat))
         images = pc.coalesce(part["key"], before, after)
         short = pc.less_equal(pc.binary_length(images), _LONGEST_DELETE)

@@ -15,7 +15,7 @@ _TYPES = {
     "_epoch": pa.int64(), "_batch": pa.string(), "_index": pa.int32(), "_op": pa.string(), "_ts": pa.int64(),
     "_pos": pa.binary(), "_ord": pa.binary(), "_unavail": pa.list_(pa.int32()), "_code": pa.string(),
     "_message": pa.string(), "_before": pa.string(), "_tx_order": pa.int64(), "_occurrence": pa.int32(),
-    "_origin": pa.string(), "_table": pa.string(),
+    "_origin": pa.string(), "_table": pa.string(), "_nulls": pa.list_(pa.string()),
 }  # fmt: skip
 _ROWS_PER_BATCH = 8_192
 

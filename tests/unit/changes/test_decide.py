@@ -86,11 +86,12 @@ def test_linked_keys_are_written_anew_from_all_that_is_known() -> None:
 
 def test_orders_as_columns_hold_them() -> None:
     assert (total_of(b"x"), total_of(None), total_of(b"")) == (b"\1x", LOADED, LOADED)
-    held = {1: b"\1a", 2: b"", 3: b"\0arrival", 4: b"\1z", 5: LOADED}
-    assert stored_held(b"m", held) == [(1, b"a"), (2, b""), (3, b""), (5, b"")]
-    assert stored_held(b"m", {}) is None
+    held = {"a": b"\1a", "b": b"", "c": b"\0arrival", "d": b"\1z", "e": LOADED}
+    ids = {name: number for number, name in enumerate("abcde", 1)}
+    assert stored_held(b"m", held, ids) == [(1, b"a"), (2, b""), (3, b""), (5, b"")]
+    assert stored_held(b"m", {}, ids) is None
     # A row's held columns come out of a set: their order is another in each process.
-    assert stored_held(b"m", dict(reversed(held.items()))) == stored_held(b"m", held)
+    assert stored_held(b"m", dict(reversed(held.items())), ids) == stored_held(b"m", held, ids)
 
 
 def test_ten_thousand_moves_in_a_row_are_linked_from_one_end_to_the_other() -> None:

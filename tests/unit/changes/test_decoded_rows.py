@@ -9,7 +9,7 @@ from firn.changes.decode.codec import DecodeSettings
 from firn.changes.decode.row_decoder import READ, Decoding
 from firn.changes.decode.types import DOUBLE, FLOAT, LONG, STRING, Column, list_of, parse
 from firn.changes.merge import decoded_rows
-from firn.changes.merge.fold import NAN, key_of
+from firn.changes.merge.fold import NAN, OTHERS, key_of
 
 DECODING = Decoding((Column("id", LONG), Column("v", STRING)), (0,), DecodeSettings())
 
@@ -152,3 +152,29 @@ def test_an_update_of_a_key_that_is_nan_is_no_move(kind: str, text: str) -> None
     change = raw("u", f'{{"id": {text}, "v": "a"}}', f'{{"id": {text.replace("-", "")}}}')
     good, rejected = decoded_rows.decoded([change], decoding, mirror=True)
     assert ([row[decoded_rows.OP] for row in good], rejected) == (["u"], [])
+
+
+def patched(after: str, decoding: Decoding = DECODING) -> Any:
+    (row,), _ = decoded_rows.decoded([raw("u", after, connector="rows")], decoding, mirror=True)
+    return decoded_rows.row_change(row, decoding)
+
+
+def test_a_plain_row_that_is_an_update_names_what_it_writes_and_leaves_out_all_others() -> None:
+    assert patched('{"id": 1}').values == {"id": 1}
+    assert patched('{"id": 1, "v": null}').values == {"id": 1, "v": None}
+    assert patched('{"id": 1, "v": "__debezium_unavailable_value"}').values["v"] == "__debezium_unavailable_value"
+    assert patched('{"id": 1, "v": "a"}').unavailable == {OTHERS}
+    renamed = Decoding((Column("id", LONG), Column("new", STRING, earlier=("old",))), (0,), DecodeSettings())
+    assert patched('{"id": 1, "old": "a"}', renamed).values == {"id": 1, "new": "a"}
+
+
+def test_a_null_counts_in_a_column_that_is_not_there_yet_but_for_the_names_that_firn_keeps() -> None:
+    image = '{"id": 1, "later": null, "more": 5, "_firn_held": null, "_firn_pos": null, "\\u0000": null}'
+    assert patched(image).values == {"id": 1, "later": None, "\0": None}
+
+
+def test_a_patch_that_can_not_be_read_is_a_dead_letter() -> None:
+    images = ['{"v": "no key"}', '{"id": "x", "v": 1}', "[]", '{"id": 1, "\\ud800": null}', '{"id": 1', '"{}"']
+    changes = [raw("u", image, connector="rows") for image in images]
+    good, rejected = decoded_rows.decoded(changes, DECODING, mirror=True)
+    assert (good, len(rejected)) == ([], len(images))

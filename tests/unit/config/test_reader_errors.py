@@ -292,3 +292,16 @@ def test_renames_do_not_go_round_in_a_circle() -> None:
     told = problems("streams: {shop: {tables: {a.b: {to: shop.b, renames: {b: a, c: b, a: c}}}}}")
     assert len(told) == 3
     assert "goes round in a circle with 'a'; write only the last new name of the column" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "rule", "told"),
+    [
+        ("debezium", "update: patch", "a.b.update: is for plain rows, and these events say it themselves; write enve"),
+        ("rows", "mode: append, update: patch", "a.b.update: changes rows, and with mode: append none is changed; wr"),
+        ("rows", "key: [id], update: merge", "a.b.update: 'merge' is not a way to update; write replace or patch"),
+    ],
+)
+def test_what_can_not_be_patched(envelope: str, rule: str, told: str) -> None:
+    text = f"streams: {{shop: {{envelope: {envelope}, tables: {{a.b: {{to: shop.b, {rule}}}}}}}}}"
+    assert told in "".join(problems(text))

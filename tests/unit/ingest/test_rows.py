@@ -297,3 +297,18 @@ def test_many_rows_at_once_are_what_each_is_alone(values: list[Any], array: bool
         value for value in json.loads(f"[{','.join(texts)}]") if isinstance(value, dict)
     ]
     assert [one.index for one in whole.rejected] == [place for place, one in enumerate(alone) if one.rejected]
+
+
+def test_a_row_of_a_table_that_takes_patches_is_an_update() -> None:
+    tables = """
+    tables:
+      users: {to: web.users, key: [id], update: patch}
+      whole: {to: web.whole, key: [id]}
+      clicks: {to: web.clicks, mode: append}
+"""
+    by, store = config("    table_by: t\n    op_field: op\n", tables), MemoryStore()
+    rows = [{"t": "users", "id": 1}, {"t": "users", "id": 1, "op": "d"}, {"t": "whole", "id": 1}, {"t": "clicks"}]
+    done = post(store, [*rows, {"t": "none"}], None, by=by)
+    assert [(row["table"], row["op"]) for row in staged(store, done)] == [
+        ("users", "u"), ("users", "d"), ("whole", "c"), ("clicks", "c"),
+    ]  # fmt: skip

@@ -1,6 +1,7 @@
 """What a mirror table says of the source tables that feed it, and of the version that wrote it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -44,15 +45,20 @@ def test_a_table_that_another_tool_made_notes_who_feeds_it() -> None:
     assert source_properties(state(), ["a.t"]) == {SOURCES: '[null, "a.t"]'}
 
 
-@pytest.mark.parametrize("number", ["1", "2"])
+def test_a_table_of_the_third_format_stays_one() -> None:
+    patched = replace(named("a.t"), properties={**named("a.t").properties, FORMAT: "3"})
+    assert source_properties(patched, ["b.t"]) == {SOURCES: '["a.t", "b.t"]', FORMAT: "3"}
+
+
+@pytest.mark.parametrize("number", ["1", "2", "3"])
 def test_a_known_format_is_written_to(number: str) -> None:
     check_format(state(**{FORMAT: number}))
     check_format(None)
 
 
-@pytest.mark.parametrize("number", ["3", "10", "", "one", "٢", "-1"])
+@pytest.mark.parametrize("number", ["4", "10", "", "one", "٢", "-1"])
 def test_a_table_of_a_newer_version_is_refused_by_name(number: str) -> None:
-    with pytest.raises(TerminalError, match=r"firn.format .*knows 2 at most: a newer one has written it"):
+    with pytest.raises(TerminalError, match=r"firn.format .*knows 3 at most: a newer one has written it"):
         check_format(state(**{FORMAT: number}))
 
 

@@ -89,7 +89,7 @@ def source_plan(
     decoding = Decoding(
         columns=plan.columns,
         key=(),
-        settings=settings.settings,
+        settings=settings.settings if schema is None else schema.settings(settings.settings),
         schemas=mine.schemas(),
         bad_schemas=mine.bad_schemas(),
         names=mine.names,

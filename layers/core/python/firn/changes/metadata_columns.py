@@ -1,5 +1,7 @@
 """The columns that Firn writes beside the source's. All optional: an adopted table has rows without them."""
 
+from typing import Final
+
 from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
 
@@ -9,6 +11,10 @@ METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SO
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
 HELD_METADATA = Column(HELD, HELD_TYPE)
+# No field has these ids. In HELD, the order of all columns that it does not name (fold.OTHERS), and those of columns
+# that the table does not have: JSON, name -> order in base64. In the property firn.held, the first: any may be held.
+OTHERS_ID: Final = -1
+NAMELESS_ID: Final = -2
 # Added when a second source table feeds a mirror table: most have one.
 SOURCE_METADATA = Column(SOURCE, STRING)
 FACTS_METADATA = (

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
+Update = Literal["replace", "patch"]
 AuthBy = Literal["iam", "api_key", "signature"]
 Way = Literal["http", "sqs"]
 Bloom = tuple[str, ...] | Literal["key"]
@@ -96,6 +97,7 @@ class Auth:
 class TableRule:
     """One entry of `tables:`. `source` is `schema.table` or a pattern with `*`; `to` may hold {schema} and {table}.
     `write` says how rows leave a mirror table: by delete files, or by writing their data files again without them.
+    `update`: whether a plain row takes the place of the one before, or changes the columns that it names.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `writing`: how its files are written otherwise.
     `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be."""
@@ -106,6 +108,7 @@ class TableRule:
     mode: str = "mirror"  # of modes.MODES
     snapshot_reads: SnapshotReads = "upsert"
     write: Write = "merge-on-read"
+    update: Update = "replace"
     partition_by: tuple[Partition, ...] = ()
     bloom: Bloom = ()
     columns: "Mapping[str, ColumnDeclaration]" = field(default_factory=dict)

@@ -34,6 +34,8 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
                     "has a schema, which plain rows are held to, and these events bring or imply their own types; "
                     "declare types under columns: instead, or write envelope: rows",
                 )
+    _check_updates(section, tables, bare=bare)
+    if not bare:
         return Rows()
     for rule in tables:
         if rule.keyed and rule.key is None and not rule.ignore:
@@ -52,3 +54,23 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
         field,
         (values or _DELETES) if field is not None else frozenset(),
     )
+
+
+def _check_updates(section: Section, tables: Sequence[TableRule], *, bare: bool) -> None:
+    why = "is for plain rows, and these events say it themselves; write envelope: rows too, or leave it out"
+    for rule in tables:
+        if rule.update != "patch":
+            continue
+        below = section.section("tables").section(rule.source)
+        if not (bare and rule.keyed):
+            if bare:
+                why = f"changes rows, and with mode: {rule.mode} none is changed; write mode: mirror, or leave it out"
+            below.note("update", why)
+        fields = rule.schema.fields if rule.schema is not None else ()
+        for field in fields:
+            if field.name not in (rule.key or ()) and (field.written.required or field.written.default is not None):
+                text = f"says what {field.name[:60]!r} is where a row leaves it out, and a patch keeps what was there"
+                below.note(
+                    "schema", f"{text}; take required and default out, but for the key, or write update: replace"
+                )
+                break

@@ -11,7 +11,7 @@ from firn.config.column_renames import read_renames
 from firn.config.file_writing_reader import read_bloom, read_file_writing
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
-from firn.config.model import ColumnDeclaration, SnapshotReads, TableRule, Write
+from firn.config.model import ColumnDeclaration, SnapshotReads, TableRule, Update, Write
 from firn.config.modes import MODES
 from firn.config.names import (
     ICEBERGS,
@@ -34,9 +34,9 @@ LATER: Final = {"history": "is not there yet: expect it in a release after 0.1, 
 _ICEBERGS: Final = "is a name that Iceberg keeps for itself"
 
 RULE_KEYS: Final = (
-    "to", "key", "mode", "snapshot_reads", "write", "partition_by", "bloom", "compression", "compression_level",
-    "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames", "schema", "invalid",
-    "unknown",
+    "to", "key", "mode", "snapshot_reads", "write", "update", "partition_by", "bloom", "compression",
+    "compression_level", "target_file_size", "properties", "metadata", "columns", "ignore", "care", "renames", "schema",
+    "invalid", "unknown",
 )  # fmt: skip
 _MOVED_RULE: Final = {"history": "is a mode that is not there yet; write mode: mirror or mode: append"}
 
@@ -76,6 +76,7 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
         write=section.choice("write", Write, "way to write", "merge-on-read"),
+        update=section.choice("update", Update, "way to update", "replace"),
         partition_by=partition_by,
         bloom=bloom,
         bloom_size=bloom_size,

@@ -4,6 +4,7 @@ schemas of their tables. Pure.
 
 * The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
 * A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
+* A row of a table with `update: patch` is an update, which says nothing of the columns that it does not name.
 * A stream without `order_by` goes by when its rows came: a row's place is that of its batch (the time of ingest, then
   the batch's random part) and its number in it. It is made here, once: who repeats a request under its key repeats it.
 """
@@ -66,6 +67,8 @@ def read(
         parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
     if settings.op_field is not None:
         parsed = _with_deletes(parsed, settings.op_field, settings.delete_when)
+    if any(rule.update == "patch" for rule in settings.tables):
+        parsed = _with_patches(parsed, settings)
     if not settings.order_by:
         came = batch.rpartition(".")[2]
         parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
@@ -139,6 +142,20 @@ def _with_deletes(parsed: Parsed, field: str, deletes: frozenset[str]) -> Parsed
         before=[row if it_is else None for row, it_is in zip(parsed.after, gone, strict=True)],
         after=[None if it_is else row for row, it_is in zip(parsed.after, gone, strict=True)],
     )
+
+
+def _with_patches(parsed: Parsed, settings: StreamConfig) -> Parsed:
+    patched = {table for table in set(parsed.table) if _is_patched(settings, table)}
+    op = ["u" if op == "c" and table in patched else op for op, table in zip(parsed.op, parsed.table, strict=True)]
+    return msgspec.structs.replace(parsed, op=op)
+
+
+def _is_patched(settings: StreamConfig, table: str) -> bool:
+    try:
+        rule = settings.rule_for(table)
+    except EventError:  # its rows are refused for that
+        return False
+    return rule is not None and rule.update == "patch"
 
 
 def _texts(rows: Sequence[bytes | None], field: str, *, scalars: bool = False) -> list[str | None]:

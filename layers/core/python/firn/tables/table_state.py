@@ -19,8 +19,10 @@ MODE, KEY = "firn.mode", "firn.key"  # table properties
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
 FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
 FORMAT = "firn.format"  # table property: 1, or what a version needs to know at least to write the table
-NEWEST_FORMAT: Final = 2  # 2: rows name their source table, or append rows have the identity of ADR 30
-NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]", FORMAT: str(NEWEST_FORMAT)}  # of one that is made now
+_TOLD_APART: Final = 2  # rows name their source table, or append rows have the identity of ADR 30
+PATCHES_FORMAT: Final = 3  # rows hold all columns but some (metadata_columns.OTHERS_ID)
+NEWEST_FORMAT: Final = PATCHES_FORMAT
+NO_FIRST_IDENTITY = {FIRST_IDENTITY: "[]", FORMAT: str(_TOLD_APART)}  # of one that is made now
 # Of a table of delete facts: the newest fact, the newest truncate (orders, hex), and whether there are facts of op c.
 NEWEST, TRUNCATED, CREATES = "firn.newest", "firn.truncated", "firn.creates"
 FACTS = "firn.deletes"  # table property: where the delete facts are, if not in `{table}__deletes`
@@ -206,7 +208,14 @@ def source_properties(state: TableState | None, sources: Iterable[str]) -> dict[
     if state is not None and state.sources == fed:
         return {}
     said = {SOURCES: json.dumps(fed, ensure_ascii=False)}
-    return said | ({FORMAT: str(NEWEST_FORMAT)} if are_several(fed) else {})
+    return said | (at_least(state, _TOLD_APART) if are_several(fed) else {})
+
+
+def at_least(state: TableState | None, number: int) -> dict[str, str]:
+    """The property by which only versions that know this format write the table from now on. The table has one that is
+    known (check_format)."""
+    there = state.properties.get(FORMAT, "1") if state else "1"
+    return {FORMAT: str(max(number, int(there)))}
 
 
 def check_format(state: TableState | None) -> None:

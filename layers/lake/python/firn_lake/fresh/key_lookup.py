@@ -10,7 +10,7 @@ from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, GreaterTha
 from firn.changes.decode.iceberg_fields import HELD_TYPE
 from firn.changes.decode.types import BINARY, Column
 from firn.changes.merge.fold import Key, Row, key_of
-from firn.changes.merge.ordering import total
+from firn.changes.merge.ordering import read_held, total
 from firn.changes.metadata_columns import HELD, POSITION, SOURCE, SOURCE_METADATA
 from firn_lake.fresh.plain_values import plain, typed
 from firn_lake.reading.rows import BATCH_SIZE, Rows
@@ -134,8 +134,7 @@ def rows_in(
     sources = _column(batch, SOURCE, SOURCE_METADATA)
     for i, one in enumerate(keys_in(batch, key)):
         values = {name: column[i] for name, column in found.items()}
-        gaps = {names[number]: total(order) for number, order in held[i] or () if number in names}
-        yield one, Row(values, total(orders[i]), gaps, sources[i] or unnamed)
+        yield one, Row(values, total(orders[i]), read_held(held[i], names), sources[i] or unnamed)
 
 
 def keys_in(batch: pa.RecordBatch, key: Sequence[Column]) -> list[Key]:

@@ -15,6 +15,7 @@ from firn.changes.decode.image_cells import (
     are_odd,
     check_names,
     chosen,
+    decode_row,
     fields_of,
     first_of,
     image_decoder,
@@ -176,7 +177,7 @@ class RowCodec:
         """How the cells are had out of an image. `told`: the columns as images carry them; `texts`: those that are read
         as text."""
         names, texts, self._renamed = fields_of(told, texts)
-        self._width = len(names)
+        self._width, self._names = len(names), [names_of(column) for column in self.target]
         self._closed = None if closed is None else frozenset(names).union(closed)
         if are_odd(names if self._closed is None else self._closed) or unnamed:
             self.traces = None
@@ -266,6 +267,17 @@ class RowCodec:
             row = self._filled(row, 0)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
+        return self._read_exactly(row)
+
+    def named(self, image: bytes) -> tuple[list[int], list[str]]:
+        """What a row image that `decode` takes leaves out: the indexes of the columns that it does not name, rising;
+        and the names of its members that are null and no column's, sorted."""
+        cells = decode_row(image)
+        absent = [i for i, names in enumerate(self._names) if cells.keys().isdisjoint(names)]
+        others = cells.keys() - set().union(*self._names)
+        return absent, sorted(name for name in others if bytes(cells[name]) == b"null")
+
+    def _read_exactly(self, row: Sequence[Any]) -> Decoded:
         values: list[Any] = []
         unavailable: list[int] = []
         literals: list[Any] = []

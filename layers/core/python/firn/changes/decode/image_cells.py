@@ -10,7 +10,8 @@ from firn.changes.decode.types import Column
 from firn.changes.decode.values import unknown_member
 from firn.errors import EventError
 
-_decode_row: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+decode_row: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+"""The members of an image, as they are written."""
 
 
 def names_of(column: Column) -> tuple[str, ...]:
@@ -49,7 +50,7 @@ def odd_cells(names: Sequence[str], unnamed: Collection[str]) -> Callable[[bytes
     under a name of `unnamed`."""
 
     def cells(image: bytes) -> tuple[Any, ...]:
-        row = _decode_row(image)
+        row = decode_row(image)
         for name in unnamed:
             if bytes(row.get(name, b"null")) != b"null":
                 raise EventError(
@@ -79,6 +80,6 @@ def are_odd(names: Iterable[str]) -> bool:
 
 def check_names(image: bytes, known: Collection[str]) -> None:
     """Raises EventError unknown_field for a member of an image with another name than these."""
-    for name in _decode_row(image):
+    for name in decode_row(image):
         if name not in known:
             raise EventError("unknown_field", f"the row: {unknown_member(name).reason}")

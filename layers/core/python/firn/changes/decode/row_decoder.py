@@ -13,15 +13,18 @@ from firn.changes.change import ROWS
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.decode.poison import poison, poisoned
 from firn.changes.decode.types import FLOAT, Column
+from firn.changes.metadata_columns import METADATA
 from firn.changes.positions import order_key
 from firn.errors import EventError
 
 # _op c, u, r, d; _ts ms; _unavail: ordinals of the columns with a placeholder (values null if op is u, literal if c or
-# r); _code, _message: why the change is rejected; _table: the source table.
+# r), OTHERS_LEFT_OUT among them: and all that the table does not have yet; _nulls: names of such columns that are null
+# nevertheless; _code, _message: why the change is rejected; _table: the source table.
 META: Final = (
     "_epoch", "_batch", "_index", "_op", "_ts", "_pos", "_ord", "_unavail", "_code", "_message", "_before", "_tx_order",
-    "_occurrence", "_origin", "_table",
+    "_occurrence", "_origin", "_table", "_nulls",
 )  # fmt: skip
+OTHERS_LEFT_OUT: Final = -1
 # What the decoders read of a raw change.
 READ: Final = (
     "epoch", "batch", "index", "op", "ts", "pos", "ord", "fault", "fault_text", "tx_order", "occurrence", "origin",
@@ -156,11 +159,13 @@ class Decoder:
         values: Sequence[Any],
         unavailable: Sequence[int] = (),
         total: bytes | None = None,
+        nulls: Sequence[str] = (),
     ) -> list[Any]:
         return [
             change["epoch"], change["batch"], change["index"], op, change["ts"], change["pos"],
             change["ord"] if total is None else total, list(unavailable) or None, None, None, None, change["tx_order"],
-            change["occurrence"], change["origin"], self.names.get(change["table"], change["table"]), *values,
+            change["occurrence"], change["origin"], self.names.get(change["table"], change["table"]),
+            list(nulls) or None, *values,
         ]  # fmt: skip
 
     def _rejected(self, change: dict[str, Any], code: str, message: str) -> list[Any]:
@@ -192,6 +197,9 @@ class MirrorDecoder(Decoder):
         key = [decoded.values[i] for i in self.decoding.key]
         if None in key:
             self._require_key(change["after"])
+        if change["connector"] == ROWS:
+            yield self._plain_row(change, decoded)
+            return
         values = decoded.values if op == "u" else decoded.as_literal()
         if op == "u" and change["before"] is not None:
             old = self._decode(change, change["before"], key_only=True).values
@@ -199,8 +207,17 @@ class MirrorDecoder(Decoder):
                 # A changed key is a move: a delete, then a create that takes what it left out from the deleted row.
                 yield self._row(change, "d", self._only_key(old), total=_before(change))
                 op = "c"
-        # A plain row leaves nothing out: what looks like the placeholder is its text.
-        yield self._row(change, op, values, () if change["connector"] == ROWS else decoded.unavailable)
+        yield self._row(change, op, values, decoded.unavailable)
+
+    def _plain_row(self, change: dict[str, Any], decoded: Decoded) -> list[Any]:
+        """What looks like the placeholder is its text. A whole row leaves nothing out, an update what it does not
+        name."""
+        values = decoded.as_literal()
+        if change["op"] != "u":
+            return self._row(change, change["op"], values)
+        absent, nulls = self.codec(None, flat=False).named(change["after"].encode())
+        nulls = [name for name in nulls if name not in METADATA]
+        return self._row(change, "u", values, (OTHERS_LEFT_OUT, *absent), nulls=nulls)
 
     def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
         """The key of a delete: from the record's key if it names all columns, else from the row image."""
@@ -243,7 +260,7 @@ class AppendDecoder(Decoder):
         else:
             # What an update left out stays null: an append table has no earlier row to take it from.
             decoded = self._decode(change, image, deleted=op == "d")
-            values = decoded.values if op == "u" else decoded.as_literal()
+            values = decoded.values if op == "u" and change["connector"] != ROWS else decoded.as_literal()
         row = self._row(change, op, values)
         row[10] = change["before"]
         yield row

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from firn.changes.merge.fold import LOADED, UNKNOWN, Key, Row, RowChange
+from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN, Key, Row, RowChange
 from firn.changes.merge.key_rows import Truncates, after, linked_keys, rank, refolded, since
 from firn.changes.merge.ordering import plain
 
@@ -118,8 +118,9 @@ def look(
     known = Truncates(earlier, truncates, len({*sources, *(t.source for t in (*earlier, *truncates))} - {None}) > 1)
     linked = linked_keys(placed, halves) if creates else set[Key]()
     # A row that holds nothing stays as it is, or gives a newer one what that left out.
-    columns: Collection[str] | None = {name for change in changes for name in change.unavailable}
-    if ground.holds or linked or (known.several and known.newest):
+    left_out = {name for change in changes for name in change.unavailable}
+    columns: Collection[str] | None = left_out
+    if OTHERS in left_out or ground.holds or linked or (known.several and known.newest):
         columns = None
     rows = dict(ground.rows(None if truncates else touched | linked, columns))
     seen = touched | (rows.keys() if truncates else linked)

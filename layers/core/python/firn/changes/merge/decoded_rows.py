@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from firn.changes.decode.row_decoder import (
     META,
+    OTHERS_LEFT_OUT,
     READ,
     AppendDecoder,
     ChangeId,
@@ -23,6 +24,7 @@ from firn.changes.merge.fold import Key, RowChange
 WIDTH: Final = len(META)  # the values of the columns follow
 (
     EPOCH, BATCH, INDEX, OP, TS, POS, ORD, UNAVAILABLE, CODE, MESSAGE, BEFORE, TX_ORDER, OCCURRENCE, ORIGIN, TABLE,
+    NULLS,
 ) = range(WIDTH)  # fmt: skip
 
 
@@ -83,8 +85,12 @@ def row_change(row: Sequence[Any], decoding: Decoding) -> RowChange:
     """A decoded row of a mirror table as the specification knows it; its order is `_ord`."""
     op = row[OP]
     gaps = (i for i in row[UNAVAILABLE] or () if op in "cu" and i not in decoding.key)
-    unavailable = frozenset(decoding.columns[i].name for i in gaps)
+    unavailable = frozenset(fold.OTHERS if i == OTHERS_LEFT_OUT else decoding.columns[i].name for i in gaps)
     values = None if op == "d" else values_of(row, decoding)
+    if values is not None and fold.OTHERS in unavailable:  # then what it does not name goes without saying
+        values = {name: value for name, value in values.items() if name not in unavailable}
+        values |= dict.fromkeys(row[NULLS] or ())
+        unavailable = frozenset((fold.OTHERS,))
     return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE])
 
 

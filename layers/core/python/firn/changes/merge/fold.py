@@ -10,6 +10,7 @@ Rules of the replay (the source of each is in docs/architecture.md, "Order"):
 * An update says nothing about its unavailable columns: they keep the value that the key's row has at that moment.
   A column that has never been seen is None. A create or read holds no unavailable values: what looks like the
   placeholder was really written.
+* A patch is an update that leaves out all columns but those it names, the table's future ones too.
 * A delete removes the key's row. What was before is gone for good: an update that follows finds nothing to keep.
 * Several source tables may feed one table (partitions, shards). A truncate empties its source table: it removes the
   rows whose newest change is of that source table, and no others. Where it is not known of which source table a row or
@@ -22,6 +23,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+from firn.changes.metadata_columns import HELD
 
 Key = tuple[Any, ...]
 
@@ -37,6 +40,7 @@ NAN: Final = _NaN("nan")
 
 UNKNOWN: Final = b""  # below every order: of a column whose value no change has told yet
 LOADED: Final = b"\0"  # below every change's order: of a row that another tool loaded, and of its values
+OTHERS: Final = HELD  # among names of columns: all that are not named, future ones too. No source has one of that name
 
 
 def key_of(values: Iterable[Any]) -> Key:
@@ -54,7 +58,7 @@ class RowChange:
     order        position, rank of the op and hash of the content (changes.positions.order_key): the total order. Two
                  changes of equal op, key and order are the same change.
     values       the row after the change, placeholders taken literally; None for a delete.
-    unavailable  the columns that hold the placeholder.
+    unavailable  the columns that hold the placeholder; OTHERS in it: those that `values` does not name, too
     source       the source table that changed; None: not known. Changes of two source tables are two changes.
     """
 
@@ -76,7 +80,8 @@ class RowChange:
 class Row:
     """A live row. `order` is that of the change that put it there (LOADED: none did), `source` its source table; `held`
     names the columns that this change left unavailable, each with the order of the change that its value comes from
-    (UNKNOWN: no such change is known).
+    (UNKNOWN: no such change is known). OTHERS in it stands for all columns that it does not name; it then names those
+    too that come from the row's own change.
 
     A row that a move brought holds nothing: it is, with all its columns, as the move left it.
     """
@@ -89,10 +94,13 @@ class Row:
     def __post_init__(self) -> None:
         if not self.order:  # a row is there, whoever put it there: unlike a value that nobody has told
             object.__setattr__(self, "order", LOADED)
+        if (rest := self.held.get(OTHERS)) is not None:  # one way to say it: what goes without saying is not said
+            told = {column: order for column, order in self.held.items() if order != rest}
+            object.__setattr__(self, "held", told if rest == self.order else told | {OTHERS: rest})
 
     def column_order(self, column: str) -> bytes:
         """The order of the change that the column's value comes from."""
-        return self.held.get(column, self.order)
+        return self.held.get(column, self.held.get(OTHERS, self.order))
 
 
 @dataclass(frozen=True)
@@ -187,16 +195,32 @@ def _written(change: RowChange, earlier: Row | None) -> Row:
     """The row that `change` leaves, where `earlier` is the row that its unavailable columns come from."""
     values = dict(change.values or {})
     held: dict[str, bytes] = {}
-    for column in change.unavailable:
-        values[column] = earlier.values.get(column) if earlier else None
+    left_out = set(change.unavailable)
+    if OTHERS in left_out:
+        held = dict.fromkeys(values.keys() - left_out, change.order)
+        left_out |= names_of(earlier) - held.keys()
+    for column in left_out:
         held[column] = earlier.column_order(column) if earlier else UNKNOWN
+        if column != OTHERS:
+            values[column] = earlier.values.get(column) if earlier else None
     return Row(values, change.order, held, change.source)
+
+
+def names_of(row: Row | None) -> set[str]:
+    """The columns that a row tells of."""
+    return {*row.values, *row.held} if row else set()
 
 
 def _told_by(key: Key, row: Row) -> list[RowChange]:
     """What a row of a table tells of its history: an update for each order that its columns come from."""
     told = []
     for order in {row.order, *row.held.values()} - {UNKNOWN}:
-        unavailable = frozenset(c for c in row.values if row.column_order(c) != order)
-        told.append(RowChange("u", key, None, order, row.values, unavailable, row.source))
+        unavailable = frozenset(c for c in names_of(row) if row.column_order(c) != order)
+        values: Mapping[str, Any] = row.values
+        if row.column_order(OTHERS) != order:
+            # Of columns that nobody has seen yet it says nothing.
+            values = {c: row.values.get(c) for c in (row.held if OTHERS in row.held else row.values)}
+            values = {c: value for c, value in values.items() if c not in unavailable}
+            unavailable = frozenset((OTHERS,))
+        told.append(RowChange("u", key, None, order, values, unavailable, row.source))
     return told

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from firn.changes.merge.fold import UNKNOWN, Key, Row, RowChange, fold, moves
+from firn.changes.merge.fold import OTHERS, UNKNOWN, Key, Row, RowChange, fold, moves, names_of
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,10 @@ def since(row: Row | None, gone: bytes) -> Row | None:
         return row
     if row.order <= gone:
         return None
-    lost = {column for column, order in row.held.items() if order <= gone}
+    orders = {column: row.column_order(column) for column in (names_of(row) if OTHERS in row.held else row.held)}
+    lost = {column for column, order in orders.items() if order <= gone}
     values = {column: None if column in lost else value for column, value in row.values.items()}
-    return Row(values, row.order, {c: UNKNOWN if c in lost else order for c, order in row.held.items()}, row.source)
+    return Row(values, row.order, {c: UNKNOWN if c in lost else order for c, order in orders.items()}, row.source)
 
 
 def join(told: Row | None, there: Row | None) -> Row | None:
@@ -134,10 +135,11 @@ def join(told: Row | None, there: Row | None) -> Row | None:
         return told or there
     newer, older = (told, there) if rank(told) > rank(there) else (there, told)
     values, held = dict(newer.values), dict(newer.held)
-    for column, order in newer.held.items():
-        if column in older.values and older.column_order(column) > order:
-            values[column] = older.values[column]
-            held[column] = older.column_order(column)
+    for column in names_of(newer) | names_of(older) if OTHERS in newer.held else newer.held:
+        mine, other = newer.column_order(column), older.column_order(column)
+        held[column] = max(mine, other)
+        if other > mine and column != OTHERS:
+            values[column] = older.values.get(column)
     return Row(values, newer.order, held, newer.source)
 
 
@@ -150,11 +152,12 @@ def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -
     known = {(change.key, change.order) for change in changes}
     base = []
     for key, row in there:
-        orders = {column: row.column_order(column) for column in row.values}
+        orders = {column: row.column_order(column) for column in names_of(row)}
         older = {column: order for column, order in orders.items() if order and (key, order) not in known}
         if older:
             order = max(older.values())
-            held = {column: older.get(column, UNKNOWN) for column in orders if older.get(column) != order}
+            all_named = OTHERS in orders
+            held = {c: older.get(c, UNKNOWN) for c in orders if all_named or older.get(c) != order}
             values = {column: value if column in older else None for column, value in row.values.items()}
             base.append((key, Row(values, order, held, row.source)))
     return fold(base, changes).rows

@@ -3,14 +3,17 @@
 import dataclasses
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, Final
 
+import msgspec
+
 from firn.changes.change import OPS, TIMES
 from firn.changes.decode.poison import poison
-from firn.changes.merge.fold import LOADED
+from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN
+from firn.changes.metadata_columns import NAMELESS_ID, OTHERS_ID
 from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
 from firn.changes.redelivery import kept
 from firn.errors import EventError
@@ -34,6 +37,7 @@ PLACED_BY: Final = (
 )  # fmt: skip
 
 
+_nameless: Final = msgspec.json.Decoder(dict[str, bytes]).decode
 # When the connector sent a flattened row stands in the row. After a restart it sends a change again, at another time:
 # it is the same change. Equal rows of a snapshot are told apart by it. In text, a quote inside a value has a backslash
 # before it.
@@ -170,12 +174,32 @@ def plain(order: bytes | None) -> bytes | None:
     return order[1:] if order is not None and order[:1] == b"\1" else None
 
 
-def stored_held(order: bytes, held: Mapping[int, bytes]) -> list[tuple[int, bytes]] | None:
+def stored_held(order: bytes, held: Mapping[str, bytes], ids: Mapping[str, int]) -> list[tuple[int, bytes]] | None:
     """`_firn_held` of a row at `order` (plain): field ids, rising, and the orders of their values as `plain` gives
-    them, b"" for none. `held`: orders by field id."""
-    entries = ((number, plain(one) or b"") for number, one in sorted(held.items()))
-    kept = [(number, one) for number, one in entries if one < order]
-    return kept or None
+    them, b"" for none. `held`: as a row has them; `ids`: of the columns that may be held."""
+    orders = {name: plain(one) or b"" for name, one in held.items()}
+    rest = orders.get(OTHERS)
+    if rest is None:
+        entries = sorted((ids[name], one) for name, one in orders.items() if name in ids and one < order)
+        return entries or None
+    named = {name: one for name, one in orders.items() if one != rest}
+    found = {ids[name]: one for name, one in named.items() if name in ids} | {OTHERS_ID: rest}
+    if nameless := {name: one for name, one in sorted(named.items()) if name not in ids}:
+        found[NAMELESS_ID] = msgspec.json.encode(nameless)
+    return sorted(found.items())
+
+
+def read_held(stored: Iterable[tuple[int, bytes]] | None, names: Mapping[int, str]) -> dict[str, bytes]:
+    """The inverse. `names`: of the table's columns, by field id."""
+    found: dict[str, bytes] = {}
+    for number, order in stored or ():
+        told = {names[number]: order} if number in names else {}
+        if number < 0:
+            told = {OTHERS: order} if number == OTHERS_ID else _nameless(order)
+        for name, one in told.items():
+            # A column has come since that was null before: what is told by its id is as new or newer.
+            found[name] = max(total(one), found.get(name, UNKNOWN))
+    return found
 
 
 def occurrences(

@@ -1,0 +1,133 @@
+"""Rows that say only a part of their columns: in whatever order, split and repeats they come, the table is as if they
+had been replayed in the order of their positions, each writing the columns it names."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from firn.changes.merge.decide import Decided
+from firn.changes.merge.fold import OTHERS, Key, Row, RowChange, fold
+from firn.changes.merge.ordering import plain, read_held, stored_held, total
+from firn.changes.positions import RANK
+from tests.memory_table import MemoryTable
+from tests.property.test_decide import delivered, deliveries
+
+COLUMNS = "abcd"
+Shown = Mapping[Key, Mapping[str, Any]]
+
+
+def told(op: str, at: int, key: int, **columns: Any) -> RowChange:
+    """A change; of op u a patch of these columns."""
+    position = at.to_bytes(45)
+    values = None if op in "dt" else {"id": key} | columns
+    left_out = frozenset({OTHERS}) if op == "u" else frozenset[str]()
+    return RowChange(op, () if op == "t" else (key,), position, total(position + RANK[op]), values, left_out, "t")
+
+
+@st.composite
+def patches(draw: st.DrawFn) -> list[RowChange]:
+    """A history: patches mostly, some whole rows and deletes, rarely a truncate. Later ones name more columns."""
+    log = []
+    for at in range(draw(st.integers(1, 14))):
+        op = draw(st.sampled_from("uuuuuuucddt" if at % 5 == 4 else "uuuuuuucd"))
+        columns = draw(st.sets(st.sampled_from(COLUMNS[: 2 + at // 4]), max_size=3))
+        values = {name: draw(st.sampled_from([None, at, at])) for name in sorted(columns)}
+        log.append(told(op, at, draw(st.integers(1, 2)), **values if op in "cu" else {}))
+    return log
+
+
+def replayed(log: Iterable[RowChange]) -> Shown:
+    """The specification of patches, once more and for them alone."""
+    rows: dict[Key, dict[str, Any]] = {}
+    for one in sorted(log, key=lambda one: one.order):
+        if one.op == "t":
+            rows.clear()
+        elif one.op == "d":
+            rows.pop(one.key, None)
+        else:
+            rows[one.key] = (rows.get(one.key, {}) if one.op == "u" else {}) | dict(one.values or {})
+    return shown(rows)
+
+
+def shown(rows: Mapping[Key, Mapping[str, Any]]) -> Shown:
+    """What a reader sees: a column without a value is null, there or not."""
+    return {key: {name: value for name, value in row.items() if value is not None} for key, row in rows.items()}
+
+
+def values_of(rows: Mapping[Key, Row]) -> Shown:
+    return shown({key: row.values for key, row in rows.items()})
+
+
+def told_by(rows: Mapping[Key, Row]) -> Mapping[Key, tuple[Any, ...]]:
+    """All that rows tell."""
+    values = values_of(rows)
+    return {key: (values[key], row.order, row.held, row.source) for key, row in rows.items()}
+
+
+@dataclass
+class StoredTable(MemoryTable):
+    """A table whose rows are what its columns hold: a column comes with its first value. `ids`: of its columns."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+
+    def commit(self, batch: Sequence[RowChange]) -> Decided:
+        seen = sorted({name for one in batch for name, value in (one.values or {}).items() if value is not None})
+        self.ids |= {name: len(self.ids) + number for number, name in enumerate(set(seen) - self.ids.keys(), 1)}
+        self.live = {key: self._of_today(row) for key, row in self.live.items()}
+        decided = super().commit(batch)
+        self.live = {key: self._stored(row) for key, row in self.live.items()}
+        return decided
+
+    def _of_today(self, row: Row) -> Row:
+        return Row(dict.fromkeys(self.ids) | dict(row.values), row.order, row.held, row.source)
+
+    def _stored(self, row: Row) -> Row:
+        held = stored_held(plain(row.order) or b"", row.held, self.ids)
+        values = {name: row.values.get(name) for name in self.ids}
+        return Row(values, row.order, read_held(held, {n: name for name, n in self.ids.items()}), row.source)
+
+
+@given(patches(), st.data())
+def test_the_specification_replays_patches_in_any_order(log: list[RowChange], data: st.DataObject) -> None:
+    state = fold({}, data.draw(st.permutations(log)))
+    assert values_of(state.rows) == replayed(log)
+    assert fold({}, log) == state
+
+
+@given(patches(), st.data())
+def test_the_row_engine_equals_the_specification_in_any_split(log: list[RowChange], data: st.DataObject) -> None:
+    batches = data.draw(deliveries(log))
+    for count in range(1, len(batches) + 1):
+        come = [change for batch in batches[:count] for change in batch]
+        assert told_by(delivered(batches[:count])) == told_by(fold({}, come).rows)
+
+
+@given(patches(), st.data())
+@example([told("u", 1, 1, b=7), told("u", 2, 1, b=None)], None)  # a null in a column that is not there yet
+@example([told("c", 1, 1, a=1), told("u", 2, 1, b=None), told("u", 3, 1, a=3)], None)
+def test_what_a_table_stores_of_its_rows_is_enough(log: list[RowChange], data: st.DataObject | None) -> None:
+    batches = data.draw(deliveries(log)) if data is not None else [[one] for one in reversed(log)]
+    table, come = StoredTable(), list[RowChange]()
+    for batch in batches:
+        table.commit(batch)
+        come += batch
+        assert values_of(table.live) == replayed(come)
+
+
+@given(patches(), st.data())
+def test_the_rows_alone_carry_on_where_the_patches_left_off(log: list[RowChange], data: st.DataObject) -> None:
+    cut = data.draw(st.integers(0, len(log)))
+    table = fold({}, log[:cut]).rows
+    assert told_by(fold(table, data.draw(st.permutations(log[cut:]))).rows) == told_by(fold({}, log).rows)
+    again = [one for one in log[:cut] if one.op == "u" and one.key in table and _is_since(one, log[:cut])]
+    assert told_by(fold(table, again).rows) == told_by(table)
+
+
+def _is_since(one: RowChange, log: Iterable[RowChange]) -> bool:
+    """Whether no delete came after it: a table without its memory would take it for new."""
+    return not any(
+        other.order > one.order for other in log if other.op == "t" or (other.op, other.key) == ("d", one.key)
+    )
