@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
     from firn.log.store import Store
+    from firn_lake.fresh.following_table import FollowingTable
 
 
 class Fresh:
@@ -49,16 +50,26 @@ class Fresh:
         that of the rows is for after their tables are loaded."""
         return sorted(name.identifier for name in Look(self._store).tables())
 
-    def table(self, identifier: tuple[str, ...]) -> "FreshTable":
+    def table(self, identifier: tuple[str, ...]) -> "FreshTable | FollowingTable":
         """One table. Load all that are read together before the first is read.
 
         Raises NotFresh, StorageUnavailable, and what the catalog raises.
         """
+        mirror = self._look.mirror(TableName(*identifier)) if len(identifier) == 2 else None
+        if mirror is None:
+            return FreshTable(self._catalog, self._look, identifier, self._load(identifier))
+        from firn_lake.fresh.following_table import FollowingTable
+
+        pipeline, base = mirror
+        table = self._load(identifier)  # before its base: it may be behind that, and never ahead
+        rests_on = FreshTable(self._catalog, self._look, base.identifier, self._load(base.identifier))
+        return FollowingTable(pipeline, rests_on, table)
+
+    def _load(self, identifier: tuple[str, ...]) -> "Table | None":
         try:
-            table = self._catalog.load_table(identifier)
+            return self._catalog.load_table(identifier)
         except NoSuchTableError:
-            table = None
-        return FreshTable(self._catalog, self._look, identifier, table)
+            return None
 
 
 class FreshTable:
@@ -66,26 +77,27 @@ class FreshTable:
 
     def __init__(self, catalog: "Catalog", look: Look, identifier: tuple[str, ...], table: "Table | None") -> None:
         """`look` was begun before `table` was loaded; None: no commit has made it yet."""
-        self._catalog, self._look, self._identifier, self._table = catalog, look, identifier, table
-        self._state = state_of(table) if table is not None else None
+        self.catalog, self._look, self._identifier, self.table = catalog, look, identifier, table
+        self.state = state_of(table) if table is not None else None
 
     @cached_property
-    def _waiting(self) -> Sequence[Waiting]:
+    def waits(self) -> Sequence[Waiting]:
+        """What waits for it, by stream. Raises NotFresh, StorageUnavailable."""
         if len(self._identifier) != 2:
             return ()  # of a nested namespace: Firn makes none
-        return waiting(self._look, TableName(*self._identifier), self._state)
+        return waiting(self._look, TableName(*self._identifier), self.state)
 
     @cached_property
     def version(self) -> Version:
         """The table as it is, with the columns that the waiting changes bring or widen. Raises NotFresh,
         StorageUnavailable."""
-        now = version_at(self._table, None) if self._table is not None else None
-        if now is not None and not self._waiting:
+        now = version_at(self.table, None) if self.table is not None else None
+        if now is not None and not self.waits:
             return now
         name = TableName(*self._identifier)
-        if not self._waiting:
+        if not self.waits:
             raise NotFresh(f"nothing waits for {name}, and no commit has made it")
-        return as_it_will_be(name, now, self._waiting)
+        return as_it_will_be(name, now, self.waits)
 
     def read(
         self,
@@ -98,13 +110,13 @@ class FreshTable:
 
         Raises BadFilter, NotFresh, UnreadableFile, StorageUnavailable.
         """
-        if not self._waiting:
+        if not self.waits:
             return Rows(self.version, schema, where, batch_size, limit)
-        first = self._waiting[0]
+        first = self.waits[0]
         if first.mode.keyed:
-            made = mirrored(self._catalog, self._table, self._state, first, self.version, where)
+            made = mirrored(self.catalog, self.table, self.state, first, self.version, where)
         else:
-            made = appended(self._state, self._waiting, self.version)
+            made = appended(self.state, self.waits, self.version)
         return FreshRows(self.version, schema, where, made, batch_size, limit)
 
 

@@ -29,14 +29,24 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from firn_sql.feed_plan import PipelineFeed
+
 OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA, *APPEND_METADATA)}
 """Firn's own columns."""
 
 
 @dataclass(frozen=True)
+class Fed:
+    """A row of an append table: of which change (decoded_rows), and its columns by name."""
+
+    change: Sequence[Any]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Waiting:
     """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
-    commit renames first, old name -> new name."""
+    commit renames first, old name -> new name; `feeds`: how changes come in, where pipelines bring them."""
 
     pending: Pending
     target: Target
@@ -45,6 +55,15 @@ class Waiting:
     mode: TableMode
     above: int
     due: Mapping[str, str]
+    feeds: "tuple[PipelineFeed, ...]" = ()
+
+    def fed(self) -> dict[str, Fed]:
+        """The rows of an append table that the changes become through `feeds`, by identity."""
+        if not self.feeds:
+            return {}
+        from firn_lake.fresh.through_sql import fed
+
+        return fed(self)
 
     @property
     def stream(self) -> str:
@@ -178,8 +197,15 @@ _decodings: Final = Remembered[tuple[str, TableName], Decoding]()
 
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    found = planned(target.above(above), pending.settings, state)
+    feeds = None
+    if target.feeds:
+        from firn_sql.feed_plan import plan_feeds  # with DuckDB, which most tables can do without
+
+        feeds = plan_feeds(target.above(above), pending.settings, state)
+    found = feeds.planned if feeds else planned(target.above(above), pending.settings, state)
     plan = found.columns
+    if feeds is not None:
+        _check_feeds(pending, target, state)
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
         raise NotFresh(
@@ -197,4 +223,14 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
     decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
     if decoding != found.decoding:
         decoding = known[pending.settings.name, target.name] = found.decoding
-    return Waiting(pending, target, plan, decoding, found.mode, above, found.due)
+    return Waiting(pending, target, plan, decoding, found.mode, above, found.due, feeds.feeds if feeds else ())
+
+
+def _check_feeds(pending: Pending, target: Target, state: TableState | None) -> None:
+    """Raises NotFresh where the next commit does more than to add what waits."""
+    again = "run firn flush, or read without fresh"
+    if state is None and pending.committed:
+        raise NotFresh(f"{target.name} has not been made yet, and the next commit makes it of the whole log: {again}")
+    mine = lambda some: sorted((one.name, one.sql) for one in some if one.target == target.name)  # noqa: E731
+    if any(mine(own) != mine(pending.settings.pipelines) for own in pending.pipelines.values()):
+        raise NotFresh(f"the SQL of {target.name} was changed, and changes wait that run under the former: {again}")
