@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyiceberg.schema import Schema
 
@@ -16,6 +16,7 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.metadata_columns import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA
 from firn.config.modes import TableMode
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
@@ -149,7 +150,26 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
     return found
 
 
-def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
+class Coming(Protocol):
+    """What the next commit makes of a table's columns: as Waiting has it."""
+
+    @property
+    def plan(self) -> ColumnPlan:
+        """The columns."""
+
+    @property
+    def mode(self) -> TableMode:
+        """The table's."""
+
+    @property
+    def due(self) -> Mapping[str, str]:
+        """Columns that are renamed."""
+
+    def nulls(self) -> set[str]:
+        """Required columns that are null in a row."""
+
+
+def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Coming]) -> Version:
     """The table with the columns that the waiting changes bring, widen or leave null."""
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
     names = {old: new for one in some for old, new in one.due.items()}
@@ -231,6 +251,9 @@ def _check_feeds(pending: Pending, target: Target, state: TableState | None) -> 
     again = "run firn flush, or read without fresh"
     if state is None and pending.committed:
         raise NotFresh(f"{target.name} has not been made yet, and the next commit makes it of the whole log: {again}")
-    mine = lambda some: sorted((one.name, one.sql) for one in some if one.target == target.name)  # noqa: E731
+
+    def mine(some: Sequence[Pipeline]) -> list[tuple[str, str]]:
+        return sorted((one.name, one.sql) for one in some if one.target == target.name)
+
     if any(mine(own) != mine(pending.settings.pipelines) for own in pending.pipelines.values()):
         raise NotFresh(f"the SQL of {target.name} was changed, and changes wait that run under the former: {again}")

@@ -41,8 +41,11 @@ def fed(waiting: "Waiting") -> dict[str, Fed]:
     for feed in waiting.feeds:
         for name, row in _through(waiting, feed, failed):
             found.setdefault(name, row)
-    place = lambda row: (row.change[decoded_rows.BATCH], row.change[decoded_rows.INDEX])  # noqa: E731
-    return {name: row for name, row in found.items() if place(row) not in failed}
+    return {
+        name: row
+        for name, row in found.items()
+        if (row.change[decoded_rows.BATCH], row.change[decoded_rows.INDEX]) not in failed
+    }
 
 
 def _through(waiting: "Waiting", feed: PipelineFeed, failed: set[tuple[str, int]]) -> Iterator[tuple[str, Fed]]:
