@@ -25,6 +25,7 @@ from firn_cli.commands import (
     init,
     leftovers,
     pause,
+    pipelines,
     publish,
     query,
     rebuild,
@@ -76,6 +77,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(pipelines.app)
 app.add_typer(refs.app, name="refs")
 
 

@@ -74,6 +74,9 @@ def _passed(node: Node, outer: Mapping[str, _Passed]) -> _Passed:
             changed = frozenset(_changed(item))
             excluded |= changed
             names += [(name, source) for name, source in inner.names if name.lower() not in changed]
+            for old, new in _renamed(item):
+                if (source := _origin({"column_names": [old]}, inner, name)) is not None:
+                    names.append((new, source))
         elif item["class"] == "COLUMN_REF" and (source := _origin(item, inner, name)) is not None:
             names.append((item.get("alias") or item["column_names"][-1], source))
     return _Passed(tuple(names), has_star and inner.star, excluded)
@@ -87,6 +90,12 @@ def _changed(star: Node) -> Iterator[str]:
         for one in star.get(key, ()):
             name = one.get("key", one) if isinstance(one, dict) else one
             yield (name["column"] if isinstance(name, dict) and "column" in name else str(name)).lower()
+
+
+def _renamed(star: Node) -> Iterator[tuple[str, str]]:
+    """The columns that a * renames, old name and new."""
+    for one in star.get("rename_list", ()):
+        yield one["key"]["column"], one["value"]
 
 
 def _origin(column: Node, inner: _Passed, table: str) -> str | None:

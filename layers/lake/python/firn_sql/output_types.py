@@ -34,15 +34,22 @@ _INSTEAD: Final = {
 
 
 class NoColumnType(ValueError):
-    """Tables have no such type; the text says what to write."""
+    """Tables have no such type as `column` has; `instead` says what to write."""
+
+    def __init__(self, column: str, reason: str, instead: str) -> None:
+        super().__init__(f"{reason}; {instead}")
+        self.column, self.reason, self.instead = column, reason, instead
 
 
 def column_type(kind: DuckDBPyType, name: str) -> str:
-    """The type that a column of this type gets, as SQL. `name`: of the column, quoted, for the error.
+    """The type that a column of this type gets, as SQL. `name`: of the column, for the error.
 
     Raises NoColumnType.
     """
     word = kind.id.lower()
+    shown = f"the column {quoted(name)}"
+    if word == "tuple":
+        raise NoColumnType(name, f"{shown} is a struct whose fields have no names", "write {'a': …, 'b': …}")
     if str(kind).upper() == "JSON":
         return "VARCHAR"
     if word in _AS:
@@ -54,13 +61,13 @@ def column_type(kind: DuckDBPyType, name: str) -> str:
     if word == "struct":
         fields = [(field, column_type(_inner(inner), name)) for field, inner in kind.children]
         if not fields or not all(field for field, _ in fields):
-            raise NoColumnType(f"the column {name} is a struct whose fields have no names; write {{'a': …, 'b': …}}")
+            raise NoColumnType(name, f"{shown} is a struct whose fields have no names", "write {'a': …, 'b': …}")
         lower = [field.lower() for field, _ in fields]
         if len(set(lower)) < len(lower):
-            raise NoColumnType(f"the column {name} is a struct with two fields of one name; write other names")
+            raise NoColumnType(name, f"{shown} is a struct with two fields of one name", "write other names")
         return "STRUCT(" + ", ".join(f"{quoted(field)} {inner}" for field, inner in fields) + ")"
-    instead = _INSTEAD.get(word, "CAST({} AS VARCHAR)").format(name, name)
-    raise NoColumnType(f"the column {name} has the type {kind}, which tables do not have; write {instead}")
+    instead = _INSTEAD.get(word, "CAST({} AS VARCHAR)").format("…", "…")
+    raise NoColumnType(name, f"{shown} has the type {kind}, which tables do not have", f"write {instead}")
 
 
 def _inner(kind: object) -> DuckDBPyType:

@@ -46,6 +46,9 @@ def _parser() -> duckdb.DuckDBPyConnection:
     return connection
 
 
+_CORRECT: Final = 'correct it there; a column that is called as a word of SQL is written "at"'
+
+
 def parse(sql: str) -> Node:
     """The tree of the one query in `sql`. Raises SqlRefused where DuckDB can't read it."""
     text = Text(sql.encode())
@@ -60,9 +63,7 @@ def parse(sql: str) -> Node:
                 else text.refuse(0, "this is no query", "write INSERT INTO namespace.table SELECT … FROM source")
             )
         position = str(told.get("position", "0"))
-        raise text.refuse(
-            int(position) if position.isdecimal() else 0, f"DuckDB can't read it: {reason}", "correct it there"
-        )
+        raise text.refuse(int(position) if position.isdecimal() else 0, f"DuckDB can't read it: {reason}", _CORRECT)
     statements = told["statements"]
     if len(statements) != 1:
         raise text.refuse(0, "there are several statements", "write one statement, and a pipeline for each other one")

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from firn.config.names import is_left_out
 from firn.config.sql_text import SqlRefused
 from firn_sql.check import HIDDEN, IS_NOW, Checked
-from firn_sql.isolation import isolate
+from firn_sql.isolation import isolate, reason
 from firn_sql.output_types import NoColumnType, column_type, quoted
-from firn_sql.parse_tree import Node, all_nodes, written
+from firn_sql.parse_tree import Node, all_nodes, offset, written
 
 NOW: Final = "_firn_now"
 """The column of `rows` that now() reads: timestamp[us, UTC]."""
@@ -114,16 +114,15 @@ class Transform:
             relation = self._connection.sql(inner)
             found = list(zip(relation.columns, relation.types, strict=True))
         except duckdb.Error as error:
-            raise self._refuse(_told(error), "write what fits the columns of the source") from None
+            raise self._refuse(reason(error), "write what fits the columns of the source") from None
         shown = [(name, kind) for name, kind in found if name not in (ROW, NOW)]
         self._check_names([name for name, _ in shown])
         self.unknown = frozenset(name for name, kind in shown if kind.id.lower() in _UNKNOWN)
         try:
-            columns = [f"CAST({quoted(name)} AS {column_type(kind, quoted(name))}) AS {quoted(name)}"
+            columns = [f"CAST({quoted(name)} AS {column_type(kind, name)}) AS {quoted(name)}"
                        for name, kind in shown]  # fmt: skip
         except NoColumnType as error:
-            reason, _, instead = str(error).rpartition("; ")
-            raise self._refuse(reason, instead) from None
+            raise self._refuse(error.reason, error.instead, error.column) from None
         return f"SELECT {', '.join([*columns, quoted(ROW)])} FROM ({inner})"  # noqa: S608 (names are quoted)
 
     def _check_names(self, names: list[str]) -> None:
@@ -137,8 +136,10 @@ class Transform:
             if not name.strip() or is_left_out(name):
                 raise self._refuse(f"a column can't be called {name!r}", "write AS another name")
 
-    def _refuse(self, reason: str, instead: str) -> SqlRefused:
-        return self._checked.text.refuse(0, reason, instead)
+    def _refuse(self, why: str, instead: str, column: str = "") -> SqlRefused:
+        """An error; at the expression of an output column if that is found by its name."""
+        places = (offset(one, 0) for one in self._checked.tree["select_list"] if column and one.get("alias") == column)
+        return self._checked.text.refuse(next(places, 0), why, instead)
 
     def _attempt(self, table: pa.Table) -> pa.Table:
         """What these rows give, with ROW. Raises duckdb.Error, TooLarge."""
@@ -147,11 +148,14 @@ class Transform:
         reader = self._connection.sql(self._sql).to_arrow_reader(_BATCH)
         batches: list[pa.RecordBatch] = []
         rows = size = 0
-        for batch in reader:
-            batches.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-            if rows > most or size > self._memory:
-                raise TooLarge(f"it gives more than {most:,} rows or {self._memory:,} bytes")
+        try:
+            for batch in reader:
+                batches.append(batch)
+                rows, size = rows + batch.num_rows, size + batch.nbytes
+                if rows > most or size > self._memory:
+                    raise TooLarge(f"it gives more than {most:,} rows or {self._memory:,} bytes")
+        finally:
+            reader.close()  # else the connection takes no other query
         return pa.Table.from_batches(batches, reader.schema)
 
     def _result(self, parts: list[pa.Table], failed: dict[int, str]) -> Result:
@@ -235,11 +239,6 @@ def _plain(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_large_string(kind):
         return pa.string()
     return kind
-
-
-def _told(error: duckdb.Error) -> str:
-    """The first line of DuckDB's message, bounded."""
-    return str(error).partition("\n")[0][:300]
 
 
 def _is_sorted(values: pa.Array) -> bool:

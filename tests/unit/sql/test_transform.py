@@ -1,0 +1,202 @@
+"""What a pipeline's SQL makes of rows: types, places, failing rows, and what does not bind."""
+
+import datetime as dt
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from firn.config.sql_text import SqlRefused
+from firn_sql.check import check
+from firn_sql.transform import NOW, Result, Transform
+
+CLICKS = pa.schema(
+    {
+        "id": pa.int64(),
+        "name": pa.string(),
+        "ts": pa.timestamp("us", "UTC"),
+        "items": pa.list_(pa.struct({"sku": pa.string(), "n": pa.int64()})),
+        "price": pa.decimal128(12, 2),
+    }
+)
+
+
+def run(sql: str, *rows: dict[str, Any], schema: pa.Schema = CLICKS) -> Result:
+    return Transform(check(sql), schema).run(pa.Table.from_pylist(list(rows), schema))
+
+
+def kinds(sql: str) -> list[str]:
+    return [str(kind) for kind in Transform(check(sql), CLICKS).schema.types]
+
+
+def test_each_row_knows_the_row_that_it_is_of() -> None:
+    sql = "INSERT INTO web.items SELECT id, UNNEST(items) AS item FROM clicks WHERE id <> 2"
+    one, two = {"sku": "a", "n": 1}, {"sku": "b", "n": 2}
+    found = run(
+        sql, *({"id": id_, "items": items} for id_, items in enumerate([[one, two], [], [one], [two], None, [one]]))
+    )
+    assert found.rows.to_pylist() == [
+        {"id": 0, "item": one},
+        {"id": 0, "item": two},
+        {"id": 3, "item": two},
+        {"id": 5, "item": one},
+    ]
+    assert (found.origin.to_pylist(), found.number.to_pylist()) == ([0, 0, 3, 5], [0, 1, 0, 0])
+    assert (found.origin.type, found.number.type) == (pa.int64(), pa.int32())
+
+
+def test_the_hidden_number_goes_through_with_tables_and_subqueries() -> None:
+    sql = """
+        WITH w AS (SELECT *, lower(name) AS low FROM clicks WHERE id % 2 = 1), v AS MATERIALIZED (SELECT low, id FROM w)
+        SELECT x.low AS name FROM (SELECT * FROM v) AS x WHERE x.id > 1
+    """
+    found = run(sql, *({"id": id_, "name": f"N{id_}"} for id_ in range(6)))
+    assert (found.rows.to_pylist(), found.origin.to_pylist()) == ([{"name": "n3"}, {"name": "n5"}], [3, 5])
+
+
+def test_now_is_the_acceptance_of_the_row() -> None:
+    times = pa.array([dt.datetime(2025, 1, day, tzinfo=dt.UTC) for day in (1, 2)], pa.timestamp("us", "UTC"))
+    rows = pa.Table.from_pylist([{"id": 1, "ts": None}, {"id": 2, "ts": times[0].as_py()}], CLICKS).append_column(
+        NOW, times
+    )
+    transform = Transform(check("SELECT COALESCE(ts, NOW()) AS ts, current_timestamp AS n FROM clicks"), CLICKS)
+    assert transform.run(rows).rows.to_pydict() == {"ts": [times[0].as_py()] * 2, "n": times.to_pylist()}
+    with pytest.raises(ValueError, match="the rows have no column _firn_now"):
+        transform.run(rows.drop_columns([NOW]))
+
+
+def test_rows_that_fail_are_told_apart_and_all_others_go_on() -> None:
+    rows = [{"id": id_, "name": name} for id_, name in enumerate(["1", "x", "3", None, "", "6"])]
+    found = run("SELECT id, CAST(name AS INTEGER) AS n FROM clicks", *rows)
+    assert found.rows.to_pylist() == [{"id": 0, "n": 1}, {"id": 2, "n": 3}, {"id": 3, "n": None}, {"id": 5, "n": 6}]
+    assert found.origin.to_pylist() == [0, 2, 3, 5]
+    assert set(found.failed) == {1, 4}
+    assert "Could not convert string 'x' to INT32" in found.failed[1]
+
+
+@pytest.mark.parametrize(
+    "expression", ["9223372036854775807 + id", "CAST(300 * id AS TINYINT)", "CAST(id || 'x' AS UUID)"]
+)
+def test_other_errors_of_a_row_are_its_own_too(expression: str) -> None:
+    found = run(f"SELECT id, {expression} AS x FROM clicks", {"id": 1}, {"id": None})
+    assert (set(found.failed), found.rows.num_rows) == ({0}, 1)
+
+
+def test_a_batch_in_which_every_row_fails_takes_no_more_than_twice_its_runs() -> None:
+    found = run("SELECT CAST(name AS INTEGER) AS n FROM clicks", *[{"name": f"no {n}"} for n in range(300)])
+    assert (len(found.failed), found.rows.num_rows) == (300, 0)
+
+
+def test_no_rows_give_no_rows() -> None:
+    found = run("SELECT id, UNNEST(items) AS item FROM clicks")
+    assert (found.rows.num_rows, found.origin.to_pylist(), found.number.to_pylist(), found.failed) == (0, [], [], {})
+    assert found.rows.schema.names == ["id", "item"]
+
+
+def test_a_row_that_gives_too_much_is_one_that_fails() -> None:
+    inner = "(SELECT id, l, UNNEST(l) AS y FROM (SELECT id, l, UNNEST(l) AS z FROM c) AS a)"
+    sql = f"SELECT id, UNNEST(l) AS x FROM {inner} AS b"
+    schema = pa.schema({"id": pa.int64(), "l": pa.list_(pa.int64())})
+    found = run(sql, {"id": 1, "l": list(range(200))}, {"id": 2, "l": [1, 2]}, schema=schema)
+    assert found.failed == {0: "it gives more than 1,000,000 rows or 1,000,000,000 bytes"}
+    assert found.rows.num_rows == 8
+
+
+def test_memory_is_bounded() -> None:
+    doubled = ", ".join(["name || name AS n0", *(f"n{n} || n{n} AS n{n + 1}" for n in range(8))])
+    sql = f"SELECT id, length(n8) AS l FROM (SELECT id, {doubled} FROM clicks) AS a"
+    transform = Transform(check(sql), CLICKS, memory=100_000_000)
+    found = transform.run(pa.Table.from_pylist([{"id": 1, "name": "x" * 1_000_000}, {"id": 2, "name": "y"}], CLICKS))
+    assert (set(found.failed), found.rows.to_pylist()) == ({0}, [{"id": 2, "l": 512}])
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [
+        ("CAST(id AS TINYINT)", "int32"),
+        ("CAST(id AS SMALLINT)", "int32"),
+        ("CAST(id AS INTEGER)", "int32"),
+        ("id", "int64"),
+        ("CAST(id AS UINTEGER)", "int64"),
+        ("CAST(id AS UBIGINT)", "decimal128(20, 0)"),
+        ("price", "decimal128(12, 2)"),
+        ("CAST(id AS FLOAT)", "float"),
+        ("id / 2", "double"),
+        ("id > 1", "bool"),
+        ("name", "string"),
+        ("encode(name)", "binary"),
+        ("CAST(ts AS DATE)", "date32[day]"),
+        ("ts", "timestamp[us, tz=UTC]"),
+        ("CAST(ts AS TIMESTAMP)", "timestamp[us]"),
+        ("CAST(ts AS TIMESTAMP_MS)", "timestamp[us]"),
+        ("CAST(name AS UUID)", "string"),
+        ("CAST(name AS JSON)", "string"),
+        ("NULL", "string"),
+        ("[id, 1]", "list<item: int64>"),
+        ("items", "list<item: struct<sku: string, n: int64>>"),
+        ("{'a': CAST(id AS TINYINT), 'b': [name]}", "struct<a: int32, b: list<item: string>>"),
+    ],
+)
+def test_output_has_types_that_tables_have(expression: str, kind: str) -> None:
+    assert kinds(f"SELECT {expression} AS x FROM clicks") == [kind]
+
+
+@pytest.mark.parametrize(
+    ("select", "told"),
+    [
+        (
+            "CAST(id AS HUGEINT) AS x",
+            'the column "x" has the type HUGEINT, which tables do not have; write CAST(… AS BIGINT)',
+        ),
+        ("INTERVAL 1 DAY AS x", "write CAST(… AS VARCHAR), or epoch(…)"),
+        ("CAST(ts AS TIME) AS x", "write CAST(… AS VARCHAR)"),
+        ("map {'a': id} AS x", "write map_entries(…), or to_json(…)"),
+        ("CAST(ts AS TIMESTAMP_NS) AS x", "write CAST(… AS TIMESTAMP)"),
+        ("row(1, 2) AS x", "is a struct whose fields have no names"),
+        ("nam AS x", 'Referenced column "nam" not found'),
+        ("name + 1 AS x", "Binder Error"),
+        ("id AS x, name AS X", "it gives two columns 'x' and 'X'; write AS another name"),
+        ("*, id AS ID", "it gives two columns"),
+        ("id AS _pos", "a column can't be called '_pos'"),
+        ("* EXCLUDE (id, name, ts, items, price)", "gives no columns"),
+        ("list_transform(items, lambda x, i, j: x) AS y", "Error"),
+    ],
+)
+def test_what_gives_no_table_is_refused_with_what_to_write(select: str, told: str) -> None:
+    with pytest.raises(SqlRefused) as raised:
+        Transform(check(f"SELECT {select} FROM clicks"), CLICKS)
+    assert told in str(raised.value)
+
+
+def test_columns_that_differ_by_case_alone_are_refused_where_they_are_used() -> None:
+    schema = pa.schema({"id": pa.int64(), "Name": pa.string(), "name": pa.string()})
+    for sql in ("SELECT * FROM clicks", "SELECT upper(NAME) AS n FROM clicks"):
+        with pytest.raises(SqlRefused, match="the source has the columns Name and name, and SQL can't tell them apart"):
+            Transform(check(sql), schema)
+    assert run("SELECT ID AS key FROM clicks", {"id": 7}, schema=schema).rows.to_pylist() == [{"key": 7}]
+
+
+def test_firns_own_columns_are_not_seen() -> None:
+    schema = pa.schema({"id": pa.int64(), "_firn_pos": pa.binary()})
+    assert run("SELECT * FROM clicks", {"id": 1, "_firn_pos": b"x"}, schema=schema).rows.to_pylist() == [{"id": 1}]
+
+
+def test_values_pass_through_as_they_are() -> None:
+    row = {
+        "id": 2**63 - 1, "name": "\N{LATIN SMALL LETTER E WITH ACUTE}\0x", "ts": dt.datetime(1, 1, 1, tzinfo=dt.UTC),
+        "items": [None, {"sku": None, "n": -1}], "price": Decimal("-9999999999.99"),
+    }  # fmt: skip
+    assert run("SELECT * FROM clicks", row, {}).rows.to_pylist() == [row, dict.fromkeys(CLICKS.names)]
+
+
+def test_nothing_outside_can_be_reached() -> None:
+    transform = Transform(check("SELECT id FROM clicks"), CLICKS)
+    for sql in (
+        "SET threads = 8",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "COPY (SELECT 1) TO '/tmp/x'",
+        "INSTALL httpfs",
+    ):
+        with pytest.raises(Exception, match=r"(?i)lock|disabled|permission"):
+            transform._connection.execute(sql)
