@@ -671,7 +671,7 @@ class MemoryRange:
             kept = len(rows)
         outcome.merged = kept
         outcome.superseded = outcome.events - outcome.ignored - outcome.dead - outcome.merged
-        summary = outcome.summary(self._stream, self._epochs, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last, counted=not target.back)
         self._catalog.commit(table, self._stream, progress, rows, summary)
         after = self._catalog.load(target.name)
         outcome.snapshot_id = after.current if after else None
