@@ -19,13 +19,14 @@ from firn_lake.fresh.fresh_rows import FreshRows, FreshTable
 from firn_lake.fresh.merge_pending import Result, mirrored
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.fresh.pending_table import OWN, Waiting, as_it_will_be, state_of
-from firn_lake.fresh.through_sql import Following, following
 from firn_lake.reading.rows import BATCH_SIZE, Rows
 from firn_lake.reading.versions import Version, version_at
 
 if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
+
+    from firn_lake.fresh.through_sql import Following
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class FollowingTable:
         return next(iter(self._base.waits), None)
 
     @cached_property
-    def _following(self) -> Following:
+    def _following(self) -> "Following":
+        from firn_lake.fresh.through_sql import following  # with DuckDB, which most tables can do without
+
         waiting = self._waiting
         if waiting is None or self._base.table is None:
             raise NotFresh(f"{self._name} rests on a table that no commit has made: run firn flush")

@@ -157,7 +157,7 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     mine = [
         decoded_rows.Appendable((row for row, _ in one.decoded()), one.stream, first=one.stream in old) for one in plain
     ]
-    through = {name: row for one in waiting for name, row in one.fed().items()}
+    through = _through_sql([one for one in waiting if one.feeds])
     names = {*through, *(name for some in mine for name in some.names)}
     there = state is not None and state.snapshot_id is not None
     known: set[str] = set()
@@ -183,3 +183,12 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     found[BEFORE] = [row[decoded_rows.BEFORE] for row in changes]
     found[IDENTITY] = list(rows)
     return Result(found, columns, committed=there)
+
+
+def _through_sql(waiting: Sequence[Waiting]) -> dict[str, Fed]:
+    """The rows that changes become in pipelines, by identity."""
+    if not waiting:
+        return {}
+    from firn_lake.fresh.through_sql import fed  # with DuckDB, which most tables can do without
+
+    return {name: row for one in waiting for name, row in fed(one).items()}

@@ -58,14 +58,6 @@ class Waiting:
     due: Mapping[str, str]
     feeds: "tuple[PipelineFeed, ...]" = ()
 
-    def fed(self) -> dict[str, Fed]:
-        """The rows of an append table that the changes become through `feeds`, by identity."""
-        if not self.feeds:
-            return {}
-        from firn_lake.fresh.through_sql import fed
-
-        return fed(self)
-
     @property
     def stream(self) -> str:
         """The stream's name."""

@@ -9,7 +9,8 @@ import pyarrow as pa
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf
 from firn_lake.fresh.following_table import FollowingTable
-from firn_lake.fresh.fresh_rows import Fresh, FreshTable
+from firn_lake.fresh.fresh_rows import FreshTable
+from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.reading.read_recorder import OnRead
 from firn_lake.reading.versions import version_at
 from firn_lake.sql.duck import (
