@@ -62,9 +62,10 @@ class Outcome:
         self.merged = min(told, left)
         self.superseded = left - self.merged
 
-    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
-        """The snapshot properties: the progress, the nonce of its epoch, the counts, and which columns are wider."""
-        counts = {name: str(getattr(self, name)) for name in COUNTS}
+    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int, *, counted: bool = True) -> dict[str, str]:
+        """The snapshot properties: the progress, the nonce of its epoch, the counts, and which columns are wider.
+        `counted`: whether its changes count for the table in any epoch (Target.back)."""
+        counts = {name: str(getattr(self, name) if counted else 0) for name in COUNTS}
         said = {f"{EPOCH}{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
         said |= type_changes.summary(self.widened)  # those that were rewritten have a snapshot of their own
         return said | ({f"{SEALED}{stream}": epochs[last].nonce} if last in epochs else {})

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyiceberg.schema import Schema
 
@@ -17,6 +17,7 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.metadata_columns import APPEND_METADATA, ASKED_METADATA, HELD_METADATA, MIRROR_METADATA
 from firn.config.modes import TableMode
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
@@ -31,6 +32,8 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from firn_sql.feed_plan import PipelineFeed
+
 OWN: Final = {
     column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, *APPEND_METADATA, *ASKED_METADATA.values())
 }
@@ -38,9 +41,18 @@ OWN: Final = {
 
 
 @dataclass(frozen=True)
+class Fed:
+    """A row of an append table: of which change (decoded_rows) of which stream, and its columns by name."""
+
+    change: Sequence[Any]
+    values: Mapping[str, Any]
+    stream: str
+
+
+@dataclass(frozen=True)
 class Waiting:
     """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
-    commit renames first, old name -> new name."""
+    commit renames first, old name -> new name; `feeds`: how changes come in, where pipelines bring them."""
 
     pending: Pending
     target: Target
@@ -49,6 +61,7 @@ class Waiting:
     mode: TableMode
     above: int
     due: Mapping[str, str]
+    feeds: "tuple[PipelineFeed, ...]" = ()
 
     @property
     def stream(self) -> str:
@@ -139,7 +152,30 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
     return found
 
 
-def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
+class Coming(Protocol):
+    """What the next commit makes of a table's columns: as Waiting has it."""
+
+    @property
+    def plan(self) -> ColumnPlan:
+        """The columns."""
+
+    @property
+    def mode(self) -> TableMode:
+        """The table's."""
+
+    @property
+    def due(self) -> Mapping[str, str]:
+        """Columns that are renamed."""
+
+    @property
+    def metadata(self) -> Sequence[Column]:
+        """Firn's own columns that its rule asks for."""
+
+    def nulls(self) -> set[str]:
+        """Required columns that are null in a row."""
+
+
+def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Coming]) -> Version:
     """The table with the columns that the waiting changes bring, widen or leave null."""
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
     names = {old: new for one in some for old, new in one.due.items()}
@@ -212,10 +248,19 @@ class _Judge(RowJudge):
 
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    judge = _Judge(pending, target, above)
-    exact = all(n > above for n, _ in pending.batches)
-    found = settled(target.above(above), pending.settings, state, judge, exact=exact)
+    feeds = None
+    if target.feeds:
+        from firn_sql.feed_plan import plan_feeds  # with DuckDB, which most tables can do without
+
+        feeds = plan_feeds(target.above(above), pending.settings, state)
+        found = feeds.planned
+    else:
+        judge = _Judge(pending, target, above)
+        exact = all(n > above for n, _ in pending.batches)
+        found = settled(target.above(above), pending.settings, state, judge, exact=exact)
     plan = found.columns
+    if feeds is not None:
+        _check_feeds(pending, target, state)
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
         raise NotFresh(
@@ -229,4 +274,17 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             "firn flush, or read without fresh"
         )
     decoding = _remembered(pending, target, found.decoding)
-    return Waiting(pending, target, plan, decoding, found.mode, above, found.due)
+    return Waiting(pending, target, plan, decoding, found.mode, above, found.due, feeds.feeds if feeds else ())
+
+
+def _check_feeds(pending: Pending, target: Target, state: TableState | None) -> None:
+    """Raises NotFresh where the next commit does more than to add what waits."""
+    again = "run firn flush, or read without fresh"
+    if state is None and pending.committed:
+        raise NotFresh(f"{target.name} has not been made yet, and the next commit makes it of the whole log: {again}")
+
+    def mine(some: Sequence[Pipeline]) -> list[tuple[str, str]]:
+        return sorted((one.name, one.sql) for one in some if one.target == target.name)
+
+    if any(mine(own) != mine(pending.settings.pipelines) for own in pending.pipelines.values()):
+        raise NotFresh(f"the SQL of {target.name} was changed, and changes wait that run under the former: {again}")
