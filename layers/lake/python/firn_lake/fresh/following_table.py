@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
 
-from firn.changes.decode.types import storable
+from firn.changes.decode.types import Column, storable
 from firn.config.modes import MODES, TableMode
 from firn.config.names import TableName
 from firn.config.pipelines import Pipeline
