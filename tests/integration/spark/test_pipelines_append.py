@@ -166,7 +166,9 @@ def test_one_table_takes_the_rows_of_a_rule_and_of_two_pipelines(spark: SparkSes
 
 def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: SparkSession, tmp_path: Path) -> None:
     mirror = "INSERT INTO lake.m SELECT id, n FROM app.t"
-    text = config(clean=CLEAN.replace("n * 2", "CAST(name AS BIGINT)")) + f"      m: {{mode: mirror, sql: {mirror!r}}}\n"
+    text = (
+        config(clean=CLEAN.replace("n * 2", "CAST(name AS BIGINT)")) + f"      m: {{mode: mirror, sql: {mirror!r}}}\n"
+    )
     lake = Lake(spark, tmp_path, text)
     lake.land([row(1, name="7"), row(2), row(3)])
     lake.post([row(4)])
