@@ -74,8 +74,7 @@ def command(
         tick = _ticking(bars)
         ledger = read(store, stream, look, tick)
         now = datetime.now(UTC)
-        found = audit(ledger, now, keeping)
-        _add_files(found, store)
+        found = _with_files(audit(ledger, now, keeping), store)
         if not counts:
             current = _current(store, stream)
             found.take(audit_rows(store, catalog, ledger, tables, now, keeping, depth, current, tick))
@@ -90,12 +89,13 @@ def command(
         raise typer.Exit(1)
 
 
-def _add_files(found: "Audit", store: "Store") -> None:
-    """The stream's pipelines into files."""
+def _with_files(found: "Audit", store: "Store") -> "Audit":
+    """The same with the stream's pipelines into files."""
     from firn.audit.sink_account import accounts
 
     found.files, wrong = accounts(store, found.stream)
     found.differences += wrong
+    return found
 
 
 def _current(store: "Store", stream: str) -> "StreamConfig | None":
