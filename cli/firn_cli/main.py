@@ -26,6 +26,7 @@ from firn_cli.commands import (
     init,
     leftovers,
     pause,
+    pipelines,
     publish,
     query,
     rebuild,
@@ -78,6 +79,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
+app.add_typer(pipelines.app)
 app.add_typer(refs.app, name="refs")
 
 

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from firn.config.model import StreamConfig
-from firn.errors import EventError
 from firn.log import epochs
 from firn.log.backlog import Backlog
 from firn.log.cuts import Cut
 from firn.log.epochs import EpochBatch
 from firn.log.store import Store, modified
+from firn.tables.routing import targets_of
 
 
 def age(store: Store, batch: EpochBatch | None, now: datetime) -> float | None:
@@ -30,10 +30,8 @@ def ages(store: Store, settings: StreamConfig, found: Backlog, cut: Cut | None, 
 
 def _by_target(settings: StreamConfig, by_source: Mapping[str, EpochBatch]) -> Iterator[tuple[str, EpochBatch]]:
     for source, batch in by_source.items():
-        try:
-            yield str(settings.target(source)), batch
-        except EventError:
-            continue  # filtered, or refused: it is in no table
+        for target in targets_of(settings, source):  # none if it is filtered or refused
+            yield str(target), batch
 
 
 def _left_behind(store: Store, settings: StreamConfig, cut: Cut | None) -> Iterator[tuple[str, EpochBatch]]:

@@ -109,10 +109,8 @@ class TableCommit:
 
     def summary(self) -> dict[str, str]:
         """The properties of its snapshot."""
-        counted = self.outcome
-        if self.target.back:
-            counted = replace(counted, events=0, merged=0, superseded=0, ignored=0, dead=0)
-        return counted.summary(self.context.stream, self.context.epochs, self.context.last)
+        context, counted = self.context, not self.target.back
+        return self.outcome.summary(context.stream, context.epochs, context.last, counted=counted)
 
     def bury(self, rows: Sequence[Mapping[str, Any]], count: int) -> None:
         """Writes dead letters (rejects.write_rejects) for `count` changes, before all else: if the job dies then, the

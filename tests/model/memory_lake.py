@@ -33,6 +33,7 @@ from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.maintenance import Care, Expiry
 from firn.config.model import StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import TransientError, UnknownOutcome
 from firn.log.epochs import Epoch, read_range
 from firn.log.generations import Generations
@@ -52,6 +53,7 @@ from firn.tables.table_plan import Planned, planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, NO_FIRST_IDENTITY, TableState, progress_in, source_properties
 from tests.memory_sink import MemoryFileRows
 from tests.memory_table import MemoryTable
+from tests.model.memory_following import follow
 
 WAREHOUSE = "memory://warehouse"
 NEW = "__firn_new"  # a column with the values of another one in another type, before it has its name
@@ -538,6 +540,21 @@ class MemoryLake:
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
 
+    def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
+        """Bring the mirror that a pipeline makes to where its base is now."""
+        outcome = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
+        try:
+            for left in reversed(range(_TRIES)):
+                try:
+                    return follow(self.catalog, stream, pipeline, base)
+                except LostRace:
+                    if not left:
+                        raise
+        except Exception as error:  # noqa: BLE001 (as the port says)
+            found = failure_of(error)
+            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
+        return outcome
+
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink."""
         return MemoryFileRows(self.store, sink)
@@ -660,7 +677,7 @@ class MemoryRange:
             kept = len(rows)
         outcome.merged = kept
         outcome.superseded = outcome.events - outcome.ignored - outcome.dead - outcome.merged
-        summary = outcome.summary(self._stream, self._epochs, self._last)
+        summary = outcome.summary(self._stream, self._epochs, self._last, counted=not target.back)
         self._catalog.commit(table, self._stream, progress, rows, summary)
         after = self._catalog.load(target.name)
         outcome.snapshot_id = after.current if after else None

@@ -13,16 +13,26 @@ from typing import Any
 
 import pytest
 
-from tests.mutants import of_changes, of_driver, of_generations, of_jobs, of_lake, of_log, of_sinks, of_spark
+from tests.mutants import (
+    of_changes,
+    of_driver,
+    of_generations,
+    of_jobs,
+    of_lake,
+    of_log,
+    of_pipelines,
+    of_sinks,
+    of_spark,
+)
 from tests.mutants.copy import NO_SETTINGS, ROOT, Copy, Mutant, Ran
 from tests.soak import LONG
 
 QUICK = (
     *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
-    *of_sinks.MUTANTS,
+    *of_pipelines.MUTANTS, *of_sinks.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS
-WITH_DRIVER = of_driver.MUTANTS
+WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)
 WITH_LAKE = of_lake.MUTANTS
 SETTINGS = {WITH_SPARK: MappingProxyType({"FIRN_DRIVER_EVENTS": "0"})}
 EVERY = LONG or os.environ.get("FIRN_MUTANTS") == "all"

@@ -42,7 +42,7 @@ def command(
     if fresh and (cut is not None or as_of is not None):
         raise typer.BadParameter("fresh is now: it goes with no other moment", param_hint="--fresh, --as-of, --cut")
     from firn_lake.catalogs.stack_catalog import catalog_of
-    from firn_lake.fresh.fresh_rows import Fresh
+    from firn_lake.fresh.fresh_tables import Fresh
     from firn_lake.sql.query import query
 
     stack = find_stack(folder, running=False)

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from firn.config.names import TableName
 from firn.log import published_configs
+from firn_lake.lake import Lake as Reader
 from firn_spark.pipelines.mirror_rows import Mirror
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import Lake
@@ -158,3 +159,27 @@ def test_a_row_that_the_sql_fails_on_is_left_out_and_counted(spark: SparkSession
     assert lake.line("lake.every")["way"]["failed_rows"] == 1
     lake.land([told(2, 50, "u", v="2")])
     assert rows_of(lake, "lake.every", "id v") == [(1, 1), (2, 2), (3, 3)]
+
+
+def fresh(lake: Lake, table: str, names: str) -> list[tuple[Any, ...]]:
+    rows = Reader(lake.catalog, lambda: lake.store).table(table).read(fresh=True).pylist()
+    return sorted((tuple(row[name] for name in names.split()) for row in rows), key=repr)
+
+
+def test_a_fresh_read_sees_through_the_pipelines(spark: SparkSession, tmp_path: Path) -> None:
+    items = "INSERT INTO lake.log SELECT id, unnest([v, w]) AS x, now() AS at FROM app.a WHERE id < 4"
+    lake = Lake(spark, tmp_path, config(some=SOME, every=ALL) + f"      log: {{sql: {items!r}}}\n")
+    lake.land([told(n) for n in range(1, 8)])
+    lake.post([told(2, 50, "u", v="late", n=3), told(3, 51, "u", n=4), told(4, 52, "d"), told(8, 53, new=1), told(1)])
+    waits = [("lake.some", "rest key v w"), ("lake.every", "id v w n new"), ("lake.log", "id x at _firn_id")]
+    before = [fresh(lake, *one) for one in waits[:2]]
+    log = Reader(lake.catalog, lambda: lake.store).table("lake.log").read(fresh=True, metadata=True).pylist()
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    assert before == [rows_of(lake, *one) for one in waits[:2]]
+    wanted = rows_of(lake, *waits[2])
+    assert sorted((tuple(row[name] for name in waits[2][1].split()) for row in log), key=repr) == wanted
+    lake.post([event("t", 60, table="a"), told(9, 61)])
+    before = [fresh(lake, *one) for one in waits[:2]]
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    assert before == [rows_of(lake, *one) for one in waits[:2]]
+    assert [row[0] for row in before[1]] == [9]

@@ -28,7 +28,8 @@ from firn.quarantine.rules import unreadable_epoch
 from firn.tables.table_state import CREATES, EPOCH, NEWEST, SOURCES, TRUNCATED
 from firn_lake.catalogs.catalog import open_catalog
 from firn_lake.fresh import pending
-from firn_lake.fresh.fresh_rows import Fresh, FreshTable
+from firn_lake.fresh.fresh_rows import FreshTable
+from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.fresh.pending import Look, NotFresh
 from firn_lake.fresh.pending_table import waiting
 from firn_lake.lake import Lake

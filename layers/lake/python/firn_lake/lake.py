@@ -17,7 +17,7 @@ from firn.config.partitions import Partition
 from firn.errors import ConfigError
 from firn.log.cuts import Cut
 from firn.tables.snapshot_history import AsOf, NoSuchMoment
-from firn_lake.fresh.fresh_rows import Fresh
+from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.fresh.pending import NotFresh
 from firn_lake.lake_table import LakeTable, Moment
 from firn_lake.reading.rows import BATCH_SIZE, Batches

@@ -16,6 +16,7 @@ from firn_sql.transform import Transform
 
 _UNSEEN: Final = re.compile(
     r'Referenced column "((?:[^"]|"")+)" not found|does not have a column named "((?:[^"]|"")+)"'
+    r'|Column "((?:[^"]|"")+)" referenced that exists in the SELECT clause'  # of an alias of the same name
 )
 _MOST_UNSEEN: Final = 200  # columns that SQL names and no event had yet
 
@@ -43,7 +44,7 @@ def bound(name: str, sql: str, schema: pa.Schema) -> Bound:
                 return Bound(transform, tuple(unseen), columns_of(name, transform))
             except SqlRefused as refused:
                 found = _UNSEEN.search(str(refused))
-                column = (found[1] or found[2]).replace('""', '"') if found else None
+                column = (found[1] or found[2] or found[3]).replace('""', '"') if found else None
                 if column is None or column in whole.names or len(unseen) >= _MOST_UNSEEN:
                     raise
                 unseen.append(column)

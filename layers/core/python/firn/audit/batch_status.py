@@ -1,7 +1,8 @@
 """What became of a batch: staged, in epoch n, in these snapshots, quarantined, or dead-lettered and why. Read from the
 log alone: the function that answers has no catalog, and the cuts hold the snapshots."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from firn.log.dead_letters.replay_marks import Replay
 from firn.log.epochs import Epoch
 from firn.log.holds import Quarantines
 from firn.log.store import Store, paths
+from firn.tables.routing import targets_of
 
 State = Literal["staged", "sealed", "committed", "quarantined", "dead_lettered"]
 
@@ -151,27 +153,24 @@ def _held(known: Quarantines, epoch: Epoch | None, settings: StreamConfig | None
 
 
 def _settings(store: Store, epoch: Epoch, cut: Cut | None) -> StreamConfig | None:
-    """The stream as the job that committed the epoch had it; None if that configuration is gone."""
+    """The stream as the job that committed the epoch had it, with the epoch's own pipelines; None if one of these
+    configurations is gone."""
     last = epochs.read(store, epoch.stream, cut.n) if cut else None
     try:
-        return published_configs.load(store, (last or epoch).config).streams.get(epoch.stream)
+        found = published_configs.load(store, (last or epoch).config).streams.get(epoch.stream)
+        own = published_configs.load(store, epoch.config).streams.get(epoch.stream)
     except ConfigError:
         return None
+    return replace(found, pipelines=own.pipelines) if found is not None and own is not None else found
 
 
 def _targets(
     store: Store, meta: BatchMeta, epoch: Epoch, cut: Cut | None, settings: StreamConfig, known: Quarantines
 ) -> Iterable[TableStatus]:
-    for source, rows in meta.tables.items():
-        try:
-            rule = settings.rule_for(source)
-            target = str(rule.target(source)) if rule else None
-        except EventError as error:
-            state: Literal["refused", "pending"] = "refused" if cut else "pending"
-            yield TableStatus(source, rows, None, state, None, cut.n if cut else None, str(error))
-            continue
+    for source, rows, target, refusal in _places(meta, settings):
         if target is None:
-            yield TableStatus(source, rows, None, "ignored" if cut else "pending", None, cut.n if cut else None)
+            state: Literal["refused", "ignored", "pending"] = "refused" if refusal is not None else "ignored"
+            yield TableStatus(source, rows, None, state if cut else "pending", None, cut.n if cut else None, refusal)
             continue
         # A held table has what came before the first epoch that is left behind; the cuts of one that was rolled back do
         # not know what it lost.
@@ -186,6 +185,28 @@ def _targets(
             yield TableStatus(source, rows, target, "committed", found.tables.get(target), found.n)
         else:
             yield TableStatus(source, rows, target, "pending")
+
+
+def _places(meta: BatchMeta, settings: StreamConfig) -> Iterator[tuple[str, int, str | None, str | None]]:
+    """(source table, changes, a table that they go to, why they are refused) for each such table, or one without."""
+    for source, rows in meta.tables.items():
+        refusal = _refusal(settings, source)
+        targets = targets_of(settings, source)
+        if refusal is not None or not (targets or settings.wants(source)):
+            yield source, rows, None, refusal
+        for target in targets:
+            yield source, rows, str(target), None
+
+
+def _refusal(settings: StreamConfig, source: str) -> str | None:
+    """Why changes of a source table can't be placed; None if they can, or need not be."""
+    try:
+        rule = settings.rule_for(source)
+        if rule is not None:
+            rule.target(source)
+    except EventError as error:
+        return str(error)
+    return None
 
 
 def _cut_with(store: Store, target: str, n: int, cut: Cut | None) -> Cut | None:

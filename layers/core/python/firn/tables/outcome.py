@@ -57,9 +57,10 @@ class Outcome:
         self.merged = min(told, left)
         self.superseded = left - self.merged
 
-    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int) -> dict[str, str]:
-        """The snapshot properties: the progress, the nonce of its epoch, and the counts."""
-        counts = {name: str(getattr(self, name)) for name in COUNTS}
+    def summary(self, stream: str, epochs: Mapping[int, Epoch], last: int, *, counted: bool = True) -> dict[str, str]:
+        """The snapshot properties: the progress, the nonce of its epoch, and the counts. `counted`: whether its changes
+        count for the table in any epoch (Target.back)."""
+        counts = {name: str(getattr(self, name) if counted else 0) for name in COUNTS}
         said = {f"{EPOCH}{stream}": str(last), "firn.format": "1"} | {f"firn.{k}": v for k, v in counts.items()}
         return said | ({f"{SEALED}{stream}": epochs[last].nonce} if last in epochs else {})
 

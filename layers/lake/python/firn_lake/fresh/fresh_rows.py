@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import expression_to_pyarrow
 from pyiceberg.schema import Schema
@@ -33,59 +32,33 @@ if TYPE_CHECKING:
     from pyiceberg.expressions import BooleanExpression
     from pyiceberg.table import Table
 
-    from firn.log.store import Store
-
-
-class Fresh:
-    """All tables of a lake, each with what waits for it, as of one moment: when the first one is read."""
-
-    def __init__(self, catalog: "Catalog", store: "Store") -> None:
-        """Raises ConfigError if no configuration is published, StorageUnavailable."""
-        self._catalog, self._store = catalog, store
-        self._look = Look(store)
-
-    def tables(self) -> list[tuple[str, ...]]:
-        """The identifiers of the tables that changes wait for: no commit need have made them yet. By a look of its own:
-        that of the rows is for after their tables are loaded."""
-        return sorted(name.identifier for name in Look(self._store).tables())
-
-    def table(self, identifier: tuple[str, ...]) -> "FreshTable":
-        """One table. Load all that are read together before the first is read.
-
-        Raises NotFresh, StorageUnavailable, and what the catalog raises.
-        """
-        try:
-            table = self._catalog.load_table(identifier)
-        except NoSuchTableError:
-            table = None
-        return FreshTable(self._catalog, self._look, identifier, table)
-
 
 class FreshTable:
     """A table with what waits for it."""
 
     def __init__(self, catalog: "Catalog", look: Look, identifier: tuple[str, ...], table: "Table | None") -> None:
         """`look` was begun before `table` was loaded; None: no commit has made it yet."""
-        self._catalog, self._look, self._identifier, self._table = catalog, look, identifier, table
-        self._state = state_of(table) if table is not None else None
+        self.catalog, self._look, self._identifier, self.table = catalog, look, identifier, table
+        self.state = state_of(table) if table is not None else None
 
     @cached_property
-    def _waiting(self) -> Sequence[Waiting]:
+    def waits(self) -> Sequence[Waiting]:
+        """What waits for it, by stream. Raises NotFresh, StorageUnavailable."""
         if len(self._identifier) != 2:
             return ()  # of a nested namespace: Firn makes none
-        return waiting(self._look, TableName(*self._identifier), self._state)
+        return waiting(self._look, TableName(*self._identifier), self.state)
 
     @cached_property
     def version(self) -> Version:
         """The table as it is, with the columns that the waiting changes bring or widen. Raises NotFresh,
         StorageUnavailable."""
-        now = version_at(self._table, None) if self._table is not None else None
-        if now is not None and not self._waiting:
+        now = version_at(self.table, None) if self.table is not None else None
+        if now is not None and not self.waits:
             return now
         name = TableName(*self._identifier)
-        if not self._waiting:
+        if not self.waits:
             raise NotFresh(f"nothing waits for {name}, and no commit has made it")
-        return as_it_will_be(name, now, self._waiting)
+        return as_it_will_be(name, now, self.waits)
 
     def read(
         self,
@@ -98,13 +71,13 @@ class FreshTable:
 
         Raises BadFilter, NotFresh, UnreadableFile, StorageUnavailable.
         """
-        if not self._waiting:
+        if not self.waits:
             return Rows(self.version, schema, where, batch_size, limit)
-        first = self._waiting[0]
+        first = self.waits[0]
         if first.mode.keyed:
-            made = mirrored(self._catalog, self._table, self._state, first, self.version, where)
+            made = mirrored(self.catalog, self.table, self.state, first, self.version, where)
         else:
-            made = appended(self._state, self._waiting, self.version)
+            made = appended(self.state, self.waits, self.version)
         return FreshRows(self.version, schema, where, made, batch_size, limit)
 
 

@@ -19,7 +19,7 @@ from firn.tables.routing import all_of
 from firn.tables.table_state import HELD_IDS, TableState, fed_by, of_unnamed
 from firn_lake.fresh.delete_memory import Facts, rows_of
 from firn_lake.fresh.key_lookup import RowsByKey, values_in
-from firn_lake.fresh.pending_table import OWN, Waiting
+from firn_lake.fresh.pending_table import OWN, Fed, Waiting
 from firn_lake.fresh.plain_values import typed
 from firn_lake.reading.versions import Version
 from firn_lake.schemas.arrow_types import arrow_schema
@@ -153,11 +153,12 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     Raises UnreadableFile, StorageUnavailable.
     """
     old = state.first_identity if state is not None else ()
+    plain = [one for one in waiting if not one.feeds]
     mine = [
-        decoded_rows.Appendable((row for row, _ in one.decoded()), one.stream, first=one.stream in old)
-        for one in waiting
+        decoded_rows.Appendable((row for row, _ in one.decoded()), one.stream, first=one.stream in old) for one in plain
     ]
-    names = {name for some in mine for name in some.names}
+    through = _through_sql([one for one in waiting if one.feeds])
+    names = {*through, *(name for some in mine for name in some.names)}
     there = state is not None and state.snapshot_id is not None
     known: set[str] = set()
     if there and names:
@@ -165,16 +166,29 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
         for batch in RowsByKey(version, [identity], []).batches({(one,) for one in names}):
             known.update(values_in(batch, [identity])[IDENTITY])
     rows = {
-        name: (one, row) for one, some in zip(waiting, mine, strict=True) for name, row in some.without(known).items()
+        name: Fed(row, decoded_rows.values_of(row, one.decoding))
+        for one, some in zip(plain, mine, strict=True)
+        for name, row in some.without(known).items()
     }
+    rows |= {name: row for name, row in through.items() if name not in known}
+    changes = [one.change for one in rows.values()]
     found: dict[str, list[Any]] = {}
     columns = {column.name: column for one in waiting for column in one.plan.columns} | OWN
     for name in columns:
         if name not in METADATA:
-            found[name] = [decoded_rows.values_of(row, one.decoding).get(name) for one, row in rows.values()]
-    found[OP] = [row[decoded_rows.OP] for _, row in rows.values()]
-    found[POSITION] = [row[decoded_rows.POS] for _, row in rows.values()]
-    found[TIME] = [None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000 for _, row in rows.values()]
-    found[BEFORE] = [row[decoded_rows.BEFORE] for _, row in rows.values()]
+            found[name] = [one.values.get(name) for one in rows.values()]
+    found[OP] = [row[decoded_rows.OP] for row in changes]
+    found[POSITION] = [row[decoded_rows.POS] for row in changes]
+    found[TIME] = [None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000 for row in changes]
+    found[BEFORE] = [row[decoded_rows.BEFORE] for row in changes]
     found[IDENTITY] = list(rows)
     return Result(found, columns, committed=there)
+
+
+def _through_sql(waiting: Sequence[Waiting]) -> dict[str, Fed]:
+    """The rows that changes become in pipelines, by identity."""
+    if not waiting:
+        return {}
+    from firn_lake.fresh.through_sql import fed  # with DuckDB, which most tables can do without
+
+    return {name: row for one in waiting for name, row in fed(one).items()}

@@ -22,8 +22,9 @@ from firn.commit.lake import place_of
 from firn.commit.staged_changes import facts_of, raw_changes, said_by
 from firn.config.model import Config, StreamConfig
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import FirnError, TerminalError
-from firn.log import cuts, epochs, holds
+from firn.log import cuts, epochs, holds, published_configs
 from firn.log.batches import UnreadableBatch
 from firn.log.epochs import Epoch, EpochBatch
 from firn.log.generations import Generations
@@ -34,7 +35,7 @@ from firn.log.store_cache import Remembered
 from firn.maintenance.launcher import feeding
 from firn.quarantine.rules import tells_commits
 from firn.tables.batch_facts import TableFacts
-from firn.tables.routing import Target, route
+from firn.tables.routing import Target, mirrors_on, route
 from firn.tables.table_plan import with_schemas
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
@@ -105,7 +106,8 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pending:
-    """What waits of one stream: `batches` by the epoch that each is or would be in, and where they go."""
+    """What waits of one stream: `batches` by the epoch that each is or would be in, and where they go; `pipelines`: of
+    the configurations that sealed epochs among them name, by hash."""
 
     store: Store
     settings: StreamConfig
@@ -116,6 +118,7 @@ class Pending:
     batches: Sequence[tuple[int, Batch]]
     targets: Mapping[TableName, Target]
     facts: Mapping[str, TableFacts]
+    pipelines: Mapping[str, Sequence[Pipeline]] = field(default_factory=dict)
 
     def above(self, epoch: int) -> list[Batch]:
         """The batches of epochs above `epoch`."""
@@ -164,8 +167,15 @@ class Look:
         found: set[TableName] = set()
         for stream in self.config.streams:
             with suppress(NotFresh, UnreadableBatch):
-                found |= self.pending(stream).targets.keys()
+                mine = self.pending(stream).targets.keys()
+                mirrors = mirrors_on(self.config.streams[stream])
+                found |= {*mine, *(target for _, base, target in mirrors if base in mine)}
         return found
+
+    def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
+        """The pipeline that makes the table a mirror, and its base; None if none does."""
+        every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))
+        return next(((pipeline, base) for pipeline, base, target in every if target == table), None)
 
     def pending(self, stream: str) -> Pending:
         """What waits of a stream. Raises NotFresh, StorageUnavailable, UnreadableBatch."""
@@ -215,7 +225,9 @@ class Look:
             said += batch.said
         facts = facts_of(counts, said)
         targets = {target.name: target for target in route(settings, facts).targets}
-        return Pending(store, settings, places, known, committed, last, batches, targets, facts)
+        own = {one.config: published_configs.load(store, one.config) for one in waiting_epochs}
+        pipelines = {sha: one.streams[stream].pipelines for sha, one in own.items() if stream in one.streams}
+        return Pending(store, settings, places, known, committed, last, batches, targets, facts, pipelines)
 
     def _taken(
         self,

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pyiceberg.schema import Schema
 
@@ -16,6 +16,7 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.metadata_columns import APPEND_METADATA, HELD_METADATA, MIRROR_METADATA, SOURCE_METADATA
 from firn.config.modes import TableMode
 from firn.config.names import TableName
+from firn.config.pipelines import Pipeline
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
@@ -29,14 +30,24 @@ from firn_lake.reading.versions import Version
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
+    from firn_sql.feed_plan import PipelineFeed
+
 OWN: Final = {column.name: column for column in (*MIRROR_METADATA, HELD_METADATA, SOURCE_METADATA, *APPEND_METADATA)}
 """Firn's own columns."""
 
 
 @dataclass(frozen=True)
+class Fed:
+    """A row of an append table: of which change (decoded_rows), and its columns by name."""
+
+    change: Sequence[Any]
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Waiting:
     """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
-    commit renames first, old name -> new name."""
+    commit renames first, old name -> new name; `feeds`: how changes come in, where pipelines bring them."""
 
     pending: Pending
     target: Target
@@ -45,6 +56,7 @@ class Waiting:
     mode: TableMode
     above: int
     due: Mapping[str, str]
+    feeds: "tuple[PipelineFeed, ...]" = ()
 
     @property
     def stream(self) -> str:
@@ -130,7 +142,26 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
     return found
 
 
-def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Waiting]) -> Version:
+class Coming(Protocol):
+    """What the next commit makes of a table's columns: as Waiting has it."""
+
+    @property
+    def plan(self) -> ColumnPlan:
+        """The columns."""
+
+    @property
+    def mode(self) -> TableMode:
+        """The table's."""
+
+    @property
+    def due(self) -> Mapping[str, str]:
+        """Columns that are renamed."""
+
+    def nulls(self) -> set[str]:
+        """Required columns that are null in a row."""
+
+
+def as_it_will_be(name: TableName, version: Version | None, some: Sequence[Coming]) -> Version:
     """The table with the columns that the waiting changes bring, widen or leave null."""
     fields = [] if version is None else json.loads(version.schema.model_dump_json())["fields"]
     names = {old: new for one in some for old, new in one.due.items()}
@@ -178,8 +209,15 @@ _decodings: Final = Remembered[tuple[str, TableName], Decoding]()
 
 
 def _planned(pending: Pending, target: Target, state: TableState | None, above: int) -> Waiting:
-    found = planned(target.above(above), pending.settings, state)
+    feeds = None
+    if target.feeds:
+        from firn_sql.feed_plan import plan_feeds  # with DuckDB, which most tables can do without
+
+        feeds = plan_feeds(target.above(above), pending.settings, state)
+    found = feeds.planned if feeds else planned(target.above(above), pending.settings, state)
     plan = found.columns
+    if feeds is not None:
+        _check_feeds(pending, target, state)
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
         raise NotFresh(
@@ -197,4 +235,17 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
     decoding = known.setdefault((pending.settings.name, target.name), found.decoding)
     if decoding != found.decoding:
         decoding = known[pending.settings.name, target.name] = found.decoding
-    return Waiting(pending, target, plan, decoding, found.mode, above, found.due)
+    return Waiting(pending, target, plan, decoding, found.mode, above, found.due, feeds.feeds if feeds else ())
+
+
+def _check_feeds(pending: Pending, target: Target, state: TableState | None) -> None:
+    """Raises NotFresh where the next commit does more than to add what waits."""
+    again = "run firn flush, or read without fresh"
+    if state is None and pending.committed:
+        raise NotFresh(f"{target.name} has not been made yet, and the next commit makes it of the whole log: {again}")
+
+    def mine(some: Sequence[Pipeline]) -> list[tuple[str, str]]:
+        return sorted((one.name, one.sql) for one in some if one.target == target.name)
+
+    if any(mine(own) != mine(pending.settings.pipelines) for own in pending.pipelines.values()):
+        raise NotFresh(f"the SQL of {target.name} was changed, and changes wait that run under the former: {again}")

@@ -1,0 +1,68 @@
+"""Mistakes about pipelines: what goes to several tables, what follows its base, and under which SQL."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_CORE: Final = "layers/core/python/firn"
+_PIPELINES: Final = "spark_emr/firn_spark/pipelines"
+_MODEL: Final = "tests/model/test_pipelines.py"
+_SPARK: Final = "tests/integration/spark"
+
+MUTANTS: Final = (
+    Mutant(
+        "a mirror waits for changes of its base's source before it follows",
+        f"{_CORE}/commit/job.py",
+        "        self._follow()\n        self._say_held()\n",
+        "        self._say_held()\n",
+        (f"{_MODEL}::test_a_mirror_stays_with_a_base_that_is_held_and_comes_with_it_again",),
+    ),
+    Mutant(
+        "a mirror that was set back with its base is held as a table that somebody rolled back",
+        f"{_CORE}/commit/job.py",
+        "if str(target) not in self._held",
+        "if str(target) in self._held",
+        (f"{_MODEL}::test_the_mirror_is_in_each_cut_what_its_base_is",),
+    ),
+    Mutant(
+        "of changes that go to several tables the audit counts each once",
+        f"{_CORE}/audit/verdict.py",
+        "found.difference = found.acked + found.copies - parts",
+        "found.difference = found.acked - parts",
+        ("tests/unit/audit/test_pipelines.py::test_what_goes_to_two_tables_is_accounted_for_in_both",),
+    ),
+)
+
+WITH_SPARK: Final = (
+    Mutant(
+        "all epochs of a range run under the SQL of the newest",
+        f"{_CORE}/commit/range_parts.py",
+        "key=lambda n: _appending(pipelines.get(n, ()))",
+        "key=lambda n: 0",
+        (
+            f"{_SPARK}/test_pipelines_append.py"
+            "::test_each_epoch_runs_under_the_sql_that_it_names_though_they_are_committed_together",
+        ),
+    ),
+    Mutant(
+        "rows of two pipelines out of one change are taken for one",
+        f"{_PIPELINES}/feed_columns.py",
+        'found[ID].take(made.origin), feed.pipeline, made.number.cast(pa.string()), "/"',
+        'found[ID].take(made.origin), "", made.number.cast(pa.string()), "/"',
+        (f"{_SPARK}/test_pipelines_append.py::test_one_table_takes_the_rows_of_a_rule_and_of_two_pipelines",),
+    ),
+    Mutant(
+        "a mirror keeps the rows that its base has deleted",
+        f"{_PIPELINES}/base_delta.py",
+        "    for file in removed:\n",
+        "    for file in removed[:0]:\n",
+        (f"{_SPARK}/test_pipelines_mirror.py::test_a_small_change_of_the_base_costs_the_mirror_a_small_one",),
+    ),
+    Mutant(
+        "a mirror keeps the rows of its former SQL",
+        "spark_emr/firn_spark/following.py",
+        "told is not None and told[1] == pipeline.sha and not whole",
+        "told is not None and not whole",
+        (f"{_SPARK}/test_pipelines_mirror.py::test_another_sql_makes_all_of_it_again_in_one_snapshot",),
+    ),
+)
