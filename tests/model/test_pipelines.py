@@ -96,12 +96,24 @@ def test_a_mirror_that_fails_is_held_alone_and_is_made_good_once_it_is_resumed(s
     assert stream.cut().quarantined == {}
 
 
-def test_another_sql_and_a_base_that_was_set_back_are_followed(stream: Stream) -> None:
+def test_another_sql_makes_the_mirror_again(stream: Stream) -> None:
     stream.land(row(1, "a"))
     stream.land(row(2, "b"))
     stream.publish(CONFIG.replace("upper(v)", "v || v"))
     stream.land(row(3, "c"))
     assert stream.values(REST) == [(1, "aa"), (2, "bb"), (3, "cc")]
+
+
+@pytest.mark.parametrize("table", [REST, BASE], ids=["the mirror", "its base"])
+def test_whichever_is_rolled_back_the_mirror_is_what_its_base_is(stream: Stream, table: TableName) -> None:
+    for n in (1, 2, 3):
+        stream.land(row(n, f"v{n}"))
+    one = catalog(stream).tables[table]
+    one.current = one.ancestry()[1].id
+    stream.land(event("c", 70, {"id": 1, "v": "o"}, table="other"))
+    assert set(held(stream)) == ({str(BASE)} if table == BASE else set())
+    assert stream.values(REST) == selected(stream)
+    assert len(stream.values(REST)) == (2 if table == BASE else 3)
 
 
 def test_a_removed_pipeline_leaves_its_table_as_it_is(stream: Stream) -> None:

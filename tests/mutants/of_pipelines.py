@@ -11,18 +11,18 @@ _SPARK: Final = "tests/integration/spark"
 
 MUTANTS: Final = (
     Mutant(
-        "a mirror waits for changes of its base's source before it follows",
+        "a mirror stays as it is when its base is committed to",
         f"{_CORE}/commit/job.py",
         "        self._follow()\n        self._say_held()\n",
         "        self._say_held()\n",
         (f"{_MODEL}::test_a_mirror_stays_with_a_base_that_is_held_and_comes_with_it_again",),
     ),
     Mutant(
-        "a mirror that was set back with its base is held as a table that somebody rolled back",
+        "a mirror that was rolled back is held, though its base has all of it",
         f"{_CORE}/commit/job.py",
-        "if str(target) not in self._held",
-        "if str(target) in self._held",
-        (f"{_MODEL}::test_the_mirror_is_in_each_cut_what_its_base_is",),
+        "if stand.rolled_back and table not in resting:",
+        "if stand.rolled_back:",
+        (f"{_MODEL}::test_whichever_is_rolled_back_the_mirror_is_what_its_base_is[the mirror]",),
     ),
     Mutant(
         "of changes that go to several tables the audit counts each once",

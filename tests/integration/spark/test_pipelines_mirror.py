@@ -60,7 +60,7 @@ def test_after_each_epoch_of_a_random_history_the_mirror_is_the_sql_over_its_bas
     come = told + dice.choices(told, k=len(told) // 4)
     dice.shuffle(come)
     lake = Lake(spark, tmp_path, config(some=SOME, every=ALL))
-    size = -(-len(come) // 3)
+    size = -(-len(come) // dice.choice((2, 3)))
     for first in range(0, len(come), size):
         monkeypatch.setenv("FIRN_DRIVER_EVENTS", dice.choice(("20000", "0")))
         lake.land(come[first : first + size], at_once=300)
