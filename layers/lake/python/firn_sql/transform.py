@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from firn.config.names import is_left_out
 from firn.config.sql_text import SqlRefused
 from firn_sql.check import HIDDEN, IS_NOW, Checked
+from firn_sql.failing_rows import WHICH, question
 from firn_sql.isolation import isolate, reason
 from firn_sql.output_types import NoColumnType, column_type, quoted
 from firn_sql.parse_tree import Node, all_nodes, offset, written
@@ -29,6 +30,8 @@ _SOURCE: Final = "_firn_source"
 _SPARE_ROWS: Final = 100  # output rows for each input row, before a batch is looked at row by row
 _UNKNOWN: Final = frozenset({'"null"', "sqlnull", "null"})  # DuckDB's words for a type of which nothing is known
 _BATCH: Final = 65_536
+_FEWEST_ASKED: Final = 4  # rows: fewer are quicker tried
+_SHOWN: Final = 20  # rows of a batch whose own reason is looked up, by expression: that takes milliseconds each
 # Conditions run as they are written: moved or reordered, a cast would fail for rows that another condition keeps out.
 _NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"
 
@@ -73,8 +76,9 @@ class Transform:
         self._connection = _connected(memory)
         self._connection.register(_SOURCE, self._input(columns.empty_table(), _count(0)))
         self.unknown: frozenset[str] = frozenset()
-        inner = written(_rewritten(checked))
-        self._sql = self._bound(inner)
+        tree = _rewritten(checked)
+        self._sql = self._bound(written(tree))
+        self._question = question(tree, ROW)
         self._nothing = self._connection.sql(self._sql).to_arrow_table()
         found = self._nothing.schema
         self.schema: pa.Schema = pa.schema(
@@ -93,8 +97,48 @@ class Transform:
             except (duckdb.Error, TooLarge) as error:
                 if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                     raise
-                good, failed = isolate(table, self._attempt, error)
+                good, failed = self._apart(table, error)
                 return self._result(good, failed)
+
+    def _apart(self, table: pa.Table, error: Exception) -> tuple[list[pa.Table], dict[int, str]]:
+        """What the rows that can run give, and why the others can't: by DuckDB's own answer if that holds."""
+        found = self._asked(table)
+        if not found:
+            return isolate(table, self._attempt, error)
+        failed: dict[int, str] = {}
+        shown: dict[str, int] = {}
+        for place, which in found:
+            if shown.setdefault(which, 0) < _SHOWN:
+                try:
+                    self._attempt(table.slice(place, 1))
+                except (duckdb.Error, TooLarge) as own:
+                    failed[place] = reason(own)
+                else:
+                    return isolate(table, self._attempt, error)
+            else:
+                failed[place] = f"{which} fails, as in {_SHOWN} rows before it in its batch"
+            shown[which] += 1
+        rest = pc.invert(pc.is_in(table[ROW], value_set=pa.array(list(failed), pa.int64())))
+        remaining = table.filter(rest)
+        try:
+            return [self._attempt(remaining)], failed
+        except (duckdb.Error, TooLarge) as again:
+            good, more = isolate(remaining, self._attempt, again)
+            places = remaining[ROW].to_pylist()
+            return good, failed | {places[place]: why for place, why in more.items()}
+
+    def _asked(self, table: pa.Table) -> list[tuple[int, str]]:
+        """The rows that fail and what does in each, as far as DuckDB can tell; [] if it can't."""
+        if self._question is None or table.num_rows < _FEWEST_ASKED:
+            return []
+        self._connection.register(_SOURCE, table)
+        try:
+            answer = self._connection.sql(self._question.sql).to_arrow_table()
+        except duckdb.Error:
+            return []
+        bad = answer.filter(pc.greater_equal(answer[WHICH], 0))
+        names = [self._question.names[which] for which in bad[WHICH].to_pylist()]
+        return sorted(zip(bad[ROW].to_pylist(), names, strict=True))
 
     def _input(self, rows: pa.Table, places: pa.Array) -> pa.Table:
         arrays = [rows.column(name) for name in self._columns]
