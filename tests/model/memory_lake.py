@@ -541,10 +541,6 @@ class MemoryLake:
         """Read these epochs."""
         return MemoryRange(self, stream, settings, epochs, last)
 
-    def files(self, sink: SinkRange) -> FileRows:
-        """The rows of a file sink."""
-        return MemoryFileRows(self.store, sink)
-
     def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
         """Bring the mirror that a pipeline makes to where its base is now."""
         outcome = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
@@ -559,6 +555,10 @@ class MemoryLake:
             found = failure_of(error)
             outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
         return outcome
+
+    def files(self, sink: SinkRange) -> FileRows:
+        """The rows of a file sink."""
+        return MemoryFileRows(self.store, sink)
 
     def care(self, stream: str, table: TableName, care: Care, now: datetime) -> Iterator[dict[str, Any]]:
         """The test itself cares for the tables (World.care), at any moment and not only at their turns."""

@@ -74,7 +74,7 @@ def command(
         tick = _ticking(bars)
         ledger = read(store, stream, look, tick)
         now = datetime.now(UTC)
-        found = audit(ledger, now, keeping)
+        found = _with_files(audit(ledger, now, keeping), store)
         if not counts:
             current = _current(store, stream)
             found.take(audit_rows(store, catalog, ledger, tables, now, keeping, depth, current, tick))
@@ -87,6 +87,15 @@ def command(
         _show_differences(found)
     if not found.balanced:
         raise typer.Exit(1)
+
+
+def _with_files(found: "Audit", store: "Store") -> "Audit":
+    """The same with the stream's pipelines into files."""
+    from firn.audit.sink_account import accounts
+
+    found.files, wrong = accounts(store, found.stream)
+    found.differences += wrong
+    return found
 
 
 def _current(store: "Store", stream: str) -> "StreamConfig | None":
@@ -162,6 +171,9 @@ def _show(found: "Audit") -> None:
         ]
     )  # fmt: skip
     print_table([*columns, *(["uncounted"] if uncounted else []), "state"], rows)
+    if found.files:
+        names = ["pipeline", "epoch", "events", "rows", "files", "dead", "pending"]
+        print_table(names, [[getattr(one, name) for name in names] for one in found.files])
     ignored = "".join(f", {reason} {count:,}" for reason, count in found.ignored.items())
     typer.echo(f"{found.stream}: {found.acked:,} events of {found.batches:,} batches, in {found.epochs:,} epochs")
     typer.echo(f"ignored: {ignored[2:] or 'none'}")

@@ -27,7 +27,7 @@ from firn_spark.staged.decode import decoded, decoded_schema
 from firn_spark.staged.kept_generations import batches_of, early_of, kept_here
 from firn_spark.staged.packed import by_table
 from firn_spark.staged.read import SealedBatch, bodies, rows_of_all
-from firn_sql.feed_plan import as_seen, source_plan
+from firn_sql.feed_plan import as_seen, input_plan
 from firn_sql.source_types import source_schema
 
 _NO_BOUND = 2**63
@@ -76,7 +76,7 @@ def read(store: Store, staging: str, sink: SinkRange) -> SourceChanges:
             found = _Read(store, staging, sink, batches, replace(order, kept=kept))
     said = once(found.said)
     target = _target(sink, found)
-    plan, decoding = source_plan(target, sink.pipeline, sink.settings, columns_from_json(sink.columns or "[]"))
+    plan, decoding = input_plan(target, sink.pipeline, sink.settings, columns_from_json(sink.columns or "[]"))
     told = columns_to_json(as_seen(plan))
     return SourceChanges(found.parts, sum(found.counts.values()), decoding, told, schema_texts(said))
 

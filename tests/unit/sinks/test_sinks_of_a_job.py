@@ -162,6 +162,9 @@ def test_a_sink_that_fails_stops_nothing_else_and_is_tried_again_later(stream: S
     assert wake(stream, later=timedelta(seconds=70)) is not None
     assert state.read(stream.store, STREAM).sinks["raw"].tries == 2
     assert stream.cut().files == {"raw": 0}
+    wake(stream, later=HOUR)
+    done = dispatch(stream.store, STREAM, None, now=stream.now, terms=Terms(stream.config.sha))
+    assert done.quarantined == ("files of raw",)  # an alarm goes by that
     assert safe_upto(stream.cut(), holds.Quarantines(), written_upto(stream.store, STREAM, stream.cut())) == (
         0, "the files of raw lack what is above epoch 0",
     )  # fmt: skip

@@ -17,17 +17,20 @@ from functools import partial
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
 from obstore.store import MemoryStore
 
+from firn.audit.sink_account import accounts
 from firn.commit import sink_turn
 from firn.config.file_sinks import COMPRESSIONS, FileCompression, FileFormat, FileSink
 from firn.dispatch.dispatcher import Terms, dispatch
 from firn.errors import TerminalError
 from firn.ingest import accept
+from firn.log import epochs, layout
 from firn.log.dead_letters.letters import read_dead
 from firn.log.layout import dead_prefix
 from firn.log.store import get, paths
@@ -41,6 +44,7 @@ from tests.model.lake_contract import STREAM, Stream, event
 from tests.model.memory_ground import MemoryGround
 from tests.model.memory_lake import MemoryLake
 from tests.soak import seeds
+from tests.unit.audit.audited import audited
 
 TO = "file:///sinks/out"
 CONFIG = """
@@ -376,3 +380,34 @@ def test_files_may_not_lie_among_tables_or_in_the_log() -> None:
         there = replace(pipeline, files=replace(pipeline.files, to=place))
         with pytest.raises(TerminalError, match=why):
             sinks.ground.lake.files(SinkRange(settings, there, {}, ""))
+
+
+def test_the_audit_balances_with_files_and_their_dead_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinks = opened(monkeypatch, Sinks("SELECT id, CAST(region AS INTEGER) AS n FROM clicks"))
+    sinks.land({"id": 1, "region": "7"}, {"id": 2, "region": "x"}, {"id": "text"}, {"id": 4, "region": "8"})
+    sinks.post({"id": 5})
+    found = audited(sinks, sinks.ground)
+    assert found.differences == []
+    assert (found.acked, found.dead, found.pending) == (5, 1, 1)
+    (account,), wrong = accounts(sinks.store, STREAM)
+    assert (account.epoch, account.events, account.rows, account.dead, account.pending) == (1, 4, 2, 2, 0)
+    assert wrong == []
+    epoch = epochs.read(sinks.store, STREAM, 1)
+    assert epoch is not None
+    other = msgspec.structs.replace(epoch, tables={"clicks": 9})
+    sinks.store.put(layout.epoch_path(STREAM, 1), epochs.encode(other))
+    epochs._known.clear()
+    assert [one.message for one in accounts(sinks.store, STREAM)[1]] == [
+        "files of out: plan 1 counts 4 changes, and its epochs 1 to 1 hold 9"
+    ]
+
+
+def test_a_stream_may_write_files_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinks = opened(monkeypatch, Sinks())
+    text = sinks.config.text
+    sinks.publish(text[: text.index("    tables:")] + text[text.index("    pipelines:") :])
+    sinks.land({"id": 1, "region": "eu"})
+    sinks.land({"id": 2})
+    assert [row["id"] for row in lines(sinks)] == [1, 2]
+    assert sinks.cut().tables == {}
+    assert audited(sinks, sinks.ground).differences == []

@@ -56,7 +56,7 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
         if feed.pipeline is None:
             seen += mine.seen()
             continue
-        plan, decoding = source_plan(
+        plan, decoding = input_plan(
             mine, feed.pipeline, settings, columns_from_json(known.get(feed.pipeline.name, "[]"))
         )
         known[feed.pipeline.name] = columns_to_json(as_seen(plan))
@@ -71,7 +71,7 @@ def plan_feeds(target: Target, settings: StreamConfig, state: TableState | None)
     return FeedPlan(whole, (*plain, *feeds), {INPUT: told}, tuple(dict.fromkeys(unseen)))
 
 
-def source_plan(
+def input_plan(
     mine: Target, pipeline: Pipeline, settings: StreamConfig, known: Sequence[Column]
 ) -> tuple[ColumnPlan, Decoding]:
     """The columns of a pipeline's source, and how its changes are decoded."""

@@ -14,6 +14,7 @@ from firn.audit import log_check, table_account
 from firn.audit.ledger import Ledger
 from firn.audit.ledger_view import Difference, Keeping, View
 from firn.audit.row_check import RowAccount
+from firn.audit.sink_account import SinkAccount
 from firn.audit.table_account import TableAccount
 from firn.config.names import TableName
 from firn.quarantine.rules import covered
@@ -35,6 +36,7 @@ class Audit:
     uncounted   in the tables, but what became of them has expired with the snapshots and the cuts
     since       the first epoch that is audited: the log before it has expired
     rows        the tables row by row, as far as they were looked at; these numbers are rows
+    files       the pipelines into files; their numbers are beside the others
     """
 
     stream: str
@@ -56,6 +58,7 @@ class Audit:
     difference: int = 0
     tables: list[TableAccount] = field(default_factory=list)
     rows: list[RowAccount] = field(default_factory=list)
+    files: list[SinkAccount] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

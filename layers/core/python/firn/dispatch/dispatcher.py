@@ -18,13 +18,11 @@ from firn.dispatch.retry_policy import Step, next_step
 from firn.dispatch.schema_ranges import of_one_schema
 from firn.errors import TransientError, UnknownOutcome
 from firn.log import attempts, cuts, epochs, holds, job_closed_marker, layout, pause
-from firn.log.cuts import Cut
 from firn.log.holds import Quarantines
 from firn.log.store import Store
 from firn.quarantine import rules as rules
 from firn.runs.job_runs import Jobs, Run
-from firn.sinks.state import job_is_due
-from firn.sinks.state import read as read_sinks
+from firn.sinks import state as sinks
 
 _log: Final = logging.getLogger(__name__)
 
@@ -48,7 +46,8 @@ class Dispatched:
     run: str | None = None  # the job run that this call started
     waits_for: str | None = None  # the active run that will be followed by the next one
     stuck: bool = False  # MAX_ATTEMPTS runs of this range have failed: look at their logs, then `firn flush`
-    quarantined: tuple[str, ...] = ()  # tables, epochs (`epoch 7`) and `stream` that are held: see `firn status`
+    # Tables, epochs (`epoch 7`) and `stream` that are held, `files of raw` that fail time and again: see `firn status`.
+    quarantined: tuple[str, ...] = ()
     held: str | None = None  # why the whole stream is held: no job starts
     paused: str | None = None  # since when the stack is paused: nothing was sealed or started
 
@@ -98,7 +97,8 @@ def dispatch(
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
     again = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
-    again = again or _files_are_due(store, stream, cut, now)
+    files = sinks.read(store, stream) if cut is not None and cut.files else sinks.SinkStates()
+    again = again or sinks.job_is_due(cut, files, now)
     waiting = _waiting(store, stream, committed, known)
     if again and not known.held_stream(terms.generation):
         # A job runs under the configuration of its last epoch: what was fixed there has to be in one.
@@ -107,7 +107,7 @@ def dispatch(
             fresh = sealer.seal(sealer.free())
             sealed += [fresh] if fresh else []
             waiting = _waiting(store, stream, committed, known)
-    done = _dispatched(stream, sealed, known.names(terms.generation))
+    done = _dispatched(stream, sealed, (*known.names(terms.generation), *sinks.failing(files)))
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
         if held := known.held_stream(terms.generation):
@@ -131,11 +131,6 @@ def dispatch(
         _hold(store, stream, n, now)
         done = replace(done, quarantined=(*done.quarantined, f"epoch {n}"))
     return done
-
-
-def _files_are_due(store: Store, stream: str, cut: Cut | None, now: datetime) -> bool:
-    """Whether files wait for a job that no change would start."""
-    return cut is not None and bool(cut.files) and job_is_due(cut, read_sinks(store, stream), now)
 
 
 def _hold(store: Store, stream: str, n: int, now: datetime) -> None:

@@ -69,20 +69,25 @@ def notes(store: Store, settings: StreamConfig) -> Iterator[str]:
 
 
 def check(store: Store, report: SinkReport, opened: Callable[[str], Store]) -> Iterator[str]:
-    """What is not as the manifests say: epochs in two plans, changes that no plan counts, files that are gone or not
-    the same. Reads all files. Raises StorageUnavailable, ConfigError, UnreadableBatch."""
-    for one, following in pairwise(report.manifests):
-        if following.first <= one.last:
-            yield f"plan {following.n} begins with epoch {following.first}, and plan {one.n} ends with {one.last}"
-    by_config: dict[str, StreamConfig | None] = {}
-    for one in report.manifests:
-        yield from _uncounted(store, report, one, by_config)
+    """What is not as the manifests say: what `check_plans` finds, and files that are gone or not the same. Reads all
+    files. Raises StorageUnavailable, ConfigError, UnreadableBatch."""
+    yield from check_plans(store, report)
     stores = {one.to: opened(one.to) for one in report.manifests}
     every = [(stores[one.to], file) for one in report.manifests for file in one.files]
     with ThreadPoolExecutor(_READS_AT_ONCE) as pool:
         for wrong in pool.map(lambda one: _changed(*one), every):
             if wrong is not None:
                 yield wrong
+
+
+def check_plans(store: Store, report: SinkReport) -> Iterator[str]:
+    """Epochs in two plans, changes that no plan counts. Raises StorageUnavailable, ConfigError, UnreadableBatch."""
+    for one, following in pairwise(report.manifests):
+        if following.first <= one.last:
+            yield f"plan {following.n} begins with epoch {following.first}, and plan {one.n} ends with {one.last}"
+    by_config: dict[str, StreamConfig | None] = {}
+    for one in report.manifests:
+        yield from _uncounted(store, report, one, by_config)
 
 
 def _uncounted(

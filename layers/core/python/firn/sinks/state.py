@@ -38,6 +38,7 @@ class SinkStates(msgspec.Struct, frozen=True):
     sinks: dict[str, SinkState] = {}
 
 
+FAILS: Final = 3  # tries after which a person should look
 _decode: Final = msgspec.json.Decoder(SinkStates).decode
 
 
@@ -65,3 +66,8 @@ def job_is_due(cut: Cut | None, states: SinkStates, now: datetime) -> bool:
         return True  # the job that made the cut died before it looked
     times = (states.sinks[name].due for name in cut.files if name in states.sinks)
     return any(due is not None and datetime.fromisoformat(due) <= now for due in times)
+
+
+def failing(states: SinkStates) -> tuple[str, ...]:
+    """Sinks that failed time and again, as people call them. Pure."""
+    return tuple(f"files of {name}" for name, one in sorted(states.sinks.items()) if one.tries >= FAILS)

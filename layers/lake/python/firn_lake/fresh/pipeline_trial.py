@@ -24,7 +24,7 @@ from firn.tables.routing import Target
 from firn_lake.fresh.pending import MOST_CHANGES, Batch, Place, Places
 from firn_lake.fresh.plain_values import typed
 from firn_sql.bound_sql import bound, rows_for
-from firn_sql.feed_plan import source_plan
+from firn_sql.feed_plan import input_plan
 from firn_sql.source_types import source_schema
 from firn_sql.transform import NOW, Result
 
@@ -154,7 +154,7 @@ def _decoding(pipeline: Pipeline, settings: StreamConfig, sample: Sample) -> Dec
     names = {table: sample.source for table in tables if table != sample.source}
     rule = settings.rule_for(pipeline.source) or TableRule(pipeline.source, "firn.trial", mode="append")
     target = Target(TableName("firn", "trial"), rule, tables, tuple(sample.facts[one] for one in tables), names)
-    return source_plan(target, pipeline, settings, ())[1]
+    return input_plan(target, pipeline, settings, ())[1]
 
 
 def _table(rows: Sequence[Sequence[Any]], decoding: Decoding, schema: pa.Schema) -> pa.Table:
