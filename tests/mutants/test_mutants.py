@@ -13,12 +13,22 @@ from typing import Any
 
 import pytest
 
-from tests.mutants import of_changes, of_driver, of_generations, of_jobs, of_lake, of_log, of_pipelines, of_spark
+from tests.mutants import (
+    of_changes,
+    of_driver,
+    of_generations,
+    of_jobs,
+    of_lake,
+    of_log,
+    of_pipelines,
+    of_spark,
+    of_sql,
+)
 from tests.mutants.copy import NO_SETTINGS, ROOT, Copy, Mutant, Ran
 from tests.soak import LONG
 
 QUICK = (
-    *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
+    *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS, *of_sql.MUTANTS,
     *of_pipelines.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS

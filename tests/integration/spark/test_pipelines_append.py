@@ -71,7 +71,7 @@ def test_each_target_is_the_select_over_all_events_however_they_come(
     spark: SparkSession, tmp_path: Path, home: str, seed: int
 ) -> None:
     dice = random.Random(seed)
-    told = events(dice, 30 if home == "driver" else 14)
+    told = events(dice, 30 if home == "driver" else 11)
     come = dice.sample(told, len(told))
     lake = Lake(spark, tmp_path, config(clean=CLEAN, items=ITEMS))
     for first in range(0, len(come), 11):

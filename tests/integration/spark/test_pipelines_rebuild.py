@@ -1,4 +1,4 @@
-"""A rebuild of what pipelines fill: an append table by the log again, under the SQL of now; a mirror out of its base."""
+"""A rebuild of what pipelines fill: an append table by the log again, under the SQL of now; a mirror by its base."""
 
 from pathlib import Path
 from typing import Any

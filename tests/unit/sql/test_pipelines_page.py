@@ -23,9 +23,7 @@ def test_the_example_passes_the_check() -> None:
 
 def test_the_refusal_is_what_the_check_says() -> None:
     with pytest.raises(ConfigError) as raised:
-        check_pipelines(
-            parse(EXAMPLE.replace("lower(trim(name))", "sum(id)"))
-        )
+        check_pipelines(parse(EXAMPLE.replace("lower(trim(name))", "sum(id)")))
     (shown,) = re.findall(r"```text\n(.*?)\n```", PAGE, re.DOTALL)
     assert str(raised.value) == shown
 

@@ -200,3 +200,12 @@ def test_nothing_outside_can_be_reached() -> None:
     ):
         with pytest.raises(Exception, match=r"(?i)lock|disabled|permission"):
             transform._connection.execute(sql)
+
+
+def test_conditions_run_as_they_are_written() -> None:
+    rows = [{"id": 1, "name": "no JSON"}, {"id": 2, "name": '{"a": 1}'}]
+    json_first = run("SELECT id FROM clicks WHERE name->>'$.a' = '1' AND id = 2", *rows)
+    id_first = run("SELECT id FROM clicks WHERE id = 2 AND name->>'$.a' = '1'", *rows)
+    inside = run("SELECT id FROM (SELECT id, name->>'$.a' AS a FROM clicks WHERE id = 2) AS c WHERE a = '1'", *rows)
+    assert [set(found.failed) for found in (json_first, id_first, inside)] == [{0}, set(), set()]
+    assert [found.origin.to_pylist() for found in (json_first, id_first, inside)] == [[1], [1], [1]]

@@ -1,0 +1,67 @@
+"""Mistakes about the SQL of pipelines: what it may say, and of which event a row is."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_SQL: Final = "layers/lake/python/firn_sql"
+_CONFIG: Final = "layers/core/python/firn/config"
+_RUN: Final = "tests/unit/sql/test_transform.py"
+_REFUSED: Final = "tests/unit/sql/test_refused_sql.py"
+_PLACE: Final = f"{_REFUSED}::test_the_reason_says_what_and_where"
+_PIPELINES: Final = "tests/unit/config/test_pipelines.py"
+
+MUTANTS: Final = (
+    Mutant(
+        "conditions are moved, so that a cast fails or not by what is cheaper",
+        f"{_SQL}/transform.py",
+        '_NOT_OPTIMIZED: Final = "filter_pushdown,expression_rewriter,reorder_filter,statistics_propagation"',
+        '_NOT_OPTIMIZED: Final = "statistics_propagation"',
+        (f"{_RUN}::test_conditions_run_as_they_are_written",),
+    ),
+    Mutant(
+        "all rows of an event have one number",
+        f"{_SQL}/transform.py",
+        "    return pc.subtract(_count(len(origin)).cast(pa.int32()), begins)\n",
+        "    return pc.subtract(begins, begins)\n",
+        (f"{_RUN}::test_each_row_knows_the_row_that_it_is_of",),
+    ),
+    Mutant(
+        "a good row goes with the bad one beside it",
+        f"{_SQL}/isolation.py",
+        "        if end - start == 1:\n",
+        "        if end - start <= 2:\n",
+        (f"{_RUN}::test_rows_that_fail_are_told_apart_and_all_others_go_on",),
+    ),
+    Mutant(
+        "a function that nobody looked at is taken",
+        f"{_SQL}/check.py",
+        "        if low not in allowed.FUNCTIONS:\n",
+        "        if low not in allowed.FUNCTIONS and False:\n",
+        (f"{_PLACE}[SELECT a FROM c WHERE b > random()-column 27: random gives another value each time]",),
+    ),
+    Mutant(
+        "a field of a struct is taken for the key of a mirror",
+        f"{_SQL}/mirrors.py",
+        "    if len(parts) > 2 or (len(parts) == 2 and parts[0].lower() != table.lower()):\n",
+        "    if len(parts) > 2:\n",
+        (
+            f"{_REFUSED}::test_a_mirror_needs_its_key_and_nothing_that_changes_by_itself"
+            "[o.id AS k--the key column id does not pass through unchanged]",
+        ),
+    ),
+    Mutant(
+        "a source that only pipelines read is filtered out",
+        f"{_CONFIG}/model.py",
+        "        return self.rule_for(table) is not None or bool(self.pipelines_of(table))\n",
+        "        return self.rule_for(table) is not None\n",
+        (f"{_PIPELINES}::test_a_source_that_only_pipelines_read_is_wanted",),
+    ),
+    Mutant(
+        "two pipelines mirror into one table",
+        f"{_CONFIG}/shared_tables.py",
+        "    if rule.keyed and (placed.pipeline or other.pipeline):\n",
+        "    if rule.keyed and (placed.pipeline and not other.pipeline):\n",
+        (f"{_PIPELINES}::test_two_mirrors_never_share_a_table_and_appends_may",),
+    ),
+)
