@@ -113,6 +113,12 @@ def _offered(
     return offered
 
 
+def columns_beside(there: Collection[str], seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:
+    """What was seen of other columns than those that are `there`: MOST_COLUMNS of them at most."""
+    offered = _offered(seen, (), frozenset(there))
+    return tuple(_smallest(columns) for columns in list(offered.values())[:MOST_COLUMNS] if columns)
+
+
 def _names(column: Column) -> Iterator[str]:
     """The names that Iceberg knows the column and what is in it by: all those of a table differ."""
     name, kind = column.name, column.type

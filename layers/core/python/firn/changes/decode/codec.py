@@ -39,6 +39,11 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
             row[index] = literal
         return row
 
+    def first(self, width: int) -> "Decoded":
+        """The same of the first columns alone."""
+        told = [(index, one) for index, one in zip(self.unavailable, self.literals, strict=True) if index < width]
+        return Decoded(self.values[:width], tuple(index for index, _ in told), tuple(one for _, one in told))
+
 
 # Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
 # strings, decimals in `double` mode as doubles, and the inline schema does not name them.

@@ -40,8 +40,9 @@ class Decoding:
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
     than one source table feeds the table; `names`: the whole names of source tables that events name without schema;
-    `unnamed`: names that no column can have (planning.ColumnPlan); `refused`: changes that are dead letters for a value
-    in a column that the table does not get (tables.settled_plan)."""
+    `unnamed`: names that no column can have (planning.ColumnPlan); `others`: columns that the table does not get, as
+    only dead letters have values there: these are read all the same, or what is wrong with them would not be seen
+    (tables.settled_plan)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -53,7 +54,7 @@ class Decoding:
     several: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
-    refused: Mapping[ChangeId, Why] = field(default_factory=dict)
+    others: tuple[Column, ...] = ()
 
     @cached_property
     def singles(self) -> bool:
@@ -75,9 +76,6 @@ class Decoder:
     def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
         if change["op"] == "r" and not self.decoding.snapshot_reads:
-            return
-        if refused := self.decoding.refused.get((change["batch"], change["index"])):
-            yield self._rejected(change, *refused)
             return
         if change["fault"] is not None and change["fault"] not in self.unordered:
             yield self._rejected(change, change["fault"], change["fault_text"])
@@ -124,7 +122,7 @@ class Decoder:
         codec = self._codecs.get(name)
         if codec is None:
             columns = self.decoding.columns
-            target = [columns[i] for i in self.decoding.key] if key_only else columns
+            target = [columns[i] for i in self.decoding.key] if key_only else [*columns, *self.decoding.others]
             source = self.decoding.schemas[schema_id] if schema_id is not None else None
             codec = self._codecs[name] = RowCodec(
                 target, source, self.decoding.settings, flat=flat, unnamed=() if key_only else self.decoding.unnamed
@@ -132,7 +130,8 @@ class Decoder:
         return codec
 
     def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False) -> Decoded:
-        return self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only).decode(image.encode())
+        found = self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only).decode(image.encode())
+        return found if key_only or not self.decoding.others else found.first(self.width)
 
     def _row(
         self,
