@@ -174,6 +174,21 @@ def a_change_older_than_the_delete_of_its_key_stays_out(stream: Stream) -> None:
     assert stream.values() == [(2, "b")]
 
 
+def a_dead_letter_gives_no_column_another_type_and_makes_none(stream: Stream) -> None:
+    """Whatever comes with it, and when: only what the table takes has a say."""
+    bad = event("c", 30, {"v": 5, "odd": "x"}), event("u", 31, {"v": "text", "odd": 1}, {"v": 1})  # they name no key
+    n = stream.seal(*bad, event("c", 10, {"id": 1, "v": 1}))
+    stream.seal(*bad)
+    assert stream.commit(n, n + 1) == 0, stream.lines
+    stream.land(*bad, event("u", 20, {"id": 1, "v": 2}))
+    state = stream.ground.lake.state(ORDERS)
+    assert state is not None
+    assert {column.name: str(column.type) for column in state.columns()[0]} == {"id": "int53", "v": "int53"}
+    assert stream.values() == [(1, 2)]
+    stream.land(event("u", 40, {"id": 1, "v": "text"}))
+    assert stream.values() == [(1, "text")]
+
+
 def a_rerun_does_nothing(stream: Stream) -> None:
     stream.land(event("c", 10, {"id": 1, "v": "a"}))
     before = stream.cut()
@@ -450,6 +465,7 @@ CASES: list[Callable[[Stream], None]] = [
     creates_updates_and_deletes_land,
     a_stale_change_loses_and_leaves_its_mark,
     a_change_older_than_the_delete_of_its_key_stays_out,
+    a_dead_letter_gives_no_column_another_type_and_makes_none,
     a_rerun_does_nothing,
     an_untouched_table_gets_no_snapshot_and_stands_in_the_cut,
     the_summary_and_the_cut_carry_progress_and_balanced_counts,

@@ -403,4 +403,24 @@ MUTANTS: Final = (
         "return any(",
         (f"{_TESTS}/test_specification.py::test_an_epoch_that_is_held_is_not_looked_up_in_the_log_either[driver]",),
     ),
+    Mutant(
+        "what the driver rejects gives a column another type",
+        f"{_DRIVER}/engine.py",
+        "return decoded_rows.why_of(changes.bad)",
+        "return {}",
+        (
+            "tests/integration/spark/test_lake_contract.py::"
+            "test_contract[a_dead_letter_gives_no_column_another_type_and_makes_none-driver]",
+        ),
+    ),
+    Mutant(
+        "what slices reject gives a column another type",
+        f"{_SPARK}/slices/slice_engine.py",
+        "return decoded_rows.why_of(read.changes.bad)",
+        "return {}",
+        (
+            "tests/integration/spark/test_lake_contract.py::"
+            "test_contract[a_dead_letter_gives_no_column_another_type_and_makes_none-slices]",
+        ),
+    ),
 )

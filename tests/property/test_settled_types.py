@@ -18,7 +18,7 @@ from firn.config.reader import parse
 from firn.tables.planning import MOST_COLUMNS, TooManyColumns
 from firn.tables.routing import Target, route
 from firn.tables.settled_plan import RowJudge, settled
-from firn.tables.table_plan import Planned, planned
+from firn.tables.table_plan import Planned, planned, with_schemas
 from firn.tables.table_state import INFERRED_AS, TableState
 from tests.soak import times
 
@@ -198,3 +198,19 @@ def test_a_declared_column_keeps_its_type_whatever_comes() -> None:
         state, dead = landed(stream(mode), epochs)
         assert types_in(state)[0] == {"id": "long", "price": "decimal(5,2)"}
         assert dead == {1, 2, 3}
+
+
+def test_what_is_read_again_out_of_the_log_is_judged_as_it_was() -> None:
+    config = stream("mirror")
+    some = [change("c", None, image) for image in ('{"id":1,"n":1}', '{"id":2,"n":2,"odd":1e400}', '{"id":"x"}')]
+    [batches] = staged([[[one | {"number": number} for number, one in enumerate(some)]]])
+    target = target_of(config, batches)
+    state, dead = landed(config, [batches])
+    assert dead == {1, 2}
+    counts = {(one["table"], 1, one["op"]): 1 for one in batches[0]}
+    facts = facts_of(counts, [fact | {"epoch": 1, "batch": "b1-0"} for fact in said_by(batches[0])])
+    again = with_schemas(planned(target.telling({}), config, state).decoding, target, facts)
+    good, bad = decoded_rows.decoded(batches[0], again, mirror=True)
+    assert [row[decoded_rows.INDEX] for row in good] == [0]
+    assert {row[decoded_rows.INDEX] for row in bad} == dead
+    assert len(good[0]) == decoded_rows.WIDTH + len(again.columns)

@@ -12,7 +12,6 @@ from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME
 from firn_spark.merge.decision import decoded as decoded_one_by_one
-from firn_spark.staged.columnar import with_refused
 from firn_spark.staged.decode import decoded, decoded_schema
 
 ID, FIRST = "_id", "_first"  # identity and, of a table that may know changes by it, the first identity
@@ -50,7 +49,7 @@ class AppendColumns:
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Changes, a part of them (packed.CHANGES) at a time: the good ones decoded, and the others as they are."""
         schema = self.schema(decoding)
-        for changes in (with_refused(part, decoding) for part in parts):
+        for changes in parts:
             raw = changes.select(READ).combine_chunks().to_batches()
             batches = list(decoded(raw, decoding, AppendDecoder))
             if not batches:

@@ -1,7 +1,6 @@
 """Plain changes decoded to columns: what the job's process and its readers (readers.py) do alike."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -10,7 +9,6 @@ import pyarrow.compute as pc
 from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
 from firn.changes.positions import WIDTH
 from firn_spark.files import values
-from firn_spark.staged.columnar import with_refused
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
@@ -74,11 +72,10 @@ def split(parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Ta
     plain = decoded_schema(decoding, _meta(decoding)).names
     told = (*_meta(decoding), "_code", "_index")
     place = READ.index("index")
-    by = replace(decoding, refused={})  # they have a fault by then, and the numbers of others
-    for changes in (with_refused(part, decoding) for part in parts):
+    for changes in parts:
         numbers = pa.arange(0, len(changes)).cast(pa.int32())
         raw = changes.select(READ).set_column(place, "index", numbers).combine_chunks().to_batches()
-        batches = list(decoded_batches(raw, by, MirrorDecoder, told))
+        batches = list(decoded_batches(raw, decoding, MirrorDecoder, told))
         # Neither truncates nor reads of a snapshot that the table leaves out become rows.
         found = pa.Table.from_batches(batches, decoded_schema(decoding, told))
         truncates = numbers.filter(pc.equal(changes["op"], "t").combine_chunks())

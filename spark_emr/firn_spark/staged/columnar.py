@@ -16,7 +16,7 @@ from firn.changes.change import ROWS
 from firn.changes.decode.codec import NOT_PLAIN, RowCodec
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
-from firn.changes.decode.row_decoder import META, READ, Decoder, Decoding, MirrorDecoder
+from firn.changes.decode.row_decoder import META, READ, Decoder, MirrorDecoder
 from firn_spark.staged.vectors import Column
 
 # What `META` takes from a raw change as it is. _before is an append table's; the others tell of what is not plain.
@@ -209,19 +209,6 @@ def typed(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
     columns = dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
     arrays = [pa.array(columns[field.name], field.type) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def with_refused(changes: pa.Table, decoding: Decoding) -> pa.Table:
-    """Changes (packed.CHANGES) with what the decoding refuses as faults of those."""
-    if not decoding.refused:
-        return changes
-    places = zip(changes["batch"].to_pylist(), changes["index"].to_pylist(), strict=True)
-    why = [decoding.refused.get(place) for place in places]
-    for number, name in enumerate(("fault", "fault_text")):
-        own = zip(changes[name].to_pylist(), why, strict=True)
-        faults = pa.array([known if found is None else found[number] for known, found in own], pa.string())
-        changes = changes.set_column(changes.schema.get_field_index(name), name, faults)
-    return changes
 
 
 def _by_schema(batch: pa.RecordBatch) -> Iterator[tuple[str | None, bool, pa.RecordBatch]]:

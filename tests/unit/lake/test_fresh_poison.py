@@ -67,14 +67,14 @@ def test_a_stream_whose_changes_break_their_reader_is_not_fresh_and_the_others_a
 def test_a_table_whose_plan_fails_is_not_fresh_and_its_neighbour_is(
     ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = pending_table.planned
+    real = pending_table.settled
 
-    def fails(target: Any, *more: Any) -> Any:
+    def fails(target: Any, *more: Any, **how: Any) -> Any:
         if target.name.table == "two":
             raise Fails
-        return real(target, *more)
+        return real(target, *more, **how)
 
-    monkeypatch.setattr(pending_table, "planned", fails)
+    monkeypatch.setattr(pending_table, "settled", fails)
     assert rows(ground, "t") == [{"id": 1, "v": "a"}]
     with pytest.raises(NotFresh, match=r"what waits for lake\.two can't be shown") as told:
         rows(ground, "two")

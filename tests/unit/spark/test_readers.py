@@ -105,6 +105,12 @@ def test_they_hold_together_what_one_process_would(tmp_path: Path, readers: Read
             assert together.plain.to_pylist() == alone.plain.to_pylist()
             assert together.odd.to_pylist() == alone.odd.to_pylist()
             assert len(alone.odd) == (sources == ["s.odd"] and above == 0)  # the one without a key, of the first epoch
+    gone = frozenset((row["batch"], row["index"]) for row in one.of(["s.plain"]).rows[::3])
+    for above in (0, 1):
+        told = one.told(["s.plain"], above, gone)
+        assert several.told(["s.plain"], above, gone) == told
+        assert told["s.plain"].seen
+        assert one.told(["s.odd"], above, gone) == several.told(["s.odd"], above, gone)
     for held in (one, several):
         with pytest.raises(Unfit, match="more than 0 changes that are not plain"):
             held.of(["s.odd"]).split(MirrorColumns(), DECODING, 0)

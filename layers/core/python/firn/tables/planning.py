@@ -120,6 +120,12 @@ def without_others(plan: ColumnPlan, declared: Collection[str]) -> ColumnPlan:
     return replace(plan, columns=tuple(columns))
 
 
+def columns_beside(there: Collection[str], seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:
+    """What was seen of other columns than those that are `there`: MOST_COLUMNS of them at most."""
+    offered = _offered(seen, (), frozenset(there))
+    return tuple(_smallest(columns) for columns in list(offered.values())[:MOST_COLUMNS] if columns)
+
+
 def _holding(there: Type, wish: Type) -> Type:
     """The type for a column of type `there` that shall hold `wish` too: for ever `there` where that is text already."""
     if promotable(there, wish):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from firn.changes.decode.row_decoder import ChangeId, Why
+from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
 from firn.config.model import StreamConfig
 from firn.tables.batch_facts import SAID_BY, TableFacts, collected, facts_in
@@ -46,16 +47,15 @@ def settled(target: Target, settings: StreamConfig, state: TableState | None, ju
             raise why
     elif target.unordered and not plan.mode.keyed:
         plan, exact = without(()), True
+    seen = dict[str, Column]()
     while plan.alters or bad:
         found = judge.rejected(plan)
-        if not exact or not found.keys() <= bad.keys():
-            bad = {**found, **bad}
-            plan, exact = without(bad), True
-        elif slipped := bad.keys() - found.keys():
-            # The value that is at fault is in a column that the table does not get: it would be lost in silence.
-            plan = plan.refusing({one: bad[one] for one in slipped})
-        else:
+        if exact and found.keys() <= bad.keys():
             break
+        bad, exact = {**found, **bad}, True
+        seen = {column.name: column for column in plan.columns.columns} | seen
+        # What is at fault in a column that the table does not get stays so: without it the value would be lost.
+        plan = without(bad).beside(seen.values())
     return plan
 
 

@@ -3,12 +3,20 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from firn.changes.decode.row_decoder import ChangeId, Decoding, Why
+from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.config.model import StreamConfig, TableRule
 from firn.config.modes import KEYLESS, MODES, TableMode
 from firn.tables.batch_facts import TableFacts
-from firn.tables.planning import ColumnPlan, check_mode, lacking_key, plan_columns, plan_key, without_others
+from firn.tables.planning import (
+    ColumnPlan,
+    check_mode,
+    columns_beside,
+    lacking_key,
+    plan_columns,
+    plan_key,
+    without_others,
+)
 from firn.tables.renames import Renames, renames_of
 from firn.tables.routing import Target
 from firn.tables.table_state import TableState, are_several, check_format, fed_by
@@ -30,9 +38,9 @@ class Planned:
     alters: bool
     declared: frozenset[str]
 
-    def refusing(self, changes: Mapping[ChangeId, Why]) -> "Planned":
-        """The same, with these as dead letters."""
-        return replace(self, decoding=replace(self.decoding, refused=changes))
+    def beside(self, columns: Iterable[Column]) -> "Planned":
+        """The same, where changes are judged by these columns too, though the table does not get them."""
+        return replace(self, decoding=replace(self.decoding, others=others(self.decoding, [tuple(columns)])))
 
 
 def key_and_mode(
@@ -90,11 +98,19 @@ def planned(
 
 
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
-    """The same decoding for all changes of the target's source tables that `facts` tell of."""
+    """The same decoding for all changes of the target's source tables that `facts` tell of, dead letters among them."""
     known = [facts[source] for source in target.sources if source in facts]
+    beside = others(decoding, [columns for one in known for columns in one.seen])
     return replace(
         decoding,
         schemas={name: columns for one in known for name, columns in one.schemas.items()},
         bad_schemas={name: reason for one in known for name, reason in one.bad_schemas.items()},
         names=target.names,
+        others=beside,
     )
+
+
+def others(decoding: Decoding, seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:
+    """The columns among those that were `seen` that the table does not have (Decoding.others)."""
+    there = {name for column in decoding.columns for name in (column.name, *column.earlier)} | decoding.unnamed
+    return columns_beside(there, seen)

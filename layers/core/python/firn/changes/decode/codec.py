@@ -51,6 +51,11 @@ class Decoded(msgspec.Struct, frozen=True, gc=False):
             row[index] = literal
         return row
 
+    def first(self, width: int) -> "Decoded":
+        """The same of the first columns alone."""
+        told = [(index, one) for index, one in zip(self.unavailable, self.literals, strict=True) if index < width]
+        return Decoded(self.values[:width], tuple(index for index, _ in told), tuple(one for _, one in told))
+
 
 # Which encoding a bare Connect type has once the target's type is known: hex bytes, decimals and ISO times travel as
 # strings, decimals in `double` mode as doubles, and the inline schema does not name them.
@@ -269,12 +274,13 @@ class RowCodec:
             raise EventError("bad_image", f"the row image is not a JSON object: {error}") from error
         return self._read_exactly(row)
 
-    def named(self, image: bytes) -> tuple[list[int], list[str]]:
-        """What a row image that `decode` takes leaves out: the indexes of the columns that it does not name, rising;
-        and the names of its members that are null and no column's, sorted."""
+    def named(self, image: bytes, width: int) -> tuple[list[int], list[str]]:
+        """What a row image that `decode` takes leaves out of the first `width` columns: the indexes of those that it
+        does not name, rising; and the names of its members that are null and none of these, sorted."""
         cells = decode_row(image)
-        absent = [i for i, names in enumerate(self._names) if cells.keys().isdisjoint(names)]
-        others = cells.keys() - set().union(*self._names)
+        mine = self._names[:width]
+        absent = [i for i, names in enumerate(mine) if cells.keys().isdisjoint(names)]
+        others = cells.keys() - set().union(*mine)
         return absent, sorted(name for name in others if bytes(cells[name]) == b"null")
 
     def _read_exactly(self, row: Sequence[Any]) -> Decoded:

@@ -43,9 +43,10 @@ class Decoding:
     the inline schemas by id; `bad_schemas`: why a schema can't be read; `snapshot_reads`: whether op r counts;
     `no_key`: why no change can be a row of the table (planning.lacking_key), None as a rule; `several`: whether more
     than one source table feeds the table; `names`: the whole names of source tables that events name without schema;
-    `unnamed`: names that no column can have (planning.ColumnPlan); `refused`: changes that are dead letters for a value
-    in a column that the table does not get (tables.settled_plan); `closed`: names that a row may have beside those of
-    its columns, where its schema takes no others (codec.RowCodec)."""
+    `unnamed`: names that no column can have (planning.ColumnPlan); `others`: columns that the table does not get, as
+    only dead letters have values there: these are read all the same, or what is wrong with them would not be seen
+    (tables.settled_plan); `closed`: names that a row may have beside those of its columns, where its schema takes no
+    others (codec.RowCodec)."""
 
     columns: tuple[Column, ...]
     key: tuple[int, ...]
@@ -57,7 +58,7 @@ class Decoding:
     several: bool = False
     names: Mapping[str, str] = field(default_factory=dict)
     unnamed: frozenset[str] = frozenset()
-    refused: Mapping[ChangeId, Why] = field(default_factory=dict)
+    others: tuple[Column, ...] = ()
     closed: frozenset[str] | None = None
 
     @cached_property
@@ -85,9 +86,6 @@ class Decoder:
     def rows(self, change: dict[str, Any]) -> Iterator[list[Any]]:
         """The decoded rows of one raw change: one as a rule, two for a changed key, none for what is left out."""
         if change["op"] == "r" and not self.decoding.snapshot_reads:
-            return
-        if refused := self.decoding.refused.get((change["batch"], change["index"])):
-            yield self._rejected(change, *refused)
             return
         if change["fault"] is not None and change["fault"] not in self.unordered:
             yield self._rejected(change, change["fault"], change["fault_text"])
@@ -135,7 +133,7 @@ class Decoder:
         codec = self._codecs.get(name)
         if codec is None:
             columns = self.decoding.columns
-            target = [columns[i] for i in self.decoding.key] if key_only else columns
+            target = [columns[i] for i in self.decoding.key] if key_only else [*columns, *self.decoding.others]
             source = self.decoding.schemas[schema_id] if schema_id is not None else None
             codec = self._codecs[name] = RowCodec(
                 target,
@@ -150,7 +148,8 @@ class Decoder:
 
     def _decode(self, change: dict[str, Any], image: str, *, key_only: bool = False, deleted: bool = False) -> Decoded:
         codec = self.codec(change["schema_id"], bool(change["flat"]), key_only=key_only, deleted=deleted)
-        return codec.decode(image.encode())
+        found = codec.decode(image.encode())
+        return found if key_only or not self.decoding.others else found.first(self.width)
 
     def _row(
         self,
@@ -215,7 +214,7 @@ class MirrorDecoder(Decoder):
         values = decoded.as_literal()
         if change["op"] != "u":
             return self._row(change, change["op"], values)
-        absent, nulls = self.codec(None, flat=False).named(change["after"].encode())
+        absent, nulls = self.codec(None, flat=False).named(change["after"].encode(), self.width)
         nulls = [name for name in nulls if name not in METADATA]
         return self._row(change, "u", values, (OTHERS_LEFT_OUT, *absent), nulls=nulls)
 
