@@ -89,6 +89,7 @@ def _refuse(parsed: Parsed, schemas: "Mapping[str, RowSchema]", bad: Mapping[int
 
 
 def _without(parsed: Parsed, bad: Mapping[int, EventError], limits: EventLimits) -> Parsed:
+    limits.check_events(len(bad), alone=True)
     images = [parsed.after[place] or parsed.before[place] or b"" for place in bad]
     limits.check_rejected(sum(map(len, images)), str(next(iter(bad.values())))[:200])
     lost = []

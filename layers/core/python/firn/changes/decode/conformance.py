@@ -81,7 +81,10 @@ class Conformance:
             try:
                 (self._of_deleted if is_deleted else self._codec).decode(row)
             except Exception as error:  # noqa: BLE001 (one row's failure is one dead letter)
-                found[place] = poison(error)
+                why = poison(error)
+                found[place] = EventError(
+                    why.code, str(why)
+                )  # without the frames that the error holds: there may be many
         return found
 
     def _fits(self, row: bytes) -> bool:
