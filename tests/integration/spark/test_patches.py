@@ -105,3 +105,20 @@ def test_a_mirror_of_patches_is_their_replay(
     again = Request("r1", TableName("web", "users"), into=TableName("web", "again"))
     assert rebuild.run(again, lake.staging, lake.warehouse, lake.catalog_uri, spark=lake.spark, size=1) == 0
     assert shown(lake.rows("web.again")) == replayed(log)
+
+
+@HOMES
+def test_a_null_counts_in_a_column_that_has_had_no_value_yet(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
+) -> None:
+    commit_in(home, monkeypatch)
+    lake = Lake(spark, tmp_path, config("    order_by: at\n"))
+    told = [{"at": 3, "a": 1, "b": None}, {"at": 2, "b": "older", "c": 0.5}, {"at": 1, "c": 1.5, "d": "oldest"}]
+    for row in told:
+        lake.now += timedelta(seconds=1)
+        accept.accept(lake.store, lake.config, "spec", ndjson([row | {"id": 1}]), now=lake.now, table="users")
+        last = fresh(lake)
+        assert lake.commit(lake.seal()) == 0, lake.lines
+        assert shown(lake.rows("web.users")) == last
+    assert last == {1: {"id": 1, "at": 3, "a": 1, "b": None, "c": 0.5, "d": "oldest"}}
+    assert lake.catalog.load_table("web.users").properties["firn.format"] == "3"
