@@ -29,6 +29,8 @@ def columns_of(pipeline: str, transform: Transform) -> tuple[Column, ...]:
 def _kind(pipeline: str, name: str, kind: pa.DataType) -> Type:
     if pa.types.is_list(kind):
         return types.list_of(_kind(pipeline, name, kind.value_type))
+    if pa.types.is_struct(kind):
+        return types.struct_of((part.name, _kind(pipeline, name, part.type)) for part in kind)
     if pa.types.is_decimal(kind):
         return types.decimal(kind.precision, kind.scale)
     found = next((own for arrow, own in _KINDS if arrow == kind), None)
