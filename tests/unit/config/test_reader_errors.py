@@ -299,6 +299,12 @@ def test_renames_do_not_go_round_in_a_circle() -> None:
     [
         ("debezium", "update: patch", "a.b.update: is for plain rows, and these events say it themselves; write enve"),
         ("rows", "mode: append, update: patch", "a.b.update: changes rows, and with mode: append none is changed; wr"),
+        (
+            "rows",
+            "key: [id], update: patch, schema: {fields: [{name: id, type: int64, required: true}, {name: n, type: bool,"
+            " default: true}]}",
+            "a.b.schema: says what 'n' is where a row leaves it out, and a patch keeps what was there; take",
+        ),
         ("rows", "key: [id], update: merge", "a.b.update: 'merge' is not a way to update; write replace or patch"),
     ],
 )

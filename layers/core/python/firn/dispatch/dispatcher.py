@@ -101,12 +101,8 @@ def dispatch(
     again = again or sinks.job_is_due(cut, files, now)
     waiting = _waiting(store, stream, committed, known)
     if again and not known.held_stream(terms.generation):
-        # A job runs under the configuration of its last epoch: what was fixed there has to be in one.
-        last = epochs.read(store, stream, waiting[-1]) if waiting else None
-        if last is None or last.config != terms.config:
-            fresh = sealer.seal(sealer.free())
-            sealed += [fresh] if fresh else []
-            waiting = _waiting(store, stream, committed, known)
+        sealed += sealer.seal_present(waiting)
+        waiting = _waiting(store, stream, committed, known)
     done = _dispatched(stream, sealed, (*known.names(terms.generation), *sinks.failing(files)))
     while waiting:
         pending = [epoch for n in waiting if (epoch := epochs.read(store, stream, n)) is not None]
@@ -183,6 +179,15 @@ class _Sealer:
         """The epoch of what was free; None if a twin took its number."""
         nonce = self.random(16).hex()
         return epochs.seal(self.store, self.stream, found, now=self.now, config=self.terms.config, nonce=nonce)
+
+    def seal_present(self, waiting: Sequence[int]) -> list[epochs.Epoch]:
+        """One epoch of the present configuration, unless the last of those that wait has it: a job runs under that of
+        its last epoch, so what was fixed there has to be in one."""
+        last = epochs.read(self.store, self.stream, waiting[-1]) if waiting else None
+        if last is not None and last.config == self.terms.config:
+            return []
+        sealed = self.seal(self.free())
+        return [sealed] if sealed else []
 
     def seal_due(self, tick: timedelta, *, whole: bool, at_once: bool) -> list[epochs.Epoch]:
         """Seal until nothing is free that is due (`at_once`: nothing at all). A number lost to a twin costs one
