@@ -80,7 +80,7 @@ class FeedColumns:
         if not batches:
             return schema.empty_table()
         found = pa.Table.from_batches(batches)
-        found = found.append_column(_PLACE, places if len(found) == len(places) else _places(found, changes))
+        found = found.append_column(_PLACE, places if _are_in_order(found, raw) else _places(found, changes))
         if found["_code"].null_count < len(found):
             for one in found.filter(pc.is_valid(found["_code"])).select([*META[1:3], *META[8:10]]).to_pylist():
                 why.setdefault((one["_batch"], one["_index"]), (one["_code"], one["_message"]))
@@ -148,8 +148,13 @@ def _are(changes: pa.Table, places: Mapping[tuple[str, int], Any]) -> pa.Array:
     return pa.array([one in places for one in there], pa.bool_())
 
 
+def _are_in_order(found: pa.Table, raw: pa.Table) -> bool:
+    """Whether decoded rows are of all these changes, in their order: what is not plain comes behind the rest."""
+    return bool(found["_index"].equals(raw["index"]) and found["_batch"].equals(raw["batch"]))
+
+
 def _places(found: pa.Table, changes: pa.Table) -> pa.Array:
-    """The places of the changes that decoded rows are of: some changes are left out."""
+    """The places of the changes that decoded rows are of: they may be in another order, and some left out."""
     there = zip(changes["batch"].to_pylist(), changes["index"].to_pylist(), strict=True)
     numbers = {one: number for number, one in enumerate(there)}
     mine = zip(found["_batch"].to_pylist(), found["_index"].to_pylist(), strict=True)

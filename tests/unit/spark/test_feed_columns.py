@@ -1,0 +1,69 @@
+"""Which rows a pipeline's append table loses to an event that fails: that event's own, and no others."""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from obstore.store import MemoryStore
+
+from firn.commit.staged_changes import facts_of, raw_changes, said_by
+from firn.config.reader import parse
+from firn.ingest import accept
+from firn.log import layout
+from firn.log.store import get
+from firn.tables.routing import route
+from firn_spark.merge.append_columns import AppendColumns
+from firn_spark.pipelines.feed_columns import FeedColumns
+from firn_spark.staged.packed import CHANGES
+from firn_sql.feed_plan import plan_feeds
+
+CONFIG = """
+streams:
+  web:
+    envelope: rows
+    tables:
+      clicks: {{to: web.clicks, mode: append, {rule}}}
+    pipelines:
+      clean: {{sql: "INSERT INTO web.clean {sql}"}}
+"""
+
+
+def fed(
+    rows: Sequence[bytes | dict[str, Any]],
+    sql: str = "SELECT id, v FROM clicks",
+    rule: str = "columns: {id: long, v: long}",
+) -> tuple[list[tuple[Any, ...]], list[int]]:
+    """The table's rows that a request becomes, and the numbers of those that become none."""
+    config = parse(CONFIG.format(sql=sql, rule=rule))
+    store, settings = MemoryStore(), config.streams["web"]
+    body = b"\n".join(row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows)
+    done = accept.accept(store, config, "web", body, now=datetime(2026, 11, 25, tzinfo=UTC), table="clicks")
+    changes = raw_changes(get(store, layout.staged_path(done.batch_id)) or b"", 1, done.batch_id, 0, settings.order)
+    said = [fact | {"epoch": 1, "batch": done.batch_id} for fact in said_by(changes)]
+    counts = {("clicks", 1, "c"): len(changes)}
+    target = next(one for one in route(settings, facts_of(counts, said)).targets if str(one.name) == "web.clean")
+    plan = plan_feeds(target, settings, None)
+    columns = FeedColumns(AppendColumns("web", False), plan.feeds)
+    parts = [pa.Table.from_pylist([{name: one.get(name) for name in CHANGES.names} for one in changes], CHANGES)]
+    found = list(columns.split(parts, plan.planned.decoding))
+    good = [row for rows, _ in found for row in rows.to_pylist()]
+    odd = [row["index"] for _, bad in found for row in bad.to_pylist()]
+    names = [column.name for column in plan.planned.columns.columns]
+    return [tuple(row[f"c{i}"] for i in range(len(names))) for row in good], odd
+
+
+def test_a_row_that_fails_takes_no_other_with_it() -> None:
+    good, odd = fed([{"id": 0, "v": 0}, {"id": 1, "v": "no number"}, {"id": 2, "v": 2}, {"id": 3, "v": 3}])
+    assert sorted(good) == [(0, 0), (2, 2), (3, 3)]
+    assert odd == [1]
+
+
+def test_a_row_that_the_sql_fails_on_takes_no_other_with_it() -> None:
+    """The first is not plain, and so decoded behind the others."""
+    rows = [b'{"id": 0, "v": 1e2}', b'{"id": 1, "v": 1}', b'{"id": 2, "v": 5}', b'{"id": 3, "v": 3}']
+    text = "CASE WHEN v = 1 THEN 'x' ELSE '1' END"
+    good, odd = fed(rows, sql=f"SELECT id, CAST({text} AS INTEGER) AS v FROM clicks")
+    assert sorted(one[0] for one in good) == [0, 2, 3]
+    assert odd == [1]
