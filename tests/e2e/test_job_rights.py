@@ -40,6 +40,7 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:PutObject on {log}/state/*",  # it opens a gate that was shut
     "s3:PutObject on {log}/rebuilds/*",  # firn rebuild
     "s3:GetObject on {log}/tier/*",  # a table that has cold files
+    *(f"s3:{do} on {{log}}/sinks/*" for do in ("GetObject", "PutObject")),  # a stream that writes files
     *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
     *(f"glue:DeleteTable on {of}" for of in ("{glue}:catalog", "{database}", "{tables}")),  # firn rebuild
     # Looking for orphans (tests/integration/spark/test_job_rights.py).

@@ -361,8 +361,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the driver does not look for the first identities of an older table",
-        f"{_MERGE}/append_commit.py",
-        "table is not None and stream in table.state.first_identity",
+        "spark_emr/firn_spark/table_commit.py",
+        "state is not None and stream in state.first_identity",
         "False",
         (f"{_OLDER}[driver]",),
     ),

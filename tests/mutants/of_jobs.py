@@ -35,9 +35,9 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a published configuration is refused for what was taken when it was published",
-        "layers/core/python/firn/config/reader.py",
-        "if is_reserved(name) and not section.problems.published:",
-        "if is_reserved(name):",
+        "layers/core/python/firn/config/table_rules_reader.py",
+        "for why in () if section.problems.published else unfit_names(",
+        "for why in unfit_names(",
         ("tests/unit/config/test_reader_errors.py::test_what_is_refused_only_now_goes_on_where_it_was_published",),
     ),
     Mutant(
@@ -91,7 +91,7 @@ MUTANTS: Final = (
         "layers/core/python/firn/tables/table_state.py",
         "int(number) <= NEWEST_FORMAT",
         "int(number) >= 0",
-        ("tests/unit/tables/test_feeding.py::test_a_table_of_a_newer_version_is_refused_by_name[3]",),
+        ("tests/unit/tables/test_feeding.py::test_a_table_of_a_newer_version_is_refused_by_name[4]",),
     ),
     Mutant(
         "a range whose table is ahead is narrowed to its first epoch for ever",

@@ -31,7 +31,7 @@ MUTANTS: Final = (
         f"{_SQL}/isolation.py",
         "        if end - start == 1:\n",
         "        if end - start <= 2:\n",
-        (f"{_RUN}::test_rows_that_fail_are_told_apart_and_all_others_go_on",),
+        (f"{_RUN}::test_rows_that_fail_in_a_query_of_several_selects_are_told_apart_too",),
     ),
     Mutant(
         "a function that nobody looked at is taken",

@@ -100,9 +100,8 @@ class FeedColumns:
 def _run(feed: PipelineFeed, found: pa.Table, decoding: Decoding, why: Why) -> pa.Table:
     """Decoded changes through the SQL: the table's columns, and what stands beside them."""
     sql = bound(feed.pipeline, feed.sql, source_schema(feed.decoding.columns))
-    columns = [found[f"c{i}"] for i in range(len(feed.decoding.columns))]
-    source = pa.table(columns, names=[column.name for column in feed.decoding.columns])
-    source = source.append_column(NOW, _accepted(found["_batch"]))
+    columns = {column.name: found[f"c{i}"] for i, column in enumerate(feed.decoding.columns)}
+    source = pa.table(columns | {NOW: _accepted(found["_batch"])})  # at once: a table without columns has no rows
     made = sql.transform.run(rows_for(sql, source))
     cells, unfit = fitted(made.rows, decoding.columns)
     failed = dict(made.failed) | {made.origin[place].as_py(): text for place, text in unfit.items()}

@@ -116,7 +116,8 @@ class SinkRows:
         name = self._sink.pipeline.name
         accepted = _accepted(events.batch)
         now = accepted.cast(pa.timestamp("ms", "UTC"))
-        done = found.transform.run(rows_for(found, events.rows.append_column(NOW, now)))
+        source = pa.table([*events.rows.columns, now], [*events.rows.column_names, NOW])  # of rows without columns too
+        done = found.transform.run(rows_for(found, source))
         for row, message in done.failed.items():
             events.refuse(row, FAILED, f"pipeline {name}: {message}")
         own = {

@@ -119,6 +119,9 @@ def said_by_others(
         if batch in avoid:
             indexes = mine["index"].to_pylist()
             mine = mine.filter(pa.array([(batch, index) not in without for index in indexes], pa.bool_()))
+        # A schema that nobody could ask is that of dead letters.
+        known = pc.is_in(mine["schema_id"], value_set=pa.array(list(schemas), pa.string()))
+        mine = mine.filter(pc.or_(known, pc.is_null(mine["schema_id"])))
         if not len(mine):
             continue
         columns = {name: mine[name].combine_chunks() for name in SAID_BY if name not in ("schema", "fault")}

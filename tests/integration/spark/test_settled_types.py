@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from firn.changes.decode.row_decoder import Decoding
 from firn.ingest import accept
 from firn_cli.stream_status import stream_statuses
-from firn_lake.fresh.fresh_rows import Fresh
+from firn_lake.fresh.fresh_tables import Fresh
 from firn_lake.tables import history
 from firn_spark.merge import column_decoder
 from tests.integration.spark.homes import HOMES, commit_in

@@ -67,3 +67,7 @@ def test_a_row_that_the_sql_fails_on_takes_no_other_with_it() -> None:
     good, odd = fed(rows, sql=f"SELECT id, CAST({text} AS INTEGER) AS v FROM clicks")
     assert sorted(one[0] for one in good) == [0, 2, 3]
     assert odd == [1]
+
+
+def test_rows_without_any_column_yet() -> None:
+    assert fed([{}, {}], sql="SELECT id, 1 AS one FROM clicks", rule="update: replace") == ([(1,), (1,)], [])

@@ -411,3 +411,15 @@ def test_a_stream_may_write_files_alone(monkeypatch: pytest.MonkeyPatch) -> None
     assert [row["id"] for row in lines(sinks)] == [1, 2]
     assert sinks.cut().tables == {}
     assert audited(sinks, sinks.ground).differences == []
+
+
+def test_rows_come_through_before_any_has_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    sinks = opened(monkeypatch, Sinks("SELECT 1 AS one FROM clicks"))
+    declared = "columns: {id: long, region: string, amount: 'decimal(12,2)', seen: timestamptz}"
+    text = CONFIG.replace("{{", "{").replace("}}", "}").replace(declared, "update: replace")
+    files = "format: json, compression: none, roll: {every: 60s, size: 1KB}"
+    sinks.publish(text.replace("{sql}", "SELECT 1 AS one FROM clicks").replace("{files}", files))
+    sinks.land({}, {})
+    sinks.wake(hours=1)
+    found = [json.loads(line) for body in sinks.bodies().values() for line in body.splitlines()]
+    assert [row["one"] for row in found] == [1, 1]

@@ -75,6 +75,13 @@ def test_rows_that_fail_are_told_apart_and_all_others_go_on() -> None:
     assert "Could not convert string 'x' to INT32" in found.failed[1]
 
 
+def test_rows_that_fail_in_a_query_of_several_selects_are_told_apart_too() -> None:
+    rows = [{"id": id_, "name": name} for id_, name in enumerate(["1", "x", "3", None, "", "6"])]
+    found = run("SELECT id, CAST(name AS INTEGER) AS n FROM (SELECT * FROM clicks WHERE id < 9 OR id > 10)", *rows)
+    assert found.rows.column("id").to_pylist() == [0, 2, 3, 5]
+    assert set(found.failed) == {1, 4}
+
+
 @pytest.mark.parametrize(
     "expression", ["9223372036854775807 + id", "CAST(300 * id AS TINYINT)", "CAST(id || 'x' AS UUID)"]
 )

@@ -96,9 +96,9 @@ def dispatch(
     known = holds.read_all(store, stream)
     _note_sealed_again(store, stream, known)
     cut = cuts.read(store, stream, committed) if committed else None
-    again = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
+    fixed = rules.waiting_for_release(cut, known) or known.outgrown(terms.generation, committed)
     files = sinks.read(store, stream) if cut is not None and cut.files else sinks.SinkStates()
-    again = again or sinks.job_is_due(cut, files, now)
+    again = fixed or sinks.job_is_due(cut, files, now)
     waiting = _waiting(store, stream, committed, known)
     if again and not known.held_stream(terms.generation):
         sealed += sealer.seal_present(waiting)
@@ -113,7 +113,7 @@ def dispatch(
             _cut_without_job(store, stream, committed, waiting[-1], now)
             return done
         # What was fixed is in the last configuration: a job that is to try again needs that one.
-        part = pending if again else of_one_schema(store, stream, pending)
+        part = pending if fixed else of_one_schema(store, stream, pending)
         n = _start(store, jobs, done, part, terms.together, once_more=force or reconcile)
         if isinstance(n, Dispatched):
             return replace(n, pending=(waiting[0], waiting[-1]))

@@ -123,7 +123,7 @@ def without_others(plan: ColumnPlan, declared: Collection[str]) -> ColumnPlan:
 def columns_beside(there: Collection[str], seen: Iterable[Sequence[Column]]) -> tuple[Column, ...]:
     """What was seen of other columns than those that are `there`: MOST_COLUMNS of them at most."""
     offered = _offered(seen, (), frozenset(there))
-    return tuple(_smallest(columns) for columns in list(offered.values())[:MOST_COLUMNS] if columns)
+    return _stored(_smallest(columns) for columns in list(offered.values())[:MOST_COLUMNS] if columns)
 
 
 def _holding(there: Type, wish: Type) -> Type:

@@ -79,6 +79,9 @@ class RowJudge:
     def __init__(self, batches: Iterable[Sequence[Mapping[str, Any]]]) -> None:
         """`batches`: the target's changes, batch by batch."""
         self._batches = [batch for batch in batches if batch]
+        # The text of a schema stands on the first row that uses it, which may be a dead letter.
+        every = (one for batch in self._batches for one in batch)
+        self._texts = {one["schema_id"]: one["schema"] for one in every if one["schema"] is not None}
 
     def rejected(self, plan: Planned) -> Mapping[ChangeId, Why]:
         """As Judge says."""
@@ -90,8 +93,15 @@ class RowJudge:
         """As Judge says."""
         said: list[Mapping[str, Any]] = []
         for batch in self._batches:
-            good = [one for one in batch if (one["batch"], one["index"]) not in without]
+            good = [one for one in batch if (one["batch"], one["index"]) not in without and self._is_known(one)]
             # What the table takes is no fault, though a mirror table would refuse it.
-            facts, _ = facts_in({name: [None if name == "fault" else one[name] for one in good] for name in SAID_BY})
+            told = {name: [one[name] for one in good] for name in SAID_BY if name not in ("fault", "schema")}
+            told["fault"] = [None] * len(good)
+            told["schema"] = [self._texts.get(one["schema_id"]) for one in good]
+            facts, _ = facts_in(told)
             said += [fact | {"epoch": batch[0]["epoch"]} for fact in facts]
         return collected(said, ())
+
+    def _is_known(self, one: Mapping[str, Any]) -> bool:
+        """Whether its schema can be asked; a dead letter's may not."""
+        return one["schema_id"] is None or one["schema_id"] in self._texts

@@ -100,7 +100,8 @@ def planned(
 def with_schemas(decoding: Decoding, target: Target, facts: Mapping[str, TableFacts]) -> Decoding:
     """The same decoding for all changes of the target's source tables that `facts` tell of, dead letters among them."""
     known = [facts[source] for source in target.sources if source in facts]
-    beside = others(decoding, [columns for one in known for columns in one.seen])
+    closed = target.rule.schema is not None and target.rule.schema.closed
+    beside = () if closed else others(decoding, [columns for one in known for columns in one.seen])
     return replace(
         decoding,
         schemas={name: columns for one in known for name, columns in one.schemas.items()},

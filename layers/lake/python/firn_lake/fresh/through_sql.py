@@ -62,7 +62,9 @@ def _through(waiting: "Waiting", feed: PipelineFeed, failed: set[tuple[str, int]
     columns = feed.decoding.columns
     values = {one.name: [row[decoded_rows.WIDTH + i] for row in rows] for i, one in enumerate(columns)}
     times = pa.array([layout.accepted(row[decoded_rows.BATCH]) * 1000 for row in rows], pa.int64())
-    source = as_source(columns, values).append_column(NOW, times.cast(pa.timestamp("us", "UTC")))
+    source = as_source(columns, values)
+    times = times.cast(pa.timestamp("us", "UTC"))
+    source = pa.table([*source.columns, times], [*source.column_names, NOW])  # of rows without columns too
     made, unfit, cells = _run(sql, source, waiting.plan.columns)
     for place in {*made.failed, *(made.origin[one].as_py() for one in unfit)}:
         failed.add((rows[place][decoded_rows.BATCH], rows[place][decoded_rows.INDEX]))

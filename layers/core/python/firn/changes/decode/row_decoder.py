@@ -215,7 +215,9 @@ class MirrorDecoder(Decoder):
         if change["op"] != "u":
             return self._row(change, change["op"], values)
         absent, nulls = self.codec(None, flat=False).named(change["after"].encode(), self.width)
-        nulls = [name for name in nulls if name not in METADATA]
+        # A column that images do not carry (planning.without_others) is one that the row says nothing of.
+        mine = {column.name for column in self.decoding.columns}
+        nulls = [name for name in nulls if name not in METADATA and name not in mine]
         return self._row(change, "u", values, (OTHERS_LEFT_OUT, *absent), nulls=nulls)
 
     def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
