@@ -13,6 +13,7 @@ from firn.config.reader import parse
 from firn.ingest import accept
 from firn.log import layout
 from firn.log.store import get
+from firn.tables.planning import MOST_COLUMNS
 from firn.tables.routing import route
 from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.pipelines.feed_columns import FeedColumns
@@ -71,3 +72,9 @@ def test_a_row_that_the_sql_fails_on_takes_no_other_with_it() -> None:
 
 def test_rows_without_any_column_yet() -> None:
     assert fed([{}, {}], sql="SELECT id, 1 AS one FROM clicks", rule="update: replace") == ([(1,), (1,)], [])
+
+
+def test_events_of_too_many_columns_hold_no_table_of_a_pipeline() -> None:
+    wide = [{"id": n, **{f"x{n}_{m}": m for m in range(200)}} for n in range(1 + MOST_COLUMNS // 200)]
+    good, odd = fed(wide, sql="SELECT id FROM clicks", rule="columns: {id: long}")
+    assert (good, odd) == ([(one["id"],) for one in wide], [])

@@ -10,7 +10,7 @@ from firn.changes.decode.types import INFERRED, Column
 from firn.config.model import StreamConfig
 from firn.config.pipelines import Pipeline
 from firn.tables.batch_facts import columns_from_json, columns_to_json
-from firn.tables.planning import ColumnPlan, check_width, plan_columns, without_others
+from firn.tables.planning import ColumnPlan, TooManyColumns, check_width, plan_columns, without_others
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
@@ -85,7 +85,11 @@ def input_plan(
     plan = renames.told(plan_columns(renames.named(known), declared, seen))
     if closed:
         plan = without_others(plan, {column.name for column in declared})
-    check_width(plan, len(known), {column.name for column in declared})
+    try:
+        check_width(plan, len(known), {column.name for column in declared})
+    except TooManyColumns:
+        # One event must not hold the table: what inference adds this time is not there for the SQL.
+        plan = renames.told(plan_columns(renames.named(known), declared, ()))
     decoding = Decoding(
         columns=plan.columns,
         key=(),
