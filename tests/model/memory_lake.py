@@ -543,18 +543,8 @@ class MemoryLake:
 
     def follow(self, stream: str, settings: StreamConfig, pipeline: Pipeline, base: TableName) -> Outcome | None:
         """Bring the mirror that a pipeline makes to where its base is now."""
-        outcome = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    return follow(self.catalog, stream, pipeline, base)
-                except LostRace:
-                    if not left:
-                        raise
-        except Exception as error:  # noqa: BLE001 (as the port says)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
-        return outcome
+        failed = Outcome(str(pipeline.target), (pipeline.source,), mode="mirror")
+        return _tried(failed, lambda: follow(self.catalog, stream, pipeline, base))
 
     def files(self, sink: SinkRange) -> FileRows:
         """The rows of a file sink."""
@@ -567,6 +557,24 @@ class MemoryLake:
     def failure(self, error: Exception) -> Failure:
         """What an exception means."""
         return failure_of(error)
+
+
+_Told = TypeVar("_Told", Outcome, Outcome | None)
+
+
+def _tried(failed: Outcome, once: Callable[[], _Told]) -> _Told:
+    """What `once` gives, tried again where another writer was quicker; else `failed`, with the failure in it."""
+    try:
+        for left in reversed(range(_TRIES)):
+            try:
+                return once()
+            except LostRace:
+                if not left:
+                    raise
+    except Exception as error:  # noqa: BLE001 (as the port says)
+        found = failure_of(error)
+        failed.status, failed.error, failed.failure = "failed", found.text, found.kind
+    return failed
 
 
 class MemoryRange:
@@ -608,18 +616,7 @@ class MemoryRange:
 
     def commit(self, target: Target, above: int = 0) -> Outcome:
         """Bring one table up to the range's last epoch. Never raises an Exception."""
-        outcome = Outcome(str(target.name), target.sources)
-        try:
-            for left in reversed(range(_TRIES)):
-                try:
-                    return self._once(target.above(above), above)
-                except LostRace:
-                    if not left:
-                        raise
-        except Exception as error:  # noqa: BLE001 (as the port says)
-            found = failure_of(error)
-            outcome.status, outcome.error, outcome.failure = "failed", found.text, found.kind
-        return outcome
+        return _tried(Outcome(str(target.name), target.sources), lambda: self._once(target.above(above), above))
 
     def refuse(self, places: Mapping[str, TableName | str], code: str, message: str) -> Mapping[str, Mapping[str, int]]:
         """Dead letters for all changes of source tables that no table takes."""
