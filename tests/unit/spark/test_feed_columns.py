@@ -15,10 +15,11 @@ from firn.log import layout
 from firn.log.store import get
 from firn.tables.planning import MOST_COLUMNS
 from firn.tables.routing import route
+from firn.tables.table_state import TableState
 from firn_spark.merge.append_columns import AppendColumns
 from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.staged.packed import CHANGES
-from firn_sql.feed_plan import plan_feeds
+from firn_sql.feed_plan import INPUT, plan_feeds
 
 CONFIG = """
 streams:
@@ -35,8 +36,10 @@ def fed(
     rows: Sequence[bytes | dict[str, Any]],
     sql: str = "SELECT id, v FROM clicks",
     rule: str = "columns: {id: long, v: long}",
+    known: str = "[]",
 ) -> tuple[list[tuple[Any, ...]], list[int]]:
-    """The table's rows that a request becomes, and the numbers of those that become none."""
+    """The table's rows that a request becomes, and the numbers of those that become none. `known`: what the table knows
+    of its source's columns."""
     config = parse(CONFIG.format(sql=sql, rule=rule))
     store, settings = MemoryStore(), config.streams["web"]
     body = b"\n".join(row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows)
@@ -45,7 +48,8 @@ def fed(
     said = [fact | {"epoch": 1, "batch": done.batch_id} for fact in said_by(changes)]
     counts = {("clicks", 1, "c"): len(changes)}
     target = next(one for one in route(settings, facts_of(counts, said)).targets if str(one.name) == "web.clean")
-    plan = plan_feeds(target, settings, None)
+    state = TableState("m", {INPUT: json.dumps({"clean": known})}, (), None, ())
+    plan = plan_feeds(target, settings, state)
     columns = FeedColumns(AppendColumns("web", False), plan.feeds)
     parts = [pa.Table.from_pylist([{name: one.get(name) for name in CHANGES.names} for one in changes], CHANGES)]
     found = list(columns.split(parts, plan.planned.decoding))
@@ -78,3 +82,16 @@ def test_events_of_too_many_columns_hold_no_table_of_a_pipeline() -> None:
     wide = [{"id": n, **{f"x{n}_{m}": m for m in range(200)}} for n in range(1 + MOST_COLUMNS // 200)]
     good, odd = fed(wide, sql="SELECT id FROM clicks", rule="columns: {id: long}")
     assert (good, odd) == ([(one["id"],) for one in wide], [])
+
+
+def test_a_value_that_would_take_the_sql_its_types_is_a_dead_letter() -> None:
+    """`id > 0` has no meaning for texts: one event must not hold the table."""
+    rows: list[bytes | dict[str, Any]] = [{"id": 1}, {"id": "abc"}, {"id": 3}]
+    sql, rule = "SELECT id FROM clicks WHERE id > 0", "update: replace"
+    assert fed(rows, sql=sql, rule=rule, known='[["id", "long"]]') == ([(1,), (3,)], [1])
+
+
+def test_a_value_that_leaves_the_sql_a_meaning_gives_its_column_another_type() -> None:
+    rows: list[bytes | dict[str, Any]] = [{"id": 1}, {"id": "abc"}]
+    good, odd = fed(rows, sql="SELECT id FROM clicks", rule="update: replace", known='[["id", "long"]]')
+    assert (sorted(good), odd) == ([("1",), ("abc",)], [])

@@ -9,6 +9,7 @@ from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import INFERRED, Column
 from firn.config.model import StreamConfig
 from firn.config.pipelines import Pipeline
+from firn.errors import TerminalError
 from firn.tables.batch_facts import columns_from_json, columns_to_json
 from firn.tables.planning import ColumnPlan, TooManyColumns, check_width, plan_columns, without_others
 from firn.tables.renames import renames_of
@@ -82,14 +83,19 @@ def input_plan(
     schema = mine.rule.schema
     closed = schema is not None and schema.closed
     seen = [] if closed else [renames.named(columns) for columns in mine.seen()]
-    plan = renames.told(plan_columns(renames.named(known), declared, seen))
+    there = renames.named(known)
+    plan = renames.told(plan_columns(there, declared, seen))
+    if there and not _binds(pipeline, plan):
+        # One event must not take the SQL its meaning: what does not fit the types that are known is a dead letter.
+        kept = renames.told(plan_columns(there, declared, seen, fixed=frozenset(column.name for column in there)))
+        plan = kept if _binds(pipeline, kept) else plan
     if closed:
         plan = without_others(plan, {column.name for column in declared})
     try:
         check_width(plan, len(known), {column.name for column in declared})
     except TooManyColumns:
         # One event must not hold the table: what inference adds this time is not there for the SQL.
-        plan = renames.told(plan_columns(renames.named(known), declared, ()))
+        plan = renames.told(plan_columns(there, declared, ()))
     decoding = Decoding(
         columns=plan.columns,
         key=(),
@@ -101,6 +107,14 @@ def input_plan(
         closed=None if schema is None else schema.others(settings.own_fields),
     )
     return plan, decoding
+
+
+def _binds(pipeline: Pipeline, plan: ColumnPlan) -> bool:
+    try:
+        bound(pipeline.name, pipeline.sql, source_schema(plan.columns))
+    except TerminalError:
+        return False
+    return True
 
 
 def as_seen(plan: ColumnPlan) -> list[Column]:
