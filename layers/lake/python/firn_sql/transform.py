@@ -158,7 +158,10 @@ class Transform:
             relation = self._connection.sql(inner)
             found = list(zip(relation.columns, relation.types, strict=True))
         except duckdb.Error as error:
-            raise self._refuse(reason(error), "write what fits the columns of the source") from None
+            raise self._refuse(
+                reason(error),
+                "write what fits the columns of the source, or declare their types under columns: in its rule",
+            ) from None
         shown = [(name, kind) for name, kind in found if name not in (ROW, NOW)]
         self._check_names([name for name, _ in shown])
         self.unknown = frozenset(name for name, kind in shown if kind.id.lower() in _UNKNOWN)
