@@ -103,8 +103,9 @@ _UNSTABLE: Final = _words(
 def refusal(function: str) -> tuple[str, str]:
     """Why a function is not allowed, and what to write instead."""
     if function in _AGGREGATES:
+        shown = "count(*)" if function == "count_star" else function
         return (
-            f"{function} looks at several rows, and a pipeline sees each event alone",
+            f"{shown} looks at several rows, and a pipeline sees each event alone",
             "write it in the query that reads the table, or list_sum and its like for a list of one row",
         )
     if function in _VOLATILE:
