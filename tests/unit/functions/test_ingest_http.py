@@ -283,8 +283,8 @@ def test_no_log_line_holds_a_payload(
     assert "SECRET" not in captured.out + captured.err
 
 
-def test_the_import_loads_no_pyarrow_no_pyspark_and_no_boto3() -> None:
-    heavy = ("pyarrow", "pyspark", "boto3", "pydantic", "yaml")
+def test_the_import_loads_no_pyarrow_no_pyspark_no_boto3_and_nothing_that_plans_tables() -> None:
+    heavy = ("pyarrow", "pyspark", "boto3", "pydantic", "yaml", "firn.tables", "firn.changes.decode.codec")
     probe = f"import sys, app; print([m for m in {heavy} if m in sys.modules])"
     layer = FUNCTIONS.parent / "layers" / "core" / "python"
     found = subprocess.run(

@@ -145,6 +145,7 @@ class _Checker:
             raise self._refuse(here, *_CLAUSES["group_expressions"])
         known = self._with(node["cte_map"]["map"], known, here)
         self._from(node["from_table"], known, here)
+        self._no_whole_row(node, here)
         self._select_list(node["select_list"], here)
         if node.get("where_clause"):
             self._expression(node["where_clause"], here)
@@ -186,6 +187,18 @@ class _Checker:
             self._query(query.get("node", query), known, here)
         else:
             raise self._refuse(here, "this can't stand in FROM", "write FROM and the source table")
+
+    def _no_whole_row(self, node: Node, at: int) -> None:
+        """A table's name alone is its row to DuckDB: all columns, hidden ones and those of later events too."""
+        table = node["from_table"]
+        path = table.get("qualified_name", {}).get("path") or [""]
+        name = (table.get("alias") or path[-1]).lower()
+        for root in (*node["select_list"], *filter(None, [node.get("where_clause")])):
+            for one, _ in all_nodes(root):
+                parts = one.get("column_names", ())
+                if one.get("class") == "COLUMN_REF" and len(parts) == 1 and parts[0].lower() == name:
+                    why = f"{parts[0][:60]!r} alone is the whole row of the table of this name"
+                    raise self._refuse(offset(one, at), why, f"write {parts[0][:60]}.column, or {{'a': a, 'b': b}}")
 
     def _select_list(self, items: Sequence[Node], at: int) -> None:
         stars = [one for one in items if one["class"] == "STAR"]
