@@ -36,8 +36,7 @@ def post_stream(event: Mapping[str, Any], stream: str, table: str | None = None)
         count(metrics, stream, counts | {Metric.BYTES: len(request.body)})
         if done.rejected:
             print_dead(store, current.streams[stream], done.batch_id, now)
-    about = {"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate}
-    logger.info("staged", extra=about | named(counts))
+    logger.info("staged", extra={"stream": stream, "batch": done.batch_id, "duplicate": done.duplicate} | named(counts))
     return 202, done
 
 
