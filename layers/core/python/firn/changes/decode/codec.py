@@ -25,7 +25,7 @@ from firn.changes.decode.image_cells import (
 from firn.changes.decode.source_encodings import DecodeSettings, declared_column, encoding_of
 from firn.changes.decode.texts import changes_form, retyped, text_of_json_number
 from firn.changes.decode.types import STRING, Column, Encoding, Type, promotable, storable, widen
-from firn.changes.decode.unavailable import Placeholder
+from firn.changes.decode.unavailable import MARK_TRACE, Placeholder, is_mark
 from firn.changes.decode.values import MISSING, Refused, mismatch
 from firn.errors import EventError
 
@@ -139,20 +139,19 @@ class RowCodec:
             known.append(sent is not None)
             kind = self.through[-1] or column.type
             encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
+            if encoding and sent and sent.source and sent.source.marked:
+                encoding = replace(encoding, marked=True)
             self.sources.append(encoding or encoding_of(kind, None, settings))
         # What nobody has declared, as text: the JSON value tells what it would have been in a column of its own.
         free = [column.source is None and column.type == STRING for column in self.target]
         self._inferred = [text and not sent for text, sent in zip(free, known, strict=True)]
         kinds = [through or column.type for through, column in zip(self.through, self.target, strict=True)]
         pairs = list(zip(kinds, self.sources, strict=True))
-        # A row with a schema leaves nothing out: what looks like the placeholder there is a value like others.
-        free_of = [column.rule is not None for column in self.target]
-        tested = list(zip(self.sources, known, free_of, strict=True))
-        self._unavailable = [_never if ruled else placeholder.test(s, k) for s, k, ruled in tested]
-        self.traces = placeholder.traces([(s, k) for s, k, ruled in tested if not ruled])
+        self._find_unavailable(placeholder, known)
         self._kinds = kinds
         self._finish = [retyped(kind, column.type) for kind, column in zip(kinds, self.target, strict=True)]
-        steps = [self._step(k, s, None if r else placeholder) for (k, s), r in zip(pairs, free_of, strict=True)]
+        plain = [column.rule is not None or s.marked for column, (_, s) in zip(self.target, pairs, strict=True)]
+        steps = [self._step(k, s, None if p else placeholder) for (k, s), p in zip(pairs, plain, strict=True)]
         ways = zip(steps, self.through, self._finish, strict=True)
         self.converters = [step if through is None else _then(step, finish) for step, through, finish in ways]
         # What the schema does not name is not there, whether the table has a column of that name by now or not. Nor is
@@ -171,6 +170,18 @@ class RowCodec:
             if rule is not None and rule.default is not None
         }
         self._prepare(told, [reads_text(kind, encoding) for kind, encoding in pairs], unnamed, closed)
+
+    def _find_unavailable(self, placeholder: Placeholder, known: Sequence[bool]) -> None:
+        """How unavailable values are told. `known`: whether a schema says how each column is written."""
+        # A row with a schema leaves nothing out: what looks like the placeholder there is a value like others.
+        free_of = [column.rule is not None for column in self.target]
+        tested = list(zip(self.sources, known, free_of, strict=True))
+        self._unavailable = [
+            _never if ruled else is_mark if s.marked else placeholder.test(s, k) for s, k, ruled in tested
+        ]
+        self.traces = placeholder.traces([(s, k) for s, k, ruled in tested if not (ruled or s.marked)])
+        if self.traces is not None and any(s.marked for s in self.sources):
+            self.traces = (*self.traces, MARK_TRACE)
 
     def _prepare(
         self,

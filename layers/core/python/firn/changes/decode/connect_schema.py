@@ -1,6 +1,7 @@
 """Inline Kafka Connect schemas to columns, by the semantic names of Connect and Debezium (see docs/types.md)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import msgspec
 
 from firn.changes.decode import types
 from firn.changes.decode.types import MAX_PRECISION, Column, Encoding, Type, decimal, list_of
+from firn.changes.decode.unavailable import MARKED, UNAVAILABLE_AS
 from firn.changes.decode.values import MAX_SCALE
 from firn.errors import EventError
 
@@ -106,7 +108,10 @@ def columns_of(schema_json: bytes, flat: bool = False) -> tuple[Column, ...]:
         return tuple(_column(field) for field in root.fields if field.field not in FLAT_METADATA)
     rows = {field.field: field for field in root.fields if field.type == "struct"}
     row = rows.get("after") or rows.get("before")
-    return tuple(_column(field) for field in row.fields) if row else ()
+    columns = tuple(_column(field) for field in row.fields) if row else ()
+    if (root.parameters or {}).get(UNAVAILABLE_AS) == MARKED:
+        return tuple(replace(one, source=replace(one.source, marked=True)) for one in columns if one.source)
+    return columns
 
 
 def _column(field: _Field) -> Column:
@@ -120,6 +125,8 @@ def _meaning(field: _Field) -> tuple[Type, Encoding]:
     """The Iceberg type and the encoding of one field, or of an array's items."""
     if field.name == "org.apache.kafka.connect.data.Decimal":
         return _decimal(field.parameters or {})
+    if field.name == "firn.data.Decimal":
+        return _decimal_text(field.parameters or {})
     if field.name == "io.debezium.data.Bits":
         length = str((field.parameters or {}).get("length", ""))
         return types.BINARY, Encoding("bits", bits=int(length) if length.isdigit() else 0)
@@ -145,9 +152,25 @@ def _decimal(parameters: Mapping[str, Any]) -> tuple[Type, Encoding]:
     encoding = Encoding("decimal_base64", scale=scale)
     if scale > 1000:  # PostgreSQL's numeric(5,-2): Debezium takes the 11 bits of the scale as unsigned, and scales so
         scale -= 2048
+    return _fitting(precision, scale), encoding
+
+
+def _decimal_text(parameters: Mapping[str, Any]) -> tuple[Type, Encoding]:
+    """Digits in a string, of what Firn reads from a source itself: `precision` and `scale` as the column has them."""
+    try:
+        precision, scale = int(parameters.get("precision", 0)), int(parameters.get("scale", 0))
+    except (TypeError, ValueError) as error:
+        raise EventError(
+            "bad_schema", "the inline schema has a firn.data.Decimal whose scale or precision is not a number"
+        ) from error
+    if abs(scale) > MAX_SCALE:
+        raise EventError("bad_schema", f"the inline schema has a firn.data.Decimal with a scale beyond {MAX_SCALE}")
+    return _fitting(precision, scale), Encoding("decimal_text")
+
+
+def _fitting(precision: int, scale: int) -> Type:
+    """decimal(p,s) for a source's precision and scale, string where Iceberg has none."""
     if scale < 0:  # whole numbers of precision - scale digits
         precision, scale = precision - scale, 0
     precision = max(precision, scale)  # numeric(3,5) holds 0.00999: five digits for Iceberg
-    if not 1 <= precision <= MAX_PRECISION:
-        return types.STRING, encoding
-    return decimal(precision, scale), encoding
+    return decimal(precision, scale) if 1 <= precision <= MAX_PRECISION else types.STRING

@@ -267,7 +267,8 @@ class Encoding:
 
     `kind` is one of KINDS. `scale` belongs to decimal_base64 (digits after the point), `bits` to bits (its declared
     length), `zoned` to timestamps (true: an instant; None: the source does not say), `element` to array, `members` to
-    object; `closed`: an object with other members is refused.
+    object; `closed`: an object with other members is refused; `marked`: an unavailable value is unavailable.MARK and
+    nothing else.
     """
 
     kind: str
@@ -277,6 +278,7 @@ class Encoding:
     element: "Encoding | None" = None
     members: tuple[Member, ...] = ()
     closed: bool = False
+    marked: bool = False
 
 
 KINDS: Final[Mapping[str, str]] = MappingProxyType(

@@ -3,6 +3,8 @@
 The stream's placeholder travels in a form that suits the column (Debezium's UnchangedToastedPlaceholder): its text; its
 bytes in base64 or hex; a one-element array of either; an array of integers, one for each byte; a name-based UUID in an
 array of UUIDs; a map of the placeholder to itself for hstore; a fixed far-away point for geometry.
+
+What Firn reads from a source itself has a mark instead, an object that is no value of any column. Its schema says so.
 """
 
 import hashlib
@@ -26,6 +28,18 @@ _PLAIN: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 _INTEGERS: Final = frozenset({"integer", "date_days", "time_ms", "time_us", "time_ns", "timestamp_ms", "timestamp_us"})
 
 Test = Callable[[Any], bool]
+
+# The parameter of an inline schema, and its value, by which unavailable values are marks.
+UNAVAILABLE_AS: Final = "firn.unavailable"
+MARKED: Final = "mark"
+_MARK_NAME: Final = "__firn_unavailable__"
+MARK: Final = b'{"__firn_unavailable__":true}'
+MARK_TRACE: Final = _MARK_NAME.encode()
+
+
+def is_mark(value: Any) -> bool:
+    """Whether a decoded JSON value is the mark."""
+    return value.__class__ is dict and value == {_MARK_NAME: True}
 
 
 class Placeholder:

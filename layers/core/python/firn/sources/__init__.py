@@ -1,0 +1,1 @@
+"""Databases that Firn reads by itself: what it takes from them, and how far it has come."""
