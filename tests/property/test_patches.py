@@ -2,7 +2,7 @@
 had been replayed in the order of their positions, each writing the columns it names."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hypothesis import example, given
@@ -42,13 +42,15 @@ def patches(draw: st.DrawFn) -> list[RowChange]:
 def replayed(log: Iterable[RowChange]) -> Shown:
     """The specification of patches, once more and for them alone."""
     rows: dict[Key, dict[str, Any]] = {}
+    moved: dict[str, Any] = {}
     for one in sorted(log, key=lambda one: one.order):
         if one.op == "t":
             rows.clear()
         elif one.op == "d":
-            rows.pop(one.key, None)
+            moved = rows.pop(one.key, {})
         else:
-            rows[one.key] = (rows.get(one.key, {}) if one.op == "u" else {}) | dict(one.values or {})
+            left_out = rows.get(one.key, {}) if one.op == "u" else moved if one.unavailable else {}
+            rows[one.key] = left_out | dict(one.values or {})
     return shown(rows)
 
 
@@ -95,6 +97,32 @@ def test_the_specification_replays_patches_in_any_order(log: list[RowChange], da
     state = fold({}, data.draw(st.permutations(log)))
     assert values_of(state.rows) == replayed(log)
     assert fold({}, log) == state
+
+
+@st.composite
+def with_moves(draw: st.DrawFn) -> list[RowChange]:
+    """Patches, deletes and changed keys, which take along what they leave out."""
+    log = []
+    for at in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from("uuuummmcdt"))
+        columns = draw(st.sets(st.sampled_from(COLUMNS[:3]), max_size=2))
+        values = {name: draw(st.sampled_from([None, at, at])) for name in sorted(columns)}
+        key, other = draw(st.permutations([1, 2, 3]))[:2]
+        if op == "m":
+            log.append(told("d", at, other))
+            log.append(replace(told("c", at, key, **values), unavailable=frozenset({OTHERS})))
+        else:
+            log.append(told(op, at, key, **values if op in "cu" else {}))
+    return log
+
+
+@given(with_moves(), st.data())
+def test_a_changed_key_takes_along_what_it_leaves_out(log: list[RowChange], data: st.DataObject) -> None:
+    batches = data.draw(deliveries(log))
+    assert values_of(fold({}, log).rows) == replayed(log)
+    for count in range(1, len(batches) + 1):
+        come = [change for batch in batches[:count] for change in batch]
+        assert values_of(delivered(batches[:count])) == values_of(fold({}, come).rows)
 
 
 @given(patches(), st.data())

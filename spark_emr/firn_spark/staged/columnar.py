@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from firn.changes.change import ROWS
+from firn.changes.change import PATCHES
 from firn.changes.decode.codec import NOT_PLAIN, RowCodec
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
@@ -129,8 +129,8 @@ class Columnar:
             yield from self._rows(part, pc.and_(placed, pc.is_valid(images)), images, (schema_id, flat))
             return
         rows = pc.and_not(pc.and_(placed, pc.is_valid(after)), pc.is_in(op, pa.array(["d", "t"])))
-        # What a plain row leaves out as an update, the decoder of rows tells.
-        patches = pc.and_(pc.equal(op, "u"), pc.fill_null(pc.equal(part["connector"], ROWS), False))
+        # What an update leaves out that names only some of its columns, the decoder of rows tells.
+        patches = pc.and_(pc.equal(op, "u"), pc.is_in(part["connector"], pa.array(sorted(PATCHES))))
         rows = pc.and_not(rows, patches)
         yield from self._rows(part, rows, after, (schema_id, flat))
         images = pc.coalesce(part["key"], before, after)

@@ -9,6 +9,10 @@ import msgspec
 OPS = frozenset("cudrt")
 # The connector of plain rows (envelopes/rows.py).
 ROWS: Final = "rows"
+# Connectors of images that mean what they say: they have no placeholder for a value that an update leaves out.
+LITERAL: Final = frozenset({ROWS, "maxwell", "canal", "wal2json", "dms", "dynamodb"})
+# Of these, those whose updates (op u) say nothing of the columns that they do not name: they keep their values.
+PATCHES: Final = frozenset({ROWS, "wal2json"})
 
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
@@ -23,7 +27,7 @@ class Change(msgspec.Struct, frozen=True):
     op: str  # one of OPS
     table: str  # "schema.table"; "database.table" where the source knows no schemas; "table" where it names neither
     ts: int | None  # the source's time, ms since the epoch
-    connector: str  # Debezium's name of the source: postgresql, mysql, …; "" if the event does not say
+    connector: str  # Debezium's name of the source, or the emitter; "" if the event does not say
     order: str | None  # the order fields as text, for positions.position; None: the event has no position
     tx_order: int | None  # place in its transaction, when the source sends transaction metadata
     emitted: int | None  # when the connector made the event, ns: no two of its events share it, but a repeat does
@@ -35,13 +39,15 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Ignored(msgspec.Struct, frozen=True):
-    """An event that changes no row: tombstone, heartbeat, transaction, message or schema_change."""
+    """An event that changes no row: tombstone, heartbeat, transaction, message, schema_change, control, snapshot or
+    empty."""
 
     reason: str
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """An event that can't be taken: a dead letter. `index` is its place in the request, from 0. `change` is there if it
+    """An event that can't be taken: a dead letter. `index` is its place in the request, from 0, where an event that
+    holds several takes as many; `original` is then its part alone (envelopes/parts.py). `change` is there if it
     was read well and refused afterwards, for its table. `table`: the source table that the request named."""
 
     index: int
@@ -53,7 +59,8 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What one request held. The columns have equal length and are sorted by `index`, the place in the request."""
+    """What one request held. The columns have equal length and are sorted by `index`, the place in the request: an
+    event that holds several takes a place for each."""
 
     index: list[int]
     op: list[str]

@@ -43,6 +43,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from firn.changes.change import LITERAL, ROWS
 from firn.changes.json_member import member
 from firn.errors import EventError
 
@@ -107,10 +108,21 @@ def arrived(connector: str, order: str | None, accepted: int, index: int) -> str
 
 def by_arrival(connector: str | None, order: str | None) -> bool:
     """Whether a change with this order text counts, alone or within its transaction, by nothing that its source says:
-    it has no order, or is MongoDB's with a wall clock or in a transaction and does not say when it was made."""
+    it has no order, its place among what came is its order (and it could have another: plain rows have none), or it is
+    MongoDB's with a wall clock or in a transaction and does not say when it was made."""
     if order is None or connector != "mongodb":
-        return order is None
+        return order is None or (connector in LITERAL - {ROWS} and counts_as_it_came(order))
     return order.endswith(",null]") and (order.count(",") == 2 or order.endswith(",null,null]"))
+
+
+def counts_as_it_came(order: str) -> bool:
+    """Whether an order text is `came`'s: its batch, and its number there."""
+    return _CAME.fullmatch(order) is not None
+
+
+def came(batch: str, number: int) -> str:
+    """The order text of a change that counts by when it came: its batch's id, and its number in the batch."""
+    return f'["{batch.rpartition(".")[2]}",{number}]'
 
 
 def field_position(
@@ -219,7 +231,7 @@ _of_lsns = struct.Struct(">I 8xQ B 16xQ").pack  # generation, commit, kind, chan
 _binlog = _decoder(str, int, _Number)
 _pair = _decoder(int, int)
 _texts = _decoder(_Text, _Text)
-_came = _decoder(str, int)
+_batch_and_number = _decoder(str, int)
 
 
 class _Array(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -326,8 +338,8 @@ def _lsn_pair(order: str, op: str) -> tuple[str, str]:
 
 
 def _arrival(order: str, _: str) -> tuple[int, int]:
-    came, number = _came(order)
-    return _hexadecimal(came, "batch", 128), _unsigned(number, "number")
+    batch, number = _batch_and_number(order)
+    return _hexadecimal(batch, "batch", 128), _unsigned(number, "number")
 
 
 def _two_numbers(order: str, _: str) -> tuple[int, int]:
@@ -335,6 +347,7 @@ def _two_numbers(order: str, _: str) -> tuple[int, int]:
     return _unsigned(first, "first number"), _unsigned(second, "second number")
 
 
+_CAME = re.compile(r'\["[0-9a-fA-F]{1,32}",[0-9]{1,10}\]', re.ASCII)
 _LCR_DIGITS = 66  # of positions of Oracle 12.2 and later, whose first 64 bits are the commit's SCN
 _LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})", re.IGNORECASE)
 _RS_ID = re.compile(r"\s*0x([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
@@ -375,4 +388,5 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "informix": _informix,
     "firn": _two_numbers,
     "rows": _arrival,
+    "canal": _arrival,
 }

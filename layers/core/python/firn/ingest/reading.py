@@ -6,7 +6,8 @@ schemas of their tables. Pure.
 * A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
 * A row of a table with `update: patch` is an update, which says nothing of the columns that it does not name.
 * A stream without `order_by` goes by when its rows came: a row's place is that of its batch (the time of ingest, then
-  the batch's random part) and its number in it. It is made here, once: who repeats a request under its key repeats it.
+  the batch's random part) and its number in it. So do changes of an emitter that gives them no order (Canal). It is
+  made here, once: who repeats a request under its key repeats it.
 """
 
 from collections.abc import Sequence
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from firn.changes.change import Parsed, Rejected
+from firn.changes.change import LITERAL, Parsed, Rejected
+from firn.changes.envelopes import registry
 from firn.changes.envelopes.limits import EventLimits
 from firn.changes.envelopes.parser import Content, parse
-from firn.changes.envelopes.registry import KNOWN
 from firn.changes.json_member import member
+from firn.changes.positions import came
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
 from firn.ingest.schema_check import checked, of_table
@@ -44,7 +46,7 @@ def read(
 
     Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
-    if not KNOWN.bare(settings.envelope):
+    if not registry.KNOWN.bare(settings.envelope):
         if table is not None:
             raise RequestError(
                 400,
@@ -52,7 +54,10 @@ def read(
                 f"events of the envelope {settings.envelope} name their tables themselves: post to "
                 f"/v1/streams/{settings.name}, or write `envelope: rows` for this stream",
             )
-        return parse(body, settings.envelope, content, limits)
+        parsed = parse(body, settings.envelope, content, limits)
+        if settings.order_by or not registry.KNOWN.may_lack_order(settings.envelope):
+            return parsed
+        return _came(parsed, batch, first)
     if table is not None:
         _check_known(settings, table)
     elif settings.table_by is None:
@@ -70,9 +75,20 @@ def read(
     if any(rule.update == "patch" for rule in settings.tables):
         parsed = _with_patches(parsed, settings)
     if not settings.order_by:
-        came = batch.rpartition(".")[2]
-        parsed = msgspec.structs.replace(parsed, order=[f'["{came}",{first + index}]' for index in parsed.index])
+        parsed = msgspec.structs.replace(parsed, order=[came(batch, first + index) for index in parsed.index])
     return parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
+
+
+def _came(parsed: Parsed, batch: str, first: int) -> Parsed:
+    """The changes of emitters that give them no order: they count as they come, like plain rows."""
+    lacking = [place for place, order in enumerate(parsed.order) if order is None]
+    lacking = [place for place in lacking if parsed.connector[place] in LITERAL]
+    if not lacking:
+        return parsed
+    order = list(parsed.order)
+    for place in lacking:
+        order[place] = came(batch, first + parsed.index[place])
+    return msgspec.structs.replace(parsed, order=order)
 
 
 class _Witness:

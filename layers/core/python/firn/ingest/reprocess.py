@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from firn.changes.change import COLUMNS, ROWS, Change, Parsed, Rejected
+from firn.changes.change import COLUMNS, LITERAL, Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
-from firn.changes.positions import arrived
+from firn.changes.positions import arrived, counts_as_it_came
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
 from firn.ingest import reading
@@ -157,7 +157,8 @@ def _in_its_place(parsed: Parsed, change: StagedChange) -> Parsed:
     """A corrected event keeps the place of the change that it replaces, unless it tells one of its own."""
     place: dict[str, Any] = {}
     # Where a row came is no place of its own: a letter that was a letter again came later than it.
-    if parsed.order[0] is None or parsed.connector[0] == change.connector == ROWS:
+    order, connector = parsed.order[0], parsed.connector[0]
+    if order is None or (connector == change.connector and connector in LITERAL and counts_as_it_came(order)):
         place = {"order": [change.order], "connector": [change.connector]}
     for name in ("ts", "tx_order", "emitted"):
         if getattr(parsed, name)[0] is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from firn.changes.change import ROWS
+from firn.changes.change import LITERAL, PATCHES
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.decode.poison import poison, poisoned
 from firn.changes.decode.types import FLOAT, Column
@@ -196,29 +196,27 @@ class MirrorDecoder(Decoder):
         key = [decoded.values[i] for i in self.decoding.key]
         if None in key:
             self._require_key(change["after"])
-        if change["connector"] == ROWS:
-            yield self._plain_row(change, decoded)
-            return
+        left_out, nulls = decoded.unavailable, list[str]()
         values = decoded.values if op == "u" else decoded.as_literal()
+        if change["connector"] in LITERAL:
+            values = decoded.as_literal()
+            left_out, nulls = self._patch(change) if op == "u" and change["connector"] in PATCHES else ((), nulls)
         if op == "u" and change["before"] is not None:
             old = self._decode(change, change["before"], key_only=True).values
             if not _are_same(old, key) and self._has_key(change["before"]):
                 # A changed key is a move: a delete, then a create that takes what it left out from the deleted row.
                 yield self._row(change, "d", self._only_key(old), total=_before(change))
                 op = "c"
-        yield self._row(change, op, values, decoded.unavailable)
+        yield self._row(change, op, values, left_out, nulls=nulls)
 
-    def _plain_row(self, change: dict[str, Any], decoded: Decoded) -> list[Any]:
-        """What looks like the placeholder is its text. A whole row leaves nothing out, an update what it does not
-        name."""
-        values = decoded.as_literal()
-        if change["op"] != "u":
-            return self._row(change, change["op"], values)
-        absent, nulls = self.codec(None, flat=False).named(change["after"].encode(), self.width)
+    def _patch(self, change: dict[str, Any]) -> tuple[tuple[int, ...], list[str]]:
+        """What an update leaves out that says nothing of the columns that it does not name."""
+        codec = self.codec(change["schema_id"], bool(change["flat"]))
+        absent, nulls = codec.named(change["after"].encode(), self.width)
         # A column that images do not carry (planning.without_others) is one that the row says nothing of.
         mine = {column.name for column in self.decoding.columns}
         nulls = [name for name in nulls if name not in METADATA and name not in mine]
-        return self._row(change, "u", values, (OTHERS_LEFT_OUT, *absent), nulls=nulls)
+        return (OTHERS_LEFT_OUT, *absent), nulls
 
     def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
         """The key of a delete: from the record's key if it names all columns, else from the row image."""
@@ -261,7 +259,7 @@ class AppendDecoder(Decoder):
         else:
             # What an update left out stays null: an append table has no earlier row to take it from.
             decoded = self._decode(change, image, deleted=op == "d")
-            values = decoded.values if op == "u" and change["connector"] != ROWS else decoded.as_literal()
+            values = decoded.values if op == "u" and change["connector"] not in LITERAL else decoded.as_literal()
         row = self._row(change, op, values)
         row[10] = change["before"]
         yield row

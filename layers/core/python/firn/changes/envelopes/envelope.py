@@ -1,23 +1,27 @@
 """What an envelope is to Firn: each module of one ends with an `Envelope`, and registry.py lists them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored
 from firn.changes.envelopes.columnar_events import Columns
 from firn.changes.envelopes.event_reader import Value
+from firn.changes.envelopes.limits import EventLimits
+from firn.changes.envelopes.parts import Parts
 
 ValueType = Callable[[str, frozenset[str]], Any]
 
 
 class Envelope(Struct, frozen=True):
-    """One envelope. An event of it is read in two ways that give the same answer: many at once, or alone.
+    """One envelope. An event of it is read in two ways that give the same answer: many at once, or alone. `alone` makes
+    one whose events are only read alone, which takes some 20 µs each.
 
     seen          what to say of an event of it that comes as another one: "this is a CloudEvent"
     connector_of  a value -> whose `source` to expect, "" if it does not say; raises EventError
-    value_type    connector, members that an event of it never has -> what many values are decoded into
+    value_type    connector, members that an event of it never has -> what many values are decoded into; None: each is
+                  read alone
     columns       those values, their records' destinations, connector -> the columns of their changes
     read          one value -> its change, or why it is ignored; raises EventError that says what is wrong
     table_hint    a value that can't be read -> the source table that it names, None if none can be told; may raise
@@ -28,11 +32,15 @@ class Envelope(Struct, frozen=True):
     counted       whether an event takes much memory when it is decoded, however small it was
     bare          whether an event is all row: it has no record, inline schema or marker, and `auto` never sees one
     exact_type    as value_type, quicker, for events that all have a known op and this connector; tried first
+    recognises    in place of marks: whether an event with these members, and none of `op` and anybody's marks, is one
+                  of it. No event is recognised by two envelopes
+    parts         the events that an event of it holds, each of which is read alone; None if it is one itself. Raises
+                  EventError, and RequestError 413 for more than a request may hold
     """
 
     seen: str
     connector_of: Callable[[Value], str]
-    value_type: ValueType
+    value_type: ValueType | None
     columns: Callable[[Sequence[Any], Sequence[str | None], str], Columns]
     read: Callable[[Value], Change | Ignored]
     table_hint: Callable[[Value], str | None]
@@ -42,3 +50,24 @@ class Envelope(Struct, frozen=True):
     counted: bool = False
     bare: bool = False
     exact_type: ValueType | None = None
+    recognises: Callable[[Mapping[str, Raw]], bool] | None = None
+    parts: Callable[[Value, EventLimits], Parts | None] | None = None
+
+
+def alone(
+    seen: str,
+    read: Callable[[Value], Change | Ignored],
+    table_hint: Callable[[Value], str | None],
+    recognises: Callable[[Mapping[str, Raw]], bool],
+    parts: Callable[[Value, EventLimits], Parts | None] | None = None,
+) -> Envelope:
+    """An envelope whose events are read one by one."""
+    return Envelope(seen, _any, None, _none, read, table_hint, recognises=recognises, parts=parts)
+
+
+def _any(_value: Value) -> str:
+    return ""
+
+
+def _none(_values: Sequence[Any], _destinations: Sequence[str | None], _connector: str) -> Columns:
+    raise NotImplementedError("events of this envelope are read alone")

@@ -79,6 +79,14 @@ def _count(body: bytes, objects: int, limits: EventLimits, *, array: bool) -> in
         return None
 
 
+def count_members(array: bytes, limits: EventLimits) -> int | None:
+    """How many members an array of objects and nulls has; None if it is none. Raises RequestError 413 for more than a
+    request may hold, before they are decoded."""
+    count = _count(array, array.count(b"{"), limits, array=True)
+    limits.check_events(count or 0)
+    return count
+
+
 def objects_by_line(body: bytes) -> list[bytes]:
     """The lines of a body of objects, one a line; none if that is not how they stand.
 

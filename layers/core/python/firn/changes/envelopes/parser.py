@@ -16,7 +16,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from firn.changes.change import Change, Parsed, Rejected
+from firn.changes.change import Change, Ignored, Parsed, Rejected
 from firn.changes.envelopes import registry
 from firn.changes.envelopes.columnar_events import images
 from firn.changes.envelopes.envelope import ValueType
@@ -30,6 +30,7 @@ from firn.changes.envelopes.json_text import (
     readable_together,
 )
 from firn.changes.envelopes.limits import LARGE, LIMITS, EventLimits
+from firn.changes.envelopes.parts import DEEPEST, Parts, is_delivery
 from firn.changes.envelopes.registry import Registry
 from firn.changes.envelopes.sources import SOURCES
 from firn.errors import EventError, RequestError
@@ -121,7 +122,7 @@ def _by_lines(
         *(list(range(count)), columns.op, columns.table, columns.ts, columns.connector, columns.order),
         *(columns.tx_order, columns.emitted, [form.flat] * count, nothing, columns.before, columns.after, nothing),
     )
-    return _Rest(envelope).parsed(regular)
+    return _Rest(envelope, limits).parsed(regular)
 
 
 def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
@@ -133,6 +134,8 @@ def _shape(body: bytes, envelope: str, *, array: bool) -> Shape | None:
             value = unwrap(element)
             if isinstance(value, Value):
                 name = registry.KNOWN.envelope_of(value, envelope)
+                if registry.KNOWN.envelopes[name].value_type is None or is_delivery(value):
+                    return None
                 return Shape(name, registry.KNOWN.envelopes[name].connector_of(value), value.record, value.wrapped)
         except EventError:
             continue
@@ -161,16 +164,16 @@ def _decoded(body: bytes, shape: Shape, value_type: ValueType, *, array: bool) -
 
 def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, array: bool) -> Parsed | None:
     """All events by one decode: decoded, unwrapped, made columns; then the irregular ones, each on its own. None if
-    they are not of one shape."""
+    they are not of one shape, or one of them holds several."""
     form = registry.KNOWN.envelopes[shape.envelope]
-    if not readable_together(body, limits, array=array, exact=form.counted):
+    if form.value_type is None or not readable_together(body, limits, array=array, exact=form.counted):
         return None
     known = shape if shape.connector in SOURCES else msgspec.structs.replace(shape, connector="")
     values = _decoded(body, known, form.exact_type, array=array) if form.exact_type else None
     if values is None and (values := _decoded(body, known, form.value_type, array=array)) is None:
         return None
     limits.check_events(len(values))
-    rest = _Rest(envelope)
+    rest = _Rest(envelope, limits)
     unwrapped = _unwrapped(values, shape, rest)
     if unwrapped is None:
         return None
@@ -190,7 +193,8 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
         keep = [True] * len(places)
         for i in columns.irregular:
             keep[i] = False
-            rest.read(places[i], bytes(originals[places[i]]))
+            if rest.read(places[i], bytes(originals[places[i]])) != 1:
+                return None  # what comes after it has another place
         regular = tuple(list(compress(column, keep)) for column in regular)
     return rest.parsed(regular)
 
@@ -225,9 +229,9 @@ def _unwrapped(values: list[Any], shape: Shape, rest: "_Rest") -> _Unwrapped | N
 
 
 def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool) -> Parsed:
-    rest = _Rest(envelope)
-    for i, element in enumerate(elements(body, limits, array=array)):
-        rest.read(i, bytes(element))
+    rest, place = _Rest(envelope, limits), 0
+    for element in elements(body, limits, array=array):
+        place += rest.read(place, bytes(element))
     codes = {rejected.code for rejected in rest.rejected}
     if not (array or rest.changes or rest.ignored) and "bad_json" in codes <= {"bad_json", "not_an_object"}:
         raise RequestError(400, "bad_json", f"the body is not JSON: {rest.rejected[0].message}")
@@ -237,26 +241,55 @@ def _one_by_one(body: bytes, envelope: str, limits: EventLimits, *, array: bool)
 class _Rest:
     """Events read on their own, and what became of them."""
 
-    def __init__(self, envelope: str) -> None:
+    def __init__(self, envelope: str, limits: EventLimits) -> None:
         self.envelope = envelope
         self.ignored: Counter[str] = Counter()
         self.rejected: list[Rejected] = []
         self.changes: list[tuple[int, Change]] = []
+        self._limits = limits
+        self._refused = 0  # bytes of parts
 
-    def read(self, index: int, element: bytes) -> None:
+    def read(self, index: int, element: bytes, depth: int = 1) -> int:
+        """Reads the event at this place. `depth`: in how many it is, itself included. -> how many places it takes."""
         try:
-            if bare := registry.KNOWN.bare(self.envelope):
-                result = bare.read(Value(element, fields_of(element, "the row")))
-            else:
-                value = unwrap(element)
-                result = registry.KNOWN.read(value, self.envelope) if isinstance(value, Value) else value
+            result = self._read(element, depth)
         except EventError as error:
-            self.rejected.append(Rejected(index, error.code, str(error), element))
-            return
+            self._reject(Rejected(index, error.code, str(error), element), error, part=depth > 1)
+            return 1
         if isinstance(result, Change):
             self.changes.append((index, result))
-        else:
+        elif isinstance(result, Ignored):
             self.ignored[result.reason] += 1
+        else:
+            return self._parts(index, result, depth)
+        return 1
+
+    def _read(self, element: bytes, depth: int) -> Change | Ignored | Parts:
+        if bare := registry.KNOWN.bare(self.envelope):
+            return bare.read(Value(element, fields_of(element, "the row")))
+        value = unwrap(element)
+        if isinstance(value, Ignored):
+            return value
+        result = registry.KNOWN.read(value, self.envelope, self._limits)
+        if isinstance(result, Parts) and depth == DEEPEST:
+            raise EventError("too_deep", f"events in events, more than {DEEPEST} deep")
+        return result
+
+    def _parts(self, index: int, parts: Parts, depth: int) -> int:
+        if not parts.count:
+            self.ignored["empty"] += 1
+            return 1
+        self._limits.check_events(index + parts.count)
+        place = index
+        for part in parts.events:
+            place += self.read(place, part, depth + 1)
+        return place - index
+
+    def _reject(self, rejected: Rejected, why: EventError, *, part: bool) -> None:
+        self.rejected.append(rejected)
+        if part:  # parts may be longer than what they are parts of
+            self._refused += len(rejected.original)
+            self._limits.check_rejected(self._refused, str(why)[:200])
 
     def parsed(self, regular: _Lists) -> Parsed:
         """These changes among the regular ones, in the request's order."""

@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Raw
+
 from firn.changes.change import Change, Ignored
 from firn.changes.envelopes import cloudevents, debezium, flat, rows
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value
+from firn.changes.envelopes.limits import EventLimits
+from firn.changes.envelopes.parts import Parts, records
 from firn.errors import EventError
 
 AUTO: Final = "auto"
@@ -22,7 +26,8 @@ ENVELOPES: Final = {
 
 
 class Registry:
-    """Envelopes by name; their marks are looked for in this order.
+    """Envelopes by name; their marks are looked for in this order, and then those that recognise an event without `op`,
+    which is Debezium's.
 
     names    what a stream's `envelope` may be
     foreign  by name: members that an event of it never has, the marks of those that are looked for before it
@@ -38,6 +43,7 @@ class Registry:
             self.foreign[name] = marks
             marks |= own
         self.foreign |= {name: marks for name in envelopes if name not in self.foreign}
+        self._shaped = [(name, one.recognises) for name, one in envelopes.items() if one.recognises is not None]
 
     def bare(self, envelope: str) -> Envelope | None:
         """The envelope of that name if its events are all row."""
@@ -47,21 +53,36 @@ class Registry:
     def envelope_of(self, value: Value, envelope: str) -> str:
         """Which envelope to read the value by. `envelope`: as the stream says. Raises EventError missing_op if the
         value shows another one."""
-        seen = DEFAULT
-        for name, marks in self._marked:
-            if not marks.isdisjoint(value.fields):
-                seen = name
-                break
+        seen = self._shown(value.fields)
         if envelope in (AUTO, seen):
             return seen
-        if not self.foreign[envelope].isdisjoint(value.fields):
+        if not self.foreign[envelope].isdisjoint(value.fields) or self.envelopes[seen].recognises is not None:
             what = self.envelopes[seen].seen
             raise EventError("missing_op", f"{what}: write `envelope: {seen}` (or auto) for this stream")
         return envelope
 
-    def read(self, value: Value, envelope: str) -> Change | Ignored:
-        """The change of one event, or why it is ignored. Raises EventError."""
-        return self.envelopes[self.envelope_of(value, envelope)].read(value)
+    def may_lack_order(self, envelope: str) -> bool:
+        """Whether changes of a stream with this envelope may be an emitter's that gives them no order, and that counts
+        as they come (change.LITERAL)."""
+        return envelope == AUTO or self.envelopes[envelope].recognises is not None
+
+    def _shown(self, fields: Mapping[str, Raw]) -> str:
+        for name, marks in self._marked:
+            if not marks.isdisjoint(fields):
+                return name
+        if "op" not in fields:
+            for name, recognises in self._shaped:
+                if recognises(fields):
+                    return name
+        return DEFAULT
+
+    def read(self, value: Value, envelope: str, limits: EventLimits) -> Change | Ignored | Parts:
+        """The change of one event, why it is ignored, or the events that it holds. Raises EventError, RequestError."""
+        if (parts := records(value, limits)) is not None:
+            return parts
+        form = self.envelopes[self.envelope_of(value, envelope)]
+        parts = form.parts(value, limits) if form.parts is not None else None
+        return form.read(value) if parts is None else parts
 
 
 KNOWN = Registry(ENVELOPES)
