@@ -407,15 +407,22 @@ MUTANTS: Final = (
     Mutant(
         "a row that looks like a record loses its columns",
         f"{_CORE}/changes/envelopes/parser.py",
-        "            if bare := registry.KNOWN.bare(self.envelope):",
-        "            if (bare := registry.KNOWN.bare(self.envelope)) and not element:",
+        "        if bare := registry.KNOWN.bare(self.envelope):",
+        "        if (bare := registry.KNOWN.bare(self.envelope)) and not element:",
         ("tests/unit/ingest/test_rows.py::test_what_is_no_row_is_a_dead_letter_of_its_table",),
+    ),
+    Mutant(
+        "the parts of an event stand at one place",
+        f"{_CORE}/changes/envelopes/parser.py",
+        "place += self.read(place, part, depth + 1)",
+        "place += self.read(index, part, depth + 1)",
+        ("tests/unit/ingest/test_added_envelope.py::test_each_part_of_an_event_takes_a_place_like_an_event_of_its_own",),
     ),
     Mutant(
         "rows of one request tie",
         f"{_CORE}/ingest/reading.py",
-        "{first + index}",
-        "{first}",
+        "came(batch, first + index)",
+        "came(batch, first)",
         ("tests/unit/ingest/test_rows.py::test_without_order_by_a_row_stands_where_it_came",),
     ),
     Mutant(

@@ -26,8 +26,8 @@ MUTANTS: Final = (
     Mutant(
         "the text of a plain row is taken for a value that it leaves out",
         "layers/core/python/firn/changes/decode/row_decoder.py",
-        'change["op"], values)',
-        'change["op"], values, decoded.unavailable)',
+        "else ((), nulls)",
+        "else (left_out, nulls)",
         (
             f"{_TESTS}/test_rows.py::test_the_text_of_a_row_is_never_that_of_another_which_is_deleted_at_its_place[driver]",
         ),
@@ -42,8 +42,8 @@ MUTANTS: Final = (
     Mutant(
         "a null in a column that is not there yet is forgotten",
         "layers/core/python/firn/changes/decode/row_decoder.py",
-        "(OTHERS_LEFT_OUT, *absent), nulls=nulls",
-        "(OTHERS_LEFT_OUT, *absent)",
+        "return (OTHERS_LEFT_OUT, *absent), nulls",
+        "return (OTHERS_LEFT_OUT, *absent), []",
         (f"{_TESTS}/test_patches.py::test_a_null_counts_in_a_column_that_has_had_no_value_yet[driver]",),
     ),
     Mutant(
