@@ -121,10 +121,7 @@ def _status(
             "events tell ts_ns in add.fields)"
         )
     if rows and not ordered and any(rule.keyed and not rule.ignore for rule in settings.tables):
-        notes.append(
-            "its rows count by when they were accepted: of two rows of one key the later one wins (give the stream "
-            "order_by, if the rows hold a time or a version)"
-        )
+        notes += _order_of_rows(settings)
     if keyless:
         notes.append(
             f"no key for {', '.join(keyless)}: every change is appended, with _firn_op (write key: […] in firn.yaml "
@@ -152,6 +149,23 @@ def _status(
         freshness=freshness.measured(freshness.read_commits(store, stream, since)),
         notes=tuple(notes),
     )
+
+
+def _order_of_rows(settings: StreamConfig) -> list[str]:
+    """What to know of the order of plain rows that say nothing of it themselves."""
+    fed_by = settings.fed_by
+    if fed_by.kafka is not None and fed_by.kafka.order == "offset":
+        return [
+            "its rows count by their offsets: a key that moves to another partition, because the topic got more of "
+            "them, goes on at lower ones and its older row wins (before you add partitions write "
+            "kafka: {order: timestamp}, or order_by, and raise generation)"
+        ]
+    if fed_by.kind is not None and not settings.ways:
+        return []
+    return [
+        "its rows count by when they were accepted: of two rows of one key the later one wins (give the stream "
+        "order_by, if the rows hold a time or a version)"
+    ]
 
 
 def _retyped(table: "TableSummary") -> str:

@@ -40,6 +40,7 @@ print(time.process_time() - began)
 _MODULES: Final[Mapping[str, Sequence[str]]] = {
     "CoreLayer": ("firn.function_context", "arro3.io", "aws_lambda_powertools", "obstore", "yaml", "zstandard"),
     "LakeLayer": ("firn_lake.tables", "firn_lake.tiering", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"),
+    "AvroLayer": ("fastavro",),
     "QueryLayer": ("duckdb", "pyarrow.parquet", "pyarrow.dataset", "sqlglot"),
     ARCHIVE: (
         "firn_spark.commit",

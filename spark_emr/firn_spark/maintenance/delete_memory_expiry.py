@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from firn.changes.metadata_columns import AT, POSITION
 from firn.changes.positions import by_field
+from firn.changes.record import by_record
 from firn.tables.table_state import BY_NUMBER, FLOOR
 from firn_spark.merge.facts_table import KEEP
 from firn_spark.tables import fence
@@ -69,7 +70,7 @@ def forget(
     fence.CommitUnknown.
     """
     name = str(facts.name)
-    old = _old(spark, facts, now - keep)
+    old = [one for one in _old(spark, facts, now - keep) if not by_record(one.newest)]
     if facts.state.properties.get(BY_NUMBER) == "true":
         old = [one for one in old if not by_field(one.newest)]
     if not old:

@@ -101,6 +101,18 @@ def test_rows_that_count_by_their_arrival_are_marked(store: Store, catalog: Cata
         assert not web.without_position
 
 
+def test_rows_that_count_by_their_offsets_are_marked(store: Store, catalog: Catalog) -> None:
+    text = "streams: {{web: {{envelope: rows, {}, tables: {{users: {{to: web.users, key: [id]}}}}}}}}"
+    arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/users"
+    cases = [("kafka: {topics: [users]}", True), ("kafka: {topics: [users], order: timestamp}", False),
+             ("kafka: {topics: [users]}, order_by: at", False), (f"kinesis: '{arn}'", False)]  # fmt: skip
+    for settings, said in cases:
+        published_configs.publish(store, text.format(settings))
+        (web,) = stream_statuses(store, catalog, NOW)
+        assert any("count by their offsets" in note for note in web.notes) is said
+        assert not any("count by when they were accepted" in note for note in web.notes)
+
+
 def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
     published_configs.publish(store, CONFIG)
     catalog.create_namespace("shop")

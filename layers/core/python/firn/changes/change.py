@@ -5,6 +5,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from firn.changes.record import Record
+
 # create, update, delete, snapshot read, truncate: Debezium's `op`.
 OPS = frozenset("cudrt")
 # The connector of plain rows (envelopes/rows.py).
@@ -48,7 +50,8 @@ class Ignored(msgspec.Struct, frozen=True):
 class Rejected(msgspec.Struct, frozen=True):
     """An event that can't be taken: a dead letter. `index` is its place in the request, from 0, where an event that
     holds several takes as many; `original` is then its part alone (envelopes/parts.py). `change` is there if it
-    was read well and refused afterwards, for its table. `table`: the source table that the request named."""
+    was read well and refused afterwards, for its table. `table`: the source table that the request named; `record`: the
+    record of a stream that held it."""
 
     index: int
     code: str
@@ -56,6 +59,7 @@ class Rejected(msgspec.Struct, frozen=True):
     original: bytes
     change: Change | None = None
     table: str | None = None
+    record: Record | None = None
 
 
 class Parsed(msgspec.Struct, frozen=True):

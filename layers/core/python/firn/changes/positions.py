@@ -20,6 +20,8 @@ text.
 | firn | start of the producer, ms | its counter |
 | rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
 | none, with `order_by` | the field's value, half of the range added | the second field's, or 0 |
+| a record of Kinesis or DynamoDB | a bit; sequence number, its last 64 bits off | these; record in it, 64; event, 64 |
+| a record of Kafka | a bit, offset; by `order: timestamp` that, ms; offset, 64 | partition, 64; event in it, 64 |
 
 PostgreSQL's `source.sequence` is [previous commit LSN, change LSN]: the change's LSN alone is not in commit order.
 Snapshot reads have null for the first, and so has the first streamed transaction, which may hold lower LSNs than the
@@ -45,6 +47,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from firn.changes.change import LITERAL, ROWS
 from firn.changes.json_member import member
+from firn.changes.record import PLACED, recorded
 from firn.errors import EventError
 
 WIDTH = 4 + 16 + 1 + 24
@@ -75,7 +78,7 @@ def position(connector: str, op: str, order: str | None, generation: int, commit
             return _of_lsns(generation, commit or 0, op != "r", change)
         except (ValueError, struct.error, RecursionError):
             pass
-    parts = _PARTS.get(connector)
+    parts = recorded if order[:1] == PLACED else _PARTS.get(connector)
     if parts is None:
         raise EventError("bad_position", f"connector {connector!r} gives no order that Firn knows: {order[:80]}")
     try:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from firn.config.epoch_limits import Caps
+from firn.config.event_sources import NOTHING, EventSources
 from firn.config.file_writing import BloomSize, FileWriting
 from firn.config.maintenance import Care
 from firn.config.modes import MODES
@@ -216,13 +217,17 @@ class StreamConfig:
     pipelines: "tuple[Pipeline, ...]" = ()
     max_body: int | None = None  # bytes of a request as sent; None: the deployment's
     rate: int | None = None  # bytes of JSON a second; None: any
+    fed_by: EventSources = NOTHING
 
     @property
     def ways(self) -> tuple[Way, ...]:
-        """The ways by which it takes events. A queue message does not say who sent it: a stream that tells one sender
-        from another takes none, unless `accept` says so."""
+        """The ways by which it takes events from senders. A queue message does not say who sent it: a stream that tells
+        one sender from another takes none, and one that an event source feeds takes neither, unless `accept` says so.
+        """
         if self.accept is not None:
             return self.accept
+        if self.fed_by.kind is not None:
+            return ()
         return ("http",) if self.auth is not None and self.auth.knows_senders else ("http", "sqs")
 
     @cached_property
@@ -376,7 +381,7 @@ class Config:
                       otherwise, and says nothing else in `accept`, makes the queue its own: all messages are for it
         """
         own = self.streams.get(queue_stream)
-        if own is not None and own.accept is None and "sqs" not in own.ways:
+        if own is not None and own.accept is None and own.fed_by.kind is None and "sqs" not in own.ways:
             return (
                 None if stream == own.name else f"the queue is that of the stream {own.name} alone (FIRN_QUEUE_STREAM)"
             )

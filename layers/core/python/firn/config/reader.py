@@ -13,6 +13,8 @@ from firn.config.catalogs import KINDS, check_uri
 from firn.config.column_renames import check_order
 from firn.config.deployments import read_targets
 from firn.config.epoch_limits import Caps
+from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
+from firn.config.event_sources_reader import check_event_sources, read_event_sources
 from firn.config.file_sinks_reader import check_places
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
@@ -44,7 +46,7 @@ _SECRET: Final = re.compile(r"password|secret|token|credential|access[-_.]?key",
 _STREAM_KEYS: Final = (
     "envelope", "unavailable_value", "commit", "backlog", "debezium", "out_of_range", "generation", "order_by",
     "table_by", "op_field", "delete_when", "job", "auth", "accept", "max_tables", "max_body", "rate", "tables",
-    "pipelines",
+    "pipelines", *EVENT_SOURCES,
 )  # fmt: skip
 _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_events")
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
@@ -136,6 +138,7 @@ def _streams(top: Section, care: Care) -> dict[str, StreamConfig]:
             )
         streams[name] = _stream(name, section.section(name), placed, care, files)
     check_targets(placed, top.problems)
+    check_event_sources(section, streams)
     if not top.problems.published:
         check_signing_secrets(section, streams)
     return streams
@@ -181,6 +184,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         max_tables=section.integer("max_tables", 1, _MAX_TABLES, StreamConfig.max_tables),
         rate=section.parsed("rate", quantities.rate, None, "5MB/s"),
         max_body=section.parsed("max_body", quantities.body_size, None, "1MB"),
+        fed_by=read_event_sources(section),
     )
     return replace(settings, pipelines=read_pipelines(section.section("pipelines"), settings, placed, care))
 

@@ -19,6 +19,7 @@ from firn.changes.envelopes.json_text import count_alone
 from firn.changes.envelopes.limits import LIMITS, NO_LIMITS, EventLimits
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.envelopes.table_hint import table_named_in
+from firn.changes.record import Record
 from firn.config.model import Config, StreamConfig
 from firn.errors import EventError, RequestError, StorageUnavailable
 from firn.ingest import reading
@@ -133,6 +134,7 @@ def accept_messages(
     messages: Sequence[bytes],
     *,
     tables: Sequence[str | None] = (),
+    records: Sequence[Record] = (),
     now: datetime,
     batch: str | None = None,
     refused: Mapping[int, EventError] | None = None,
@@ -143,10 +145,10 @@ def accept_messages(
     `limits`, becomes one dead letter, whole.
 
     Events are numbered through all messages. `tables`: the source table that each names, if any does; it counts for
-    rows. `batch`: the id to stage them under (None: a new one). `refused`: messages (by place) that are dead letters
-    whatever is in them. Without receipts: ingest/queue.py adds them. `duplicate` in the answer means that another
-    object was there first, and nothing was staged. Raises RequestError (404 unknown stream), StorageUnavailable,
-    UnknownOutcome.
+    rows. `records`: the record of a stream that each is the value of. `batch`: the id to stage them under (None: a new
+    one). `refused`: messages (by place) that are dead letters whatever is in them. Without receipts: ingest/queue.py
+    adds them. `duplicate` in the answer means that another object was there first, and nothing was staged. Raises
+    RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
     """
     settings = stream_config(config, stream)
     batch = batch or layout.batch_id(stream, now, random(8))
@@ -156,13 +158,14 @@ def accept_messages(
     start = 0
     for place, message in enumerate(messages):
         table = tables[place] if tables and KNOWN.bare(settings.envelope) else None
+        record = records[place] if records else None
         try:
             if refused and place in refused:
                 raise refused[place]
-            parsed = reading.read(message, settings, "auto", limits, batch, table, start)
+            parsed = reading.read(message, settings, "auto", limits, batch, table, start, record)
             limits.check_tables(len(set(parsed.table)))
         except (RequestError, EventError) as error:
-            rejected.append(Rejected(start, error.code, str(error), message, table=table))
+            rejected.append(Rejected(start, error.code, str(error), message, table=table, record=record))
             # Rows that come back one day get numbers of their own (reprocess.py).
             start += max(1, count_alone(message, NO_LIMITS)) if KNOWN.bare(settings.envelope) else 1
             continue
@@ -258,6 +261,7 @@ def dead_letters(rejected: Sequence[Rejected], settings: StreamConfig, batch: st
             original=r.original,
             change=staged_change(r.change) if r.change else None,
             generation=settings.generation,
+            record=r.record,
         )
         for r in rejected
     ]

@@ -8,6 +8,8 @@ schemas of their tables. Pure.
 * A stream without `order_by` goes by when its rows came: a row's place is that of its batch (the time of ingest, then
   the batch's random part) and its number in it. So do changes of an emitter that gives them no order (Canal). It is
   made here, once: who repeats a request under its key repeats it.
+* What comes as a record of a stream (firn.changes.record) has its place there instead, whatever envelope it has, if
+  neither its source nor `order_by` gives it one.
 """
 
 from collections.abc import Sequence
@@ -22,8 +24,10 @@ from firn.changes.envelopes.limits import EventLimits
 from firn.changes.envelopes.parser import Content, parse
 from firn.changes.json_member import member
 from firn.changes.positions import came
+from firn.changes.record import Record
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
+from firn.ingest import record_values
 from firn.ingest.schema_check import checked, of_table
 
 if TYPE_CHECKING:
@@ -38,11 +42,13 @@ def read(
     batch: str,
     table: str | None = None,
     first: int = 0,
+    record: Record | None = None,
 ) -> Parsed:
     """The changes of one body, as firn.changes.envelopes.parser.parse has them; rows in their places.
 
-    batch  the one that they will be in, `first`: the number of the first event there
-    table  the source table that the request names
+    batch   the one that they will be in, `first`: the number of the first event there
+    table   the source table that the request names
+    record  the record of a stream whose value the body is
 
     Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
@@ -54,10 +60,19 @@ def read(
                 f"events of the envelope {settings.envelope} name their tables themselves: post to "
                 f"/v1/streams/{settings.name}, or write `envelope: rows` for this stream",
             )
+        if record is not None:
+            return record_values.enveloped(body, record, settings, limits)
         parsed = parse(body, settings.envelope, content, limits)
         if settings.order_by or not registry.KNOWN.may_lack_order(settings.envelope):
             return parsed
         return _came(parsed, batch, first)
+    if record is not None:
+        table = table or record_values.table_of_topic(record, settings)
+        if table is None and settings.table_by is None:
+            table = _only_table(settings)
+        if record.gone:
+            return record_values.deleted(record, settings, table or _only_table(settings))
+        body = record_values.with_key(body, record, settings, table)
     if table is not None:
         _check_known(settings, table)
     elif settings.table_by is None:
@@ -75,8 +90,10 @@ def read(
     if any(rule.update == "patch" for rule in settings.tables):
         parsed = _with_patches(parsed, settings)
     if not settings.order_by:
-        parsed = msgspec.structs.replace(parsed, order=[came(batch, first + index) for index in parsed.index])
-    return parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
+        order = [came(batch, first + index) if record is None else record.order(index) for index in parsed.index]
+        parsed = msgspec.structs.replace(parsed, order=order)
+    parsed = parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
+    return parsed if record is None else record_values.of_record(parsed, record)
 
 
 def _came(parsed: Parsed, batch: str, first: int) -> Parsed:

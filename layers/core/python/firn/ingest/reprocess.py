@@ -72,7 +72,7 @@ def _read(letter: DeadLetter, settings: StreamConfig, event: bytes, *, corrected
     """Its events. Plain rows are for the table of the letter, but for corrected ones that say another."""
 
     def of(table: str | None) -> Parsed:
-        return reading.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index)
+        return reading.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index, letter.record)
 
     if not KNOWN.bare(settings.envelope):
         return of(None)

@@ -31,7 +31,8 @@ def stage_request(
     """
     known = stream_config(config, stream)  # an unknown stream is a 404 whatever the body is
     if "http" not in known.ways:
-        raise RequestError(403, "not_accepted", f"the stream {stream} takes queue messages only: so says firn.yaml")
+        only = f"what {known.fed_by.kind} brings" if known.fed_by.kind and not known.ways else "queue messages"
+        raise RequestError(403, "not_accepted", f"the stream {stream} takes {only} only: so says firn.yaml")
     auth, headers = known.auth, request.headers
     content = content_of(headers.get("content-type"))
     # Standard Webhooks: the id is the same at each try, https://github.com/standard-webhooks/standard-webhooks

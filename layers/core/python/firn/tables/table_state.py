@@ -9,6 +9,7 @@ from firn.changes.decode.iceberg_fields import column_of
 from firn.changes.decode.types import INFERRED, Column, storable
 from firn.changes.metadata_columns import METADATA
 from firn.changes.positions import by_field
+from firn.changes.record import by_record
 from firn.errors import TerminalError
 
 EPOCH = "firn.epoch."
@@ -46,6 +47,8 @@ def floor_of(properties: Mapping[str, str], *, numbers: bool = False) -> bytes:
     """The order (plain) in a facts table's properties up to which facts were dropped; b"" if none were. `numbers`: as
     by_number says, before the table does."""
     floor = bytes.fromhex(properties.get(FLOOR, ""))
+    if by_record(floor):
+        return b""
     return b"" if (numbers or properties.get(BY_NUMBER) == "true") and by_field(floor) else floor
 
 

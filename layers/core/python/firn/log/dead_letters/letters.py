@@ -3,7 +3,8 @@
 Columns (format 2): `_dlq_reason` (a code), `_dlq_message` (for people), `stream`, `table`, `batch`, `index`,
 `received_at` (timestamp, ms, UTC), `original` (binary: the event's bytes as sent, or put together again), `change`
 (JSON of StagedChange, for an event that was read well and refused later: a replay stages it as it was),
-`generation` (the stream's when it died). Format 1 has no `change` and no `generation`.
+`generation` (the stream's when it died), `record` (JSON of firn.changes.record.Record: of an event that a record of a
+stream held, which says where it stands). Format 1 has no `change` and no `generation`; both formats may lack `record`.
 
 The footer's entry `firn` counts the letters by table and reason, so that nobody has to read them to count them.
 Ingest and the commit job write the same.
@@ -19,6 +20,7 @@ from arro3.core import Array, DataType, Field, RecordBatch, Schema
 from arro3.io import read_parquet
 
 from firn.changes.change import ROWS, Change, Parsed
+from firn.changes.record import Record
 from firn.log.batches import UnreadableBatch, entry_of, parquet, read_footer
 from firn.log.store import Store, get, put_if_absent
 
@@ -36,9 +38,10 @@ _COLUMNS: Final = {
     "original": DataType.binary(),
     "change": DataType.binary(),
     "generation": DataType.int64(),
+    "record": DataType.binary(),
 }
-_NULLABLE: Final = frozenset({"table", "change", "generation"})
-_SCHEMA: Final = Schema([Field(name, kind, nullable=name in _NULLABLE) for name, kind in _COLUMNS.items()])
+_NULLABLE: Final = frozenset({"table", "change", "generation", "record"})
+_FIELDS: Final = {name: Field(name, kind, nullable=name in _NULLABLE) for name, kind in _COLUMNS.items()}
 _ENCODING: Final = {"compression": "zstd(1)"}
 
 Counts = Counter[tuple[str | None, str]]  # (source table, reason) -> letters
@@ -79,6 +82,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     original: bytes
     change: StagedChange | None = None
     generation: int | None = None
+    record: Record | None = None
 
 
 class _Footer(msgspec.Struct, frozen=True):
@@ -88,6 +92,7 @@ class _Footer(msgspec.Struct, frozen=True):
 
 
 _decode_change: Final = msgspec.json.Decoder(StagedChange).decode
+_decode_record: Final = msgspec.json.Decoder(Record).decode
 _decode_footer: Final = msgspec.json.Decoder(_Footer).decode
 _encode: Final = msgspec.json.encode
 
@@ -104,14 +109,18 @@ def dead_bytes(letters: Sequence[DeadLetter]) -> bytes:
     """`letters` as a Parquet file; the same letters give the same bytes."""
     columns = {name: [getattr(x, name.removeprefix("_dlq_")) for x in letters] for name in _COLUMNS}
     columns["received_at"] = [(when - _START) // timedelta(milliseconds=1) for when in columns["received_at"]]
-    columns["change"] = [None if change is None else _encode(change) for change in columns["change"]]
+    for name in ("change", "record"):
+        columns[name] = [None if value is None else _encode(value) for value in columns[name]]
+    if not any(columns["record"]):
+        del columns["record"]  # as before there were records
     arrays = [
-        Array(columns[name], DataType.int64()).cast(kind) if kind == _TIME else Array(columns[name], kind)
-        for name, kind in _COLUMNS.items()
+        Array(values, DataType.int64()).cast(kind) if kind == _TIME else Array(values, kind)
+        for values, kind in ((values, _COLUMNS[name]) for name, values in columns.items())
     ]
     by = sorted(counted(letters).items(), key=lambda one: (one[0][0] or "", one[0][1]))
     footer = _Footer(DEAD_FORMAT, len(letters), [(table, reason, n) for (table, reason), n in by])
-    return parquet(RecordBatch.from_arrays(arrays, schema=_SCHEMA), {"firn": _encode(footer).decode()}, _ENCODING)
+    schema = Schema([_FIELDS[name] for name in columns])
+    return parquet(RecordBatch.from_arrays(arrays, schema=schema), {"firn": _encode(footer).decode()}, _ENCODING)
 
 
 def read_dead(store: Store, path: str) -> list[DeadLetter]:
@@ -127,6 +136,7 @@ def read_dead(store: Store, path: str) -> list[DeadLetter]:
     columns = {name: table.column(name).to_pylist() if name in there else [None] * table.num_rows for name in _COLUMNS}
     columns["received_at"] = [_instant(when) for when in columns["received_at"]]
     columns["change"] = [None if text is None else _decode_change(text) for text in columns["change"]]
+    columns["record"] = [None if text is None else _decode_record(text) for text in columns["record"]]
     return [DeadLetter(*row) for row in zip(*columns.values(), strict=True)]
 
 

@@ -42,6 +42,14 @@ ADVICE: Final[dict[str, str]] = {
     "invalid_rows": "have the sender correct the rows, or correct the schema in firn.yaml; then " + _BY_HAND,
     "out_of_range": "widen the column's type, or write `out_of_range: null` in firn.yaml; then replay",
     "message_conflict": "a queue message id came with two bodies: if this one is another change, replay it",
+    "bad_record": "the record was broken on its way, or is of another form than the stream's; have it sent again, or "
+    + _BY_HAND,
+    "no_registry": "write kafka: {registry: {url: …}} of the stream into firn.yaml; decode this letter, or " + _BY_HAND,
+    "unknown_schema": "look whether `registry` names the registry that the producers use; decode this letter, or "
+    + _BY_HAND,
+    "unreadable_body": "its gzip was broken on its way; have it sent again, or " + _BY_HAND,
+    "inflates_too_large": "have the producer put less into a record; raise FIRN_MAX_INFLATED_BYTES; or " + _BY_HAND,
+    "too_many_members": "have the producer compress a record as one; or " + _BY_HAND,
     "pipeline_failed": "correct the pipeline's SQL in firn.yaml (TRY_CAST for CAST, say), then replay; or " + _BY_HAND,
     "too_many_folders": "take the column with so many values out of `path` of the pipeline's files, then replay",
     "internal": "Firn failed on this event: report it with the message; once it is fixed, replay the letter",

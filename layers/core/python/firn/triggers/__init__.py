@@ -1,0 +1,1 @@
+"""Batches that event source mappings bring (Kinesis, DynamoDB Streams, Kafka) -> staged batches."""
