@@ -23,6 +23,7 @@ def event(source: Mapping[str, Any], op: str = "u", **more: Any) -> dict[str, An
     told = {"op": op, "before": None, "after": {"id": 1}, "source": {"table": "t", "ts_ms": 1, **source}}
     if "number" in more:
         told["transaction"] = {"id": "x", "total_order": more["number"], "data_collection_order": more["number"]}
+        told["transaction"] |= more.get("transaction", {})
     return told | {name: value for name, value in more.items() if name in ("ts_ns", "before", "after")}
 
 
@@ -154,10 +155,63 @@ def test_db2_and_informix_are_ordered_by_commit_and_change_lsn() -> None:
     assert rises([event(informix(9, None), "r"), event(informix(10, 9)), event(informix(10, 10))])
 
 
-@pytest.mark.parametrize("connector", ["db2", "informix"])
-def test_a_stream_that_names_order_by_for_db2_or_informix_still_goes_by_it(connector: str) -> None:
+def test_a_vitess_rank_is_a_decimal_in_base64_or_a_number() -> None:
+    """Connect's JSON converter writes decimals in either form: decimal.format."""
+    source = {"connector": "vitess", "keyspace": "commerce", "table": "customers", "shard": "-80"}
+
+    def of(rank: object, epoch: int = 0) -> dict[str, Any]:
+        return event(source, number=1, transaction={"transaction_rank": rank, "transaction_epoch": epoch})
+
+    assert placed_of([of(68)])["pos"] == placed_of([of("RA==")])["pos"]
+    assert rises([of("RA=="), of("AIA="), of(300), of(1, 1)])
+    (parsed,) = parse(json.dumps(event(source)).encode(), "auto").changes()
+    assert (parsed.table, parsed.order) == ("commerce.customers", None), "without ordered metadata it goes by arrival"
+    flat = {"id": 1, "__op": "u", "__table": "customers", "__keyspace": "commerce", "__vgtid": "x"}
+    ranked = {
+        "__transaction_transaction_epoch": 0,
+        "__transaction_transaction_rank": 68,
+        "__transaction_total_order": 1,
+    }
+    (parsed,) = parse(json.dumps(flat | ranked).encode(), "auto").changes()
+    assert (parsed.connector, parsed.table, parsed.order) == ("vitess", "commerce.customers", "[0,68,1]")
+
+
+def test_spanner_is_ordered_by_commit_timestamp_sequence_and_row() -> None:
+    def of(time: int, sequence: str, row: int) -> dict[str, Any]:
+        return event(
+            {"connector": "spanner", "ts_ms": time // 10**6, "ts_ns": time, "sequence": sequence, "mod_number": row}
+        )
+
+    time = 1_670_955_531_785_000_001
+    assert rises([of(time - 1, "99", 3), of(time, "2", 0), of(time, "2", 1), of(time, "10", 0), of(time + 1, "0", 0)])
+    older = {"connector": "spanner", "ts_ms": 1_670_955_531_785, "sequence": "1"}
+    assert parse(json.dumps(event(older)).encode(), "auto").order == ['[1670955531785000000,"1",0]']
+
+
+def test_numbers_and_record_sets_are_read_as_debeziums_documents_show_them() -> None:
+    """`event_serial_no` and the transaction's numbers as text, `rs_id` without its 0x."""
+    source = {
+        "connector": "sqlserver",
+        "schema": "dbo",
+        "commit_lsn": LSN(5),
+        "change_lsn": LSN(3),
+        "event_serial_no": "1",
+    }
+    told = event(source, number="2", ts_ns="1580390884335875412")
+    (found,) = parse(json.dumps(told).encode(), "auto").changes()
+    assert (found.tx_order, found.order) == (2, json.dumps([LSN(5), LSN(3), "1"], separators=(",", ":")))
+    assert placed_of([told])["pos"] == placed_of([event(source | {"event_serial_no": 1}, number=2)])["pos"]
+    oracle = {"connector": "oracle", "schema": "S", "scn": "1513734", "commit_scn": "1513754", "ssn": 1}
+    with_prefix, without = (oracle | {"rs_id": f"{prefix}001234.00012345.0124"} for prefix in ("0x", ""))
+    assert placed_of([event(with_prefix)])["pos"] == placed_of([event(without)])["pos"]
+
+
+@pytest.mark.parametrize("connector", ["db2", "informix", "vitess", "spanner"])
+def test_a_stream_that_names_order_by_for_a_source_named_later_still_goes_by_it(connector: str) -> None:
     source = {"connector": connector, "schema": "S", "commit_lsn": "9", "change_lsn": "9"}
-    newer, older = (event(source, after={"id": 1, "v": v}) for v in (2, 1))
+    source |= {"keyspace": "S", "sequence": "7", "ts_ns": 1}
+    more: dict[str, Any] = {"number": 1, "transaction": {"transaction_epoch": 0, "transaction_rank": 7}}
+    newer, older = (event(source, after={"id": 1, "v": v}, **more) for v in (2, 1))
     assert ordered([newer], by=Order(0, ("v",))) > ordered([older], by=Order(0, ("v",)))
     assert {len(one) for one in ordered([newer, older])} == {55}
 
@@ -233,9 +287,20 @@ def log(connector: str, dice: random.Random) -> list[dict[str, Any]]:
                 "db2": {"commit_lsn": f"{commit:08x}:00:00", "change_lsn": f"{change:08x}:00:00"},
                 "informix": {"commit_lsn": str(commit), "change_lsn": str(change)},
                 "firn": {"sequence": f"[{second},{commit * 10 + row}]"},
+                "vitess": {"keyspace": "s", "shard": "-80"},
+                "spanner": {
+                    "ts_ms": second,
+                    "ts_ns": second * 1000 + commit,
+                    "sequence": str(row + 7),
+                    "mod_number": 0,
+                },
             }[connector]
             named = {"xstream": "oracle", "mongodb-wall": "mongodb"}.get(connector, connector)
-            found.append(event({"schema": "s", **described, "connector": named}, dice.choice("cu"), ts_ns=made))
+            more: dict[str, Any] = {"ts_ns": made}
+            if connector == "vitess":
+                ranked = {"transaction_epoch": commit // 200, "transaction_rank": commit}
+                more |= {"number": row + 1, "transaction": ranked}
+            found.append(event({"schema": "s", **described, "connector": named}, dice.choice("cu"), **more))
     return found
 
 
@@ -243,7 +308,7 @@ def log(connector: str, dice: random.Random) -> list[dict[str, Any]]:
     "connector",
     [
         "postgresql", "mysql", "mariadb", "sqlserver", "oracle", "xstream", "mongodb", "mongodb-wall", "db2",
-        "informix", "firn",
+        "informix", "firn", "vitess", "spanner",
     ],
 )  # fmt: skip
 def test_transactions_replayed_in_commit_order_are_in_position_order(connector: str) -> None:

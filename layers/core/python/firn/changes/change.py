@@ -18,9 +18,18 @@ PATCHES: Final = frozenset({ROWS, "wal2json"})
 
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+# The same, or its digits: so Debezium's documents show some numbers.
+Number = Int64 | Annotated[str, msgspec.Meta(pattern="^-?([0-9]{1,18}|[1-8][0-9]{18})$")]
 # What a table can hold of a time, ms: the years 1 to 9999.
 TIMES: Final = range(-62_135_596_800_000, 253_402_300_800_000)
 Time = Annotated[int, msgspec.Meta(ge=TIMES[0], le=TIMES[-1])]
+
+
+def whole(numbers: "list[Number | None]") -> list[int | None]:
+    """The numbers, of which some are digits."""
+    if str in set(map(type, numbers)):
+        return [int(one) if one is not None else None for one in numbers]
+    return numbers  # type: ignore[return-value]
 
 
 class Change(msgspec.Struct, frozen=True):

@@ -17,6 +17,8 @@ text.
 | mongodb, a cluster time | its second, ms | place in its second; in a transaction see `within` |
 | mongodb, a wall clock | when the event was made, ms | nanoseconds of that millisecond, 64 bits; place, 64 |
 | db2, informix | commit LSN | change LSN |
+| vitess | epoch, 64 bits; rank, 64 | number in the transaction |
+| spanner | commit timestamp, ns | record sequence, 64 bits; row in the record, 64 |
 | firn | start of the producer, ms | its counter |
 | rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
 | none, with `order_by` | the field's value, half of the range added | the second field's, or 0 |
@@ -47,6 +49,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from firn.changes.change import LITERAL, ROWS
 from firn.changes.json_member import member
+from firn.changes.order_texts import numbers, unsigned, vitess
 from firn.changes.record import PLACED, recorded
 from firn.errors import EventError
 
@@ -57,8 +60,8 @@ _OLDEST = bytes(WIDTH)  # of a row without a position: older than everything
 RANK: Final = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
 
 _MADE_RANK = b"\5"  # above all of RANK
-# Streams of these were ordered by `order_by` before Firn read their LSNs, and those that name it still are.
-NAMED_LATER: Final = frozenset({"db2", "informix"})
+# Streams of these were ordered by `order_by` before Firn read their positions, and those that name it still are.
+NAMED_LATER: Final = frozenset({"db2", "informix", "vitess", "spanner"})
 
 _Text = str | None
 _Number = int | None
@@ -267,14 +270,14 @@ def _tells_commit(order: str) -> bool:
 
 def _postgres(order: str, _: str) -> tuple[int, int]:
     if not _tells_commit(order):
-        return 0, _unsigned(msgspec.json.decode(order, type=int, strict=False), "lsn")
+        return 0, unsigned(msgspec.json.decode(order, type=int, strict=False), "lsn")
     commit, change = _lsns(order)
-    return _unsigned(commit or 0, "commit lsn"), _unsigned(change, "lsn")
+    return unsigned(commit or 0, "commit lsn"), unsigned(change, "lsn")
 
 
 def _mysql(order: str, _: str) -> tuple[int, int]:
     file, pos, row = _binlog(order)
-    return _file_number(file) << 64 | _unsigned(pos, "pos"), _unsigned(row or 0, "row")
+    return _file_number(file) << 64 | unsigned(pos, "pos"), unsigned(row or 0, "row")
 
 
 @lru_cache(maxsize=64)
@@ -282,15 +285,15 @@ def _file_number(file: str) -> int:
     number = re.search(r"\.([0-9]+)$", file)
     if number is None:
         raise ValueError(f"the binlog file {file[:40]!r} has no number")
-    return _unsigned(int(number[1][:40]), "file")
+    return unsigned(int(number[1][:40]), "file")
 
 
 def _sql_server(order: str, op: str) -> tuple[int, int]:
     told = _sqlserver(order)
     if told.change is None and op != "r":
         raise ValueError("change_lsn is missing")
-    change = _hex(told.change, _LSN) << 64 | _unsigned(told.serial or 0, "event_serial_no")
-    return _hex(told.commit, _LSN), _unsigned(told.command or 0, "command_id", 32) << 144 | change
+    change = _hex(told.change, _LSN) << 64 | unsigned(told.serial or 0, "event_serial_no")
+    return _hex(told.commit, _LSN), unsigned(told.command or 0, "command_id", 32) << 144 | change
 
 
 def _oracle_scn(order: str, op: str) -> tuple[int, int]:
@@ -302,12 +305,12 @@ def _oracle_scn(order: str, op: str) -> tuple[int, int]:
         if op != "r":
             raise ValueError("commit_scn is missing")
         commit = told.scn
-    commit = _unsigned(commit or 0, "commit_scn")
+    commit = unsigned(commit or 0, "commit_scn")
     if told.lcr is not None:
         # Positions of one length compare as bytes and begin with the commit's SCN: what follows is told apart here.
         return commit, _hexadecimal(told.lcr, "lcr_position") & (1 << 192) - 1
-    scn, record_set = _unsigned(told.scn or 0, "scn"), _hex(told.record_set, _RS_ID)
-    return commit, scn << 112 | record_set << 32 | _unsigned(told.part or 0, "ssn", 32)
+    scn, record_set = unsigned(told.scn or 0, "scn"), _hex(told.record_set, _RS_ID)
+    return commit, scn << 112 | record_set << 32 | unsigned(told.part or 0, "ssn", 32)
 
 
 def _mongodb_time(order: str, op: str) -> tuple[int, int]:
@@ -316,11 +319,11 @@ def _mongodb_time(order: str, op: str) -> tuple[int, int]:
         raise ValueError("it is not [ts_ms, ord]")
     if place < 0 and op == "r":
         return 0, 0  # a snapshot read that knows no cluster time: every change beats it
-    inside = _unsigned(place, "ord")
+    inside = unsigned(place, "ord")
     if len(more) != 1:
-        return _unsigned(time, "ts_ms"), inside
+        return unsigned(time, "ts_ms"), inside
     milliseconds, rest = divmod(time * 10**6 if more[0] is None else more[0], 10**6)
-    return _unsigned(milliseconds, "time"), rest << 64 | inside
+    return unsigned(milliseconds, "time"), rest << 64 | inside
 
 
 def _db2(order: str, op: str) -> tuple[int, int]:
@@ -330,7 +333,7 @@ def _db2(order: str, op: str) -> tuple[int, int]:
 
 def _informix(order: str, op: str) -> tuple[int, int]:
     commit, change = _lsn_pair(order, op)
-    return _unsigned(int(commit[:40]), "commit_lsn"), _unsigned(int(change[:40]), "change_lsn")
+    return unsigned(int(commit[:40]), "commit_lsn"), unsigned(int(change[:40]), "change_lsn")
 
 
 def _lsn_pair(order: str, op: str) -> tuple[str, str]:
@@ -342,18 +345,18 @@ def _lsn_pair(order: str, op: str) -> tuple[str, str]:
 
 def _arrival(order: str, _: str) -> tuple[int, int]:
     batch, number = _batch_and_number(order)
-    return _hexadecimal(batch, "batch", 128), _unsigned(number, "number")
+    return _hexadecimal(batch, "batch", 128), unsigned(number, "number")
 
 
 def _two_numbers(order: str, _: str) -> tuple[int, int]:
     first, second = _pair(order)
-    return _unsigned(first, "first number"), _unsigned(second, "second number")
+    return unsigned(first, "first number"), unsigned(second, "second number")
 
 
 _CAME = re.compile(r'\["[0-9a-fA-F]{1,32}",[0-9]{1,10}\]', re.ASCII)
 _LCR_DIGITS = 66  # of positions of Oracle 12.2 and later, whose first 64 bits are the commit's SCN
 _LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})", re.IGNORECASE)
-_RS_ID = re.compile(r"\s*0x([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
+_RS_ID = re.compile(r"\s*(?:0x)?([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
 
 
 def _hex(text: str | None, form: re.Pattern[str]) -> int:
@@ -371,13 +374,7 @@ def _hexadecimal(text: str, name: str, bits: int = 1024) -> int:
     """Hexadecimal digits, perhaps with colons."""
     if re.fullmatch("[0-9a-fA-F:]{1,256}", text) is None:
         raise ValueError(f"the {name} is not hexadecimal")
-    return _unsigned(int(text.replace(":", ""), 16), name, bits)
-
-
-def _unsigned(number: int, name: str, bits: int = 64) -> int:
-    if not 0 <= number < 1 << bits:
-        raise ValueError(f"the {name} is not between 0 and 2^{bits}")
-    return number
+    return unsigned(int(text.replace(":", ""), 16), name, bits)
 
 
 _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
@@ -392,4 +389,6 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "firn": _two_numbers,
     "rows": _arrival,
     "canal": _arrival,
+    "vitess": vitess,
+    "spanner": numbers(1),
 }

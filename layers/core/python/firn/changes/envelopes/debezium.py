@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from firn.changes.change import Change, Ignored, Int64
+from firn.changes.change import Change, Ignored, Int64, Number, whole
 from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, single
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
@@ -22,9 +22,14 @@ _Op = Literal["c", "u", "d", "r", "t", "m"]
 
 
 class Transaction(Struct, frozen=True, gc=False):
-    """`transaction`, there when the connector runs with provide.transaction.metadata."""
+    """`transaction`, there when the connector runs with provide.transaction.metadata. Vitess tells epoch and rank."""
 
-    total_order: Int64 | None = None
+    total_order: Number | None = None
+    transaction_epoch: Int64 | None = None
+    transaction_rank: int | str | None = None
+
+
+_NO_TRANSACTION = Transaction()
 
 
 @cache
@@ -41,7 +46,7 @@ def event_type(source: type[Source], op: Any = str, foreign: frozenset[str] = fr
             ("after", Raw, _NULL),
             ("source", source, source()),
             ("transaction", Transaction | None, None),
-            ("ts_ns", Int64 | None, None),
+            ("ts_ns", Number | None, None),
             ("op", op, ""),
             *others,
         ],
@@ -78,8 +83,9 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     connectors = [source.connector for source in sources]
     op = [event.op for event in events]
     table = kind.tables(sources)
-    numbers = [event.transaction.total_order if event.transaction else None for event in events]
-    order = orders_of(kind, sources, lambda: [event.ts_ns for event in events], lambda: numbers)
+    numbers = whole([event.transaction.total_order if event.transaction else None for event in events])
+    made = whole([event.ts_ns for event in events])
+    order = orders_of(kind, sources, lambda: made, lambda: numbers, lambda: _ranks(events))
     before, before_plain = images([event.before for event in events])
     after, after_plain = images([event.after for event in events])
     plain = before_plain and after_plain
@@ -94,13 +100,18 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         order=order,
         tx_order=numbers,
         # With transaction metadata nobody asks for it.
-        emitted=[None if event.transaction else event.ts_ns for event in events],
+        emitted=[None if event.transaction else at for event, at in zip(events, made, strict=True)],
         before=before,
         after=after,
         irregular=irregular(
             op, table, before, after, objects=plain, connectors=connectors, connector=connector, others=others
         ),
     )
+
+
+def _ranks(events: Sequence[Any]) -> list[tuple[int | None, int | str | None]]:
+    told = [event.transaction or _NO_TRANSACTION for event in events]
+    return [(one.transaction_epoch, one.transaction_rank) for one in told]
 
 
 def read(value: Value) -> Change | Ignored:

@@ -10,7 +10,7 @@ the default prefix `__` these are read:
 | `__lsn`, `__sequence`, `__file`, `__pos`, `__row`, … | the order, by the rules of sources.py |
 | `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
 | `__source_ts_ms`, else `__ts_ms` | the time |
-| `__transaction_total_order` | the place in the transaction |
+| `__transaction_total_order` | the place in the transaction; Vitess also has `__transaction_transaction_{epoch,rank}` |
 | `__ts_ns` | when the connector made the event: MongoDB's order, with `__ord`, `__version` and `__wallTime` |
 
 The table is `__schema`.`__table`; without `__schema` the schema comes from the record's destination
@@ -32,7 +32,7 @@ from firn.changes.change import Change, Ignored, Int64, Time
 from firn.changes.envelopes.columnar_events import Columns, irregular, single
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
-from firn.changes.envelopes.sources import MongoDb, MySql, Source, orders_of, source_type, table_of
+from firn.changes.envelopes.sources import SCHEMAS, MongoDb, Source, orders_of, source_type, table_of
 from firn.errors import EventError
 
 # Which connector a row comes from when it does not say: by the order field that only this one has.
@@ -42,6 +42,8 @@ _TELLTALE = {
     "__commit_lsn": "sqlserver",
     "__scn": "oracle",
     "__ord": "mongodb",
+    "__vgtid": "vitess",
+    "__mod_number": "spanner",
 }
 _DELETED = ("true", True)
 
@@ -64,6 +66,8 @@ def row_type(source: type[Source]) -> Any:
         ("event_ts_ms", Time | None, None, "__ts_ms"),
         ("event_ts_ns", Int64 | None, None, "__ts_ns"),
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
+        ("tx_epoch", Int64 | None, None, "__transaction_transaction_epoch"),
+        ("tx_rank", int | str | None, None, "__transaction_transaction_rank"),
     ]
     own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _earlier(source)]
     return msgspec.defstruct(
@@ -107,6 +111,9 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
     table = _tables(rows, destinations, connector)
     numbers = [row.tx_total_order for row in rows]
     emitted = [row.event_ts_ns for row in rows]
+    order = orders_of(
+        kind, rows, lambda: emitted, lambda: numbers, lambda: [(row.tx_epoch, row.tx_rank) for row in rows]
+    )
     texts: list[bytes | None] = list(map(bytes, raws))
     before = [text if o == "d" else None for text, o in zip(texts, op, strict=True)]
     after = [None if o in "dt" else text for text, o in zip(texts, op, strict=True)]
@@ -115,7 +122,7 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
         table=table,
         ts=[row.event_ts_ms if row.ts_ms is None else row.ts_ms for row in rows],
         connector=connectors,
-        order=orders_of(kind, rows, lambda: emitted, lambda: numbers),
+        order=order,
         tx_order=numbers,
         emitted=emitted,
         before=before,
@@ -171,9 +178,9 @@ def _tables(rows: Sequence[Any], destinations: Sequence[str | None], connector: 
     if kind is MongoDb:
         return kind.tables(rows)
     # MySQL's databases are its schemas; elsewhere `__db` says nothing about the schema.
-    by_database = kind is MySql
+    named = SCHEMAS.get(kind, "schema")
     return [
-        _table(row.table, row.schema or (by_database and row.db) or None, destination) if row.table else ""
+        _table(row.table, row.schema or getattr(row, named), destination) if row.table else ""
         for row, destination in zip(rows, destinations, strict=True)
     ]
 

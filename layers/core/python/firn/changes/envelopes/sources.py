@@ -10,6 +10,8 @@ An `order` is text in the source's own words; positions.py turns it into a posit
 | oracle | `[commit_scn, scn, rs_id, ssn]`, and `lcr_position` of XStream |
 | mongodb | `[ts_ms, ord]` of a cluster time; more in a transaction, or for a wall clock: see `MongoDb` |
 | db2, informix | `[commit_lsn, change_lsn]` |
+| vitess | `[transaction_epoch, transaction_rank, total_order]` of ordered transaction metadata; none without it |
+| spanner | `[commit timestamp in ns, record sequence, mod_number]` |
 | firn (firn.Producer) | `source.sequence`: `[epoch ms, counter]` |
 | any other | none: the stream falls back to arrival order |
 
@@ -112,7 +114,7 @@ class SqlServer(Source, frozen=True, gc=False):
 
     commit_lsn: Text = None
     change_lsn: Text = None
-    event_serial_no: Int = None
+    event_serial_no: int | str | None = None  # a number; in Debezium's documents its digits
     command_id: Int = None
 
     @staticmethod
@@ -162,8 +164,59 @@ class CommitLsn(Source, frozen=True, gc=False):
 Told = Callable[[], Sequence[int | None]]
 
 
-def _nothing() -> Sequence[int | None]:
+def _nothing() -> Sequence[Any]:
     return ()
+
+
+Ranks = Callable[[], Sequence[tuple[int | None, int | str | None]]]
+"""Epoch and rank of each event's transaction: a rank is a number, or Connect's decimal in base64."""
+
+
+class Vitess(Source, frozen=True, gc=False):
+    """A keyspace is a schema here. The VGTID in `source` does not compare across shards: what orders the changes of a
+    row is the transaction's epoch, its rank and the number in it, with `transaction.metadata.factory` set to
+    VitessOrderedTransactionMetadataFactory."""
+
+    keyspace: Text = None
+    vgtid: Text = None
+
+    @staticmethod
+    def tables(sources: Sequence[Any]) -> list[str]:
+        """`keyspace.table`."""
+        return _names([s.keyspace or s.schema for s in sources], [s.table for s in sources])
+
+    @staticmethod
+    def orders(sources: Sequence[Any], ranks: Ranks = _nothing, numbers: Told = _nothing) -> list[str | None]:
+        """`[transaction_epoch, transaction_rank, total_order]`, None where the event does not tell them."""
+        nothing = [None] * len(sources)
+        each = zip(ranks() or [(None, None)] * len(sources), numbers() or nothing, strict=True)
+        return [
+            None if epoch is None or rank is None else _array(epoch, rank, number) for (epoch, rank), number in each
+        ]
+
+
+class Spanner(Source, frozen=True, gc=False):
+    """`ts_ns` is the commit timestamp: those of one row rise strictly. In a transaction the record sequence (Debezium's
+    `sequence`) rises, across partitions too; `mod_number` counts the rows of a record."""
+
+    sequence: Text = None
+    mod_number: Int = None
+    ts_us: Int = None
+    ts_ns: Int = None
+
+    @staticmethod
+    def orders(sources: Sequence[Any]) -> list[str | None]:
+        """`[commit timestamp in ns, record sequence, mod_number]`."""
+        return [_spanner_order(source) for source in sources]
+
+
+def _spanner_order(source: Spanner) -> str | None:
+    time = source.ts_ns
+    if time is None and source.ts_us is not None:
+        time = source.ts_us * 1_000
+    if time is None and source.ts_ms is not None:
+        time = source.ts_ms * 1_000_000
+    return None if time is None or source.sequence is None else _array(time, source.sequence, source.mod_number or 0)
 
 
 class MongoDb(Source, frozen=True, gc=False):
@@ -225,13 +278,23 @@ SOURCES: dict[str, type[Source]] = {
     "mongodb": MongoDb,
     "db2": CommitLsn,
     "informix": CommitLsn,
+    "vitess": Vitess,
+    "spanner": Spanner,
     "firn": Sequenced,
 }
 
 
-def orders_of(kind: type[Source], sources: Sequence[Any], made: Told, numbers: Told) -> list[str | None]:
+SCHEMAS: dict[type[Source], str] = {MySql: "db", MongoDb: "db", Vitess: "keyspace"}
+"""The field that names the schema, of connectors that say it elsewhere than in `schema`."""
+
+
+def orders_of(
+    kind: type[Source], sources: Sequence[Any], made: Told, numbers: Told, ranks: Ranks = _nothing
+) -> list[str | None]:
     """`kind.orders`, with what only some connectors' orders are made of: asked for only if it is needed."""
-    return MongoDb.orders(sources, made, numbers) if issubclass(kind, MongoDb) else kind.orders(sources)
+    if issubclass(kind, MongoDb):
+        return MongoDb.orders(sources, made, numbers)
+    return Vitess.orders(sources, ranks, numbers) if issubclass(kind, Vitess) else kind.orders(sources)
 
 
 def table_of(fields: Mapping[str, Raw], spelled: Callable[[str], str] = str) -> str | None:
@@ -247,7 +310,7 @@ def table_of(fields: Mapping[str, Raw], spelled: Callable[[str], str] = str) -> 
 
     kind = source_type(name("connector") or "")
     table = name("collection" if kind is MongoDb else "table")
-    schema = name("db" if kind in (MySql, MongoDb) else "schema")
+    schema = name(SCHEMAS.get(kind, "schema"))
     return f"{schema}.{table}" if schema and table else table or None
 
 
