@@ -18,7 +18,7 @@ from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
 from firn.changes.merge import ordering
 from firn.changes.merge.ordering import PLACED_BY, Order, placed_by_field
-from firn.changes.positions import HASHED, NAMED_LATER, RANK, WIDTH, position
+from firn.changes.positions import HASHED, MONGODB, NAMED_LATER, RANK, WIDTH, position
 from firn_spark.staged.columnar import joined
 from firn_spark.staged.packed import CHANGES
 
@@ -70,7 +70,7 @@ def _is_usual(columns: Arrays, by: Order) -> bool:
         return False
     ends = pc.min_max(columns["ts"])
     times = {ends["min"].as_py(), ends["max"].as_py()} - {None}
-    told_apart = {"mongodb"} if not by.fields else {"mongodb"} | NAMED_LATER
+    told_apart = MONGODB if not by.fields else MONGODB | NAMED_LATER
     ops, connectors = (set(pc.unique(columns[name]).to_pylist()) for name in ("op", "connector"))
     return ops <= OPS and told_apart.isdisjoint(connectors) and all(time in TIMES for time in times)
 

@@ -12,9 +12,12 @@ OPS = frozenset("cudrt")
 # The connector of plain rows (envelopes/rows.py).
 ROWS: Final = "rows"
 # Connectors of images that mean what they say: they have no placeholder for a value that an update leaves out.
-LITERAL: Final = frozenset({ROWS, "maxwell", "canal", "wal2json", "dms", "dynamodb"})
+LITERAL: Final = frozenset({
+    ROWS, "maxwell", "canal", "wal2json", "dms", "dynamodb", "mongodb_stream", "mongodb_stream_patch", "mongodb_patch",
+    "sequin", "supabase", "hasura", "airbyte", "seed", "spanner",
+})  # fmt: skip
 # Of these, those whose updates (op u) say nothing of the columns that they do not name: they keep their values.
-PATCHES: Final = frozenset({ROWS, "wal2json"})
+PATCHES: Final = frozenset({ROWS, "wal2json", "mongodb_stream_patch", "mongodb_patch", "sequin", "airbyte", "spanner"})
 
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

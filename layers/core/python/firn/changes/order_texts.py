@@ -1,5 +1,6 @@
-"""Order texts that are a few numbers, as the parts of a position (positions.py): commit and change."""
+"""Order texts of emitters, a few numbers each, as the parts of a position (positions.py): commit and change."""
 
+import re
 from base64 import b64decode
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,6 +14,11 @@ _whole_numbers: Callable[[str], list[int | None]] = msgspec.json.Decoder(list[in
 _ranked: Callable[[str], tuple[int, int | str, int | None]] = msgspec.json.Decoder(
     tuple[int, int | str, int | None]
 ).decode
+
+_batch_and_number: Callable[[str], tuple[str, int]] = msgspec.json.Decoder(tuple[str, int], strict=False).decode
+_CAME = re.compile(r'\["[0-9a-fA-F]{1,32}",[0-9]{1,10}\]', re.ASCII)
+_text: Callable[[str], str] = msgspec.json.Decoder(str).decode
+_TOKEN = 40
 
 
 def numbers(leading: int) -> Parts:
@@ -36,6 +42,29 @@ def vitess(order: str, _: str) -> tuple[int, int]:
     return _packed([epoch, whole]), unsigned(number or 0, "total_order")
 
 
+def counts_as_it_came(order: str) -> bool:
+    """Whether an order text is `positions.came`'s: its batch, and its number there."""
+    return _CAME.fullmatch(order) is not None
+
+
+def arrival(order: str, _: str) -> tuple[int, int]:
+    """`[batch, number]`: when the change came."""
+    batch, number = _batch_and_number(order)
+    return hexadecimal(batch, "batch", 128), unsigned(number, "number")
+
+
+def _told_or_arrival(order: str, op: str) -> tuple[int, int]:
+    """Of an emitter that says where some of its changes stand."""
+    return (arrival if counts_as_it_came(order) else numbers(1))(order, op)
+
+
+def hexadecimal(text: str, name: str, bits: int = 1024) -> int:
+    """Hexadecimal digits, perhaps with colons. Raises ValueError."""
+    if re.fullmatch("[0-9a-fA-F:]{1,256}", text) is None:
+        raise ValueError(f"the {name} is not hexadecimal")
+    return unsigned(int(text.replace(":", ""), 16), name, bits)
+
+
 def unsigned(number: int, name: str, bits: int = 64) -> int:
     """The number if it has so many bits. Raises ValueError."""
     if not 0 <= number < 1 << bits:
@@ -48,3 +77,28 @@ def _packed(told: Sequence[Any]) -> int:
     for place, number in enumerate(told, 1):
         found = found << 64 | unsigned(number or 0, f"number {place}")
     return found
+
+
+def token(order: str, _: str) -> tuple[int, int]:
+    """The first bytes of one of MongoDB's resume tokens, in hexadecimal: they compare from the first on."""
+    data = bytes.fromhex(_text(order))
+    if len(data) > _TOKEN:
+        raise ValueError("the token is too long")
+    data = data.ljust(_TOKEN, b"\0")
+    return int.from_bytes(data[:16]), int.from_bytes(data[16:])
+
+
+EMITTERS: dict[str, Parts] = {
+    "rows": arrival,
+    "canal": arrival,
+    "vitess": vitess,
+    "spanner": numbers(1),
+    "mongodb_stream": token,
+    "mongodb_stream_patch": token,
+    "hasura": numbers(1),
+    "supabase": arrival,
+    "sequin": _told_or_arrival,
+    "seed": _told_or_arrival,
+    "airbyte": _told_or_arrival,
+}
+"""By connector, beside those of positions.py."""

@@ -19,6 +19,11 @@ text.
 | db2, informix | commit LSN | change LSN |
 | vitess | epoch, 64 bits; rank, 64 | number in the transaction |
 | spanner | commit timestamp, ns | record sequence, 64 bits; row in the record, 64 |
+| mongodb_stream | the resume token's first 16 bytes | the next 24 |
+| sequin | commit LSN (a read without one: 0) | index in the transaction (the time of the read, µs) |
+| hasura | when the transaction began, µs | 0 |
+| seed | LSN, else the time, µs | sequence |
+| airbyte | LSN, or number of the binlog file | 0, or the offset in it |
 | firn | start of the producer, ms | its counter |
 | rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
 | none, with `order_by` | the field's value, half of the range added | the second field's, or 0 |
@@ -49,7 +54,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from firn.changes.change import LITERAL, ROWS
 from firn.changes.json_member import member
-from firn.changes.order_texts import numbers, unsigned, vitess
+from firn.changes.order_texts import EMITTERS, counts_as_it_came, hexadecimal, unsigned
 from firn.changes.record import PLACED, recorded
 from firn.errors import EventError
 
@@ -62,6 +67,9 @@ RANK: Final = {"t": b"\0", "d": b"\1", "r": b"\2", "c": b"\3", "u": b"\4"}
 _MADE_RANK = b"\5"  # above all of RANK
 # Streams of these were ordered by `order_by` before Firn read their positions, and those that name it still are.
 NAMED_LATER: Final = frozenset({"db2", "informix", "vitess", "spanner"})
+
+# Debezium's MongoDB connector; the second, where an update says a part of a document.
+MONGODB: Final = frozenset({"mongodb", "mongodb_patch"})
 
 _Text = str | None
 _Number = int | None
@@ -97,7 +105,7 @@ def position(connector: str, op: str, order: str | None, generation: int, commit
 def within(connector: str, order: str) -> bytes | None:
     """What orders the changes of one position among each other, before op and content do: for those of one MongoDB
     transaction when the connector made them, or else their number in it. None where nothing does."""
-    if connector != "mongodb" or order.count(",") != 3:
+    if connector not in MONGODB or order.count(",") != 3:
         return None
     _, _, made, number = _mongodb(order)
     first = number if made is None else made
@@ -107,7 +115,7 @@ def within(connector: str, order: str) -> bytes | None:
 def arrived(connector: str, order: str | None, accepted: int, index: int) -> str | None:
     """The order text of a MongoDB event with a wall clock that does not say when it was made: it counts as made when
     it was accepted (ms), at its `index` in the request. Any other text stays as it is."""
-    if connector == "mongodb" and accepted and order and order.endswith(",null]") and order.count(",") == 2:
+    if connector in MONGODB and accepted and order and order.endswith(",null]") and order.count(",") == 2:
         return f"{order[:-5]}{accepted * 10**6 + index}]"
     return order
 
@@ -116,14 +124,9 @@ def by_arrival(connector: str | None, order: str | None) -> bool:
     """Whether a change with this order text counts, alone or within its transaction, by nothing that its source says:
     it has no order, its place among what came is its order (and it could have another: plain rows have none), or it is
     MongoDB's with a wall clock or in a transaction and does not say when it was made."""
-    if order is None or connector != "mongodb":
+    if order is None or connector not in MONGODB:
         return order is None or (connector in LITERAL - {ROWS} and counts_as_it_came(order))
     return order.endswith(",null]") and (order.count(",") == 2 or order.endswith(",null,null]"))
-
-
-def counts_as_it_came(order: str) -> bool:
-    """Whether an order text is `came`'s: its batch, and its number there."""
-    return _CAME.fullmatch(order) is not None
 
 
 def came(batch: str, number: int) -> str:
@@ -237,7 +240,6 @@ _of_lsns = struct.Struct(">I 8xQ B 16xQ").pack  # generation, commit, kind, chan
 _binlog = _decoder(str, int, _Number)
 _pair = _decoder(int, int)
 _texts = _decoder(_Text, _Text)
-_batch_and_number = _decoder(str, int)
 
 
 class _Array(Struct, array_like=True, forbid_unknown_fields=True, frozen=True, gc=False):
@@ -300,7 +302,7 @@ def _oracle_scn(order: str, op: str) -> tuple[int, int]:
     told = _oracle(order)
     commit = told.commit
     if commit is None and told.lcr is not None and len(told.lcr) == _LCR_DIGITS:
-        commit = _hexadecimal(told.lcr[:16], "lcr_position")
+        commit = hexadecimal(told.lcr[:16], "lcr_position")
     if commit is None:
         if op != "r":
             raise ValueError("commit_scn is missing")
@@ -308,7 +310,7 @@ def _oracle_scn(order: str, op: str) -> tuple[int, int]:
     commit = unsigned(commit or 0, "commit_scn")
     if told.lcr is not None:
         # Positions of one length compare as bytes and begin with the commit's SCN: what follows is told apart here.
-        return commit, _hexadecimal(told.lcr, "lcr_position") & (1 << 192) - 1
+        return commit, hexadecimal(told.lcr, "lcr_position") & (1 << 192) - 1
     scn, record_set = unsigned(told.scn or 0, "scn"), _hex(told.record_set, _RS_ID)
     return commit, scn << 112 | record_set << 32 | unsigned(told.part or 0, "ssn", 32)
 
@@ -328,7 +330,7 @@ def _mongodb_time(order: str, op: str) -> tuple[int, int]:
 
 def _db2(order: str, op: str) -> tuple[int, int]:
     commit, change = _lsn_pair(order, op)
-    return _hexadecimal(commit, "commit_lsn", 128), _hexadecimal(change, "change_lsn", 128)
+    return hexadecimal(commit, "commit_lsn", 128), hexadecimal(change, "change_lsn", 128)
 
 
 def _informix(order: str, op: str) -> tuple[int, int]:
@@ -343,17 +345,11 @@ def _lsn_pair(order: str, op: str) -> tuple[str, str]:
     return commit, change or "0"
 
 
-def _arrival(order: str, _: str) -> tuple[int, int]:
-    batch, number = _batch_and_number(order)
-    return _hexadecimal(batch, "batch", 128), unsigned(number, "number")
-
-
 def _two_numbers(order: str, _: str) -> tuple[int, int]:
     first, second = _pair(order)
     return unsigned(first, "first number"), unsigned(second, "second number")
 
 
-_CAME = re.compile(r'\["[0-9a-fA-F]{1,32}",[0-9]{1,10}\]', re.ASCII)
 _LCR_DIGITS = 66  # of positions of Oracle 12.2 and later, whose first 64 bits are the commit's SCN
 _LSN = re.compile(r"([0-9a-f]{8}):([0-9a-f]{8}):([0-9a-f]{4})", re.IGNORECASE)
 _RS_ID = re.compile(r"\s*(?:0x)?([0-9a-f]{1,8})\.([0-9a-f]{1,8})\.([0-9a-f]{1,4})\s*", re.IGNORECASE)
@@ -370,13 +366,6 @@ def _hex(text: str | None, form: re.Pattern[str]) -> int:
     return high << 48 | middle << 16 | low
 
 
-def _hexadecimal(text: str, name: str, bits: int = 1024) -> int:
-    """Hexadecimal digits, perhaps with colons."""
-    if re.fullmatch("[0-9a-fA-F:]{1,256}", text) is None:
-        raise ValueError(f"the {name} is not hexadecimal")
-    return unsigned(int(text.replace(":", ""), 16), name, bits)
-
-
 _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "postgresql": _postgres,
     "mysql": _mysql,
@@ -387,8 +376,6 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "db2": _db2,
     "informix": _informix,
     "firn": _two_numbers,
-    "rows": _arrival,
-    "canal": _arrival,
-    "vitess": vitess,
-    "spanner": numbers(1),
+    "mongodb_patch": _mongodb_time,
+    **EMITTERS,
 }

@@ -10,7 +10,8 @@ import msgspec
 from firn.changes.change import COLUMNS, LITERAL, Change, Parsed, Rejected
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
-from firn.changes.positions import arrived, counts_as_it_came
+from firn.changes.order_texts import counts_as_it_came
+from firn.changes.positions import arrived
 from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
 from firn.ingest import reading

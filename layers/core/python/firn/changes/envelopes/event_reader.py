@@ -161,6 +161,21 @@ def required_op(value: Value, name: str, hint: str = "") -> str:
     return op
 
 
+def required_word(value: Value, name: str, words: Mapping[str, str]) -> str:
+    """What the member's word stands for. Raises EventError missing_op, bad_event or unknown_op."""
+    raw = value.raw(name)
+    if raw is None:
+        raise EventError("missing_op", f"the event has no `{name}`")
+    return word_in(decode(raw, str, within=name), name, words)
+
+
+def word_in(word: str, name: str, words: Mapping[str, str]) -> str:
+    """What the word stands for. `name`: the member that it is in. Raises EventError unknown_op."""
+    if word not in words:
+        raise EventError("unknown_op", f"`{name}` is {word[:20]!r}, which is none of {', '.join(words)}")
+    return words[word]
+
+
 def _present(raw: Raw | None) -> bytes | None:
     text = b"null" if raw is None else bytes(raw)
     return None if text == b"null" else text

@@ -6,7 +6,7 @@ from typing import Final
 from msgspec import Raw
 
 from firn.changes.change import Change, Ignored
-from firn.changes.envelopes import cloudevents, debezium, flat, rows
+from firn.changes.envelopes import airbyte, cloudevents, debezium, flat, hasura, mongodb, rows, seed, sequin, supabase
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value
 from firn.changes.envelopes.limits import EventLimits
@@ -22,6 +22,12 @@ ENVELOPES: Final = {
     "flat": flat.ENVELOPE,
     "cloudevents": cloudevents.ENVELOPE,
     "rows": rows.ENVELOPE,
+    "mongodb": mongodb.ENVELOPE,
+    "sequin": sequin.ENVELOPE,
+    "supabase": supabase.ENVELOPE,
+    "hasura": hasura.ENVELOPE,
+    "airbyte": airbyte.ENVELOPE,
+    "seed": seed.ENVELOPE,
 }
 
 

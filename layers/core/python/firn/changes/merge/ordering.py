@@ -14,7 +14,7 @@ from firn.changes.change import OPS, TIMES
 from firn.changes.decode.poison import poison
 from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN
 from firn.changes.metadata_columns import NAMELESS_ID, OTHERS_ID
-from firn.changes.positions import NAMED_LATER, arrived, field_position, order_key, position, within
+from firn.changes.positions import MONGODB, NAMED_LATER, arrived, field_position, order_key, position, within
 from firn.changes.redelivery import kept
 from firn.errors import EventError
 
@@ -57,7 +57,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     named = [columns[name] for name in PLACED_BY]
     ops, indexes, tables, connectors, orders, befores, afters, keys, given, generations, in_transaction, emitted = named
     fields, commits = by.fields, by.commits
-    mongodb = "mongodb" in connectors
+    mongodb = not MONGODB.isdisjoint(connectors)
     if mongodb:
         orders = list(map(arrived, connectors, orders, repeat(accepted), indexes))
     eras = [by.generation if generation is None else generation for generation in generations]
