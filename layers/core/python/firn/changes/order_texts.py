@@ -3,14 +3,13 @@
 import re
 from base64 import b64decode
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 Parts = Callable[[str, str], tuple[int, int]]
 """Order text and op -> commit and change. Raises ValueError."""
 
-_whole_numbers: Callable[[str], list[int | None]] = msgspec.json.Decoder(list[int | None], strict=False).decode
+_told_numbers: Callable[[str], list[int | str | None]] = msgspec.json.Decoder(list[int | str | None]).decode
 _ranked: Callable[[str], tuple[int, int | str, int | None]] = msgspec.json.Decoder(
     tuple[int, int | str, int | None]
 ).decode
@@ -26,12 +25,21 @@ def numbers(leading: int) -> Parts:
     change, 64 bits each."""
 
     def parts(order: str, _: str) -> tuple[int, int]:
-        told = _whole_numbers(order)
+        told = [_whole(one) for one in _told_numbers(order)]
         if not leading <= len(told) <= leading + 3:
             raise ValueError(f"it has {len(told)} numbers")
         return _packed(told[:leading]), _packed(told[leading:])
 
     return parts
+
+
+def _whole(told: int | str | None) -> int:
+    """A number, or its digits."""
+    if isinstance(told, str):
+        if re.fullmatch("[0-9]{1,40}", told, re.ASCII) is None:
+            raise ValueError("it has a text that is no number")
+        told = int(told)
+    return told or 0
 
 
 def vitess(order: str, _: str) -> tuple[int, int]:
@@ -72,10 +80,10 @@ def unsigned(number: int, name: str, bits: int = 64) -> int:
     return number
 
 
-def _packed(told: Sequence[Any]) -> int:
+def _packed(told: Sequence[int]) -> int:
     found = 0
     for place, number in enumerate(told, 1):
-        found = found << 64 | unsigned(number or 0, f"number {place}")
+        found = found << 64 | unsigned(number, f"number {place}")
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from firn.auth.senders import Request, Senders
 from firn.config.model import Config
 from firn.errors import RequestError
+from firn.ingest import cloudevent_headers
 from firn.ingest.accept import Accepted, accept, accepted_before, stream_config
 from firn.ingest.bodies import Limits, content_of, read_body
 from firn.log.backlog_gate import Gate, refusal, too_fast
@@ -45,6 +46,8 @@ def stage_request(
         raise refusal(shut, now)
     sent = limits.sent if known.max_body is None else known.max_body
     body = read_body(request.body, headers.get("content-encoding"), replace(limits, sent=sent))
+    if cloudevent_headers.in_headers(headers, known.envelope):
+        body = cloudevent_headers.structured(headers, body)
     why = None if shut is None else refusal(shut, now)
     if why is None and (wait := gate.pace(stream, known.rate, len(body))):
         why = too_fast(stream, known.rate or 0, wait)

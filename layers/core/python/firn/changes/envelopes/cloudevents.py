@@ -13,7 +13,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, single
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular
+from firn.changes.envelopes.connector_rows import change_of_row, read_alone
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
 from firn.changes.envelopes.sources import Source, orders_of, source_type, table_of
@@ -28,6 +29,7 @@ class Images(Struct, frozen=True, gc=False):
 
     before: Raw = _NULL
     after: Raw = _NULL
+    updateDescription: Raw = _NULL
 
 
 class Data(Struct, frozen=True, gc=False):
@@ -35,6 +37,7 @@ class Data(Struct, frozen=True, gc=False):
 
     before: Raw = _NULL
     after: Raw = _NULL
+    updateDescription: Raw = _NULL
     schema: Raw = _NULL
     payload: Images | None = None
 
@@ -102,6 +105,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         for i, (event, text) in enumerate(zip(events, schema, strict=True))
         if event.specversion != "1.0" or (text is not None and not text.startswith(b"{"))
     ]
+    others += read_alone(connector, op)
     return Columns(
         op=op,
         table=table,
@@ -136,10 +140,18 @@ def read(value: Value) -> Change | Ignored:
         return Ignored("message")
     connector = connector_of(value)
     event = decode(value.text, event_type(source_type(connector)), strict=False)
-    change = single(columns([event], [None], connector), value, flat=False)
+    capture = getattr(event, "value_capture_type", None) or ""
+    change = change_of_row(columns([event], [None], connector), value, connector, _description(event.data), capture)
     if change.schema is not None and not change.schema.startswith(b"{"):
         raise EventError("bad_event", "`data.schema` is not a JSON object")
     return change
+
+
+def _description(data: Data | None) -> bytes | None:
+    """MongoDB's `updateDescription`."""
+    told = data or _NO_DATA
+    raw = (told if told.payload is None else told.payload).updateDescription
+    return None if raw == _NULL else bytes(raw)
 
 
 def table_hint(value: Value) -> str | None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw, Struct
 
 from firn.changes.change import OPS, Change
-from firn.changes.envelopes.event_reader import Value, decode
+from firn.changes.envelopes.event_reader import Value
 from firn.errors import EventError
 
 _OBJECT = b"{"[0]
@@ -90,8 +90,7 @@ def single(columns: Columns, value: Value, *, flat: bool) -> Change:
     op, table, connector = columns.op[0], columns.table[0], columns.connector[0]
     if not table:
         raise EventError("missing_table", "the event does not name its table")
-    before = _image(columns.before[0], "before", connector)
-    after = _image(columns.after[0], "after", connector)
+    before, after = _image(columns.before[0], "before"), _image(columns.after[0], "after")
     if op in "cur" and after is None:
         raise EventError("missing_image", f"op {op} comes without the row in `after`")
     if op == "d" and before is None and value.key is None:
@@ -112,11 +111,8 @@ def single(columns: Columns, value: Value, *, flat: bool) -> Change:
     )
 
 
-def _image(text: bytes | None, name: str, connector: str) -> bytes | None:
-    """A row image is a JSON object; MongoDB's travels as JSON inside a string. Never looked into."""
-    if text is not None and connector == "mongodb" and text.startswith(b'"'):
-        inner: str = decode(text, str, within=name)
-        text = inner.strip().encode()
+def _image(text: bytes | None, name: str) -> bytes | None:
+    """A row image is a JSON object. Never looked into."""
     if text is None or text.startswith(b"{"):
         return text
     raise EventError("bad_event", f"`{name}` is not a JSON object")

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64, Number, whole
-from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, single
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular
+from firn.changes.envelopes.connector_rows import change_of_row, read_alone
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
 from firn.changes.envelopes.sources import Postgres, Sequenced, Source, frequent_type, orders_of, source_type, table_of
@@ -92,6 +93,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     # What else orders a source of frequent fields was not decoded.
     frequent = issubclass(kind, Sequenced) and not issubclass(kind, Postgres)
     others = [i for i, text in enumerate(order) if text is None] if frequent and not all(order) else []
+    others += read_alone(connector, op)
     return Columns(
         op=op,
         table=table,
@@ -126,7 +128,9 @@ def read(value: Value) -> Change | Ignored:
     event = decode(value.text, event_type(kind))
     if kind is not source_type(connector) and kind.orders([event.source]) == [None]:
         event = decode(value.text, event_type(source_type(connector)))
-    return single(columns([event], [None], connector), value, flat=False)
+    capture = getattr(event.source, "value_capture_type", None) or ""
+    told = columns([event], [None], connector)
+    return change_of_row(told, value, connector, value.raw("updateDescription"), capture)
 
 
 def table_hint(value: Value) -> str | None:

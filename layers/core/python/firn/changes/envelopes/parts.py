@@ -34,6 +34,7 @@ from firn.errors import EventError
 
 DEEPEST: Final = 3  # a delivery, a record's event, its rows
 _RECORDS: Final = frozenset({"Records"})
+_EVENT_BRIDGE: Final = frozenset({"detail-type", "detail", "source"})
 
 
 class Parts(Struct, frozen=True):
@@ -53,8 +54,8 @@ def members(array: bytes, within: str, limits: EventLimits) -> list[Raw]:
 
 
 def is_delivery(value: Value) -> bool:
-    """Whether the event is a delivery of records (`records`)."""
-    return value.fields.keys() == _RECORDS
+    """Whether the event is a delivery of records, or of one event (`records`)."""
+    return value.fields.keys() == _RECORDS or value.fields.keys() >= _EVENT_BRIDGE
 
 
 class _Kinesis(Struct, frozen=True):
@@ -67,12 +68,16 @@ class _Record(Struct, frozen=True):
 
 def records(value: Value, limits: EventLimits) -> Parts | None:
     """The records of a delivery as Lambda gets it from a stream, `{"Records": […]}`: of DynamoDB each is an event, of
-    Kinesis each holds one in base64. None for any other event. Raises EventError, RequestError.
+    Kinesis each holds one in base64. The `detail` of an event of EventBridge. None for any other event. Raises
+    EventError, RequestError.
 
     https://docs.aws.amazon.com/lambda/latest/dg/with-kinesis.html, with-ddb.html
+    https://docs.aws.amazon.com/eventbridge/latest/userguide/eb-events-structure.html
     """
     if not is_delivery(value):
         return None
+    if "Records" not in value.fields:
+        return Parts(1, [bytes(value.fields["detail"])])
     found = members(bytes(value.fields["Records"]), "Records", limits)
     return Parts(len(found), _events(found))
 

@@ -201,6 +201,7 @@ class Spanner(Source, frozen=True, gc=False):
 
     sequence: Text = None
     mod_number: Int = None
+    value_capture_type: Text = None
     ts_us: Int = None
     ts_ns: Int = None
 
