@@ -1,5 +1,6 @@
 """What a mirror holds of an emitter's requests, without a lake: read as ingest does, placed, decoded and folded."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ from firn.changes.decode.inference import seen_in
 from firn.changes.decode.row_decoder import READ, Decoding
 from firn.changes.decode.types import STRING, Column, storable
 from firn.changes.envelopes.limits import NO_LIMITS
-from firn.changes.merge.decoded_rows import decoded, row_change, truncates
+from firn.changes.envelopes.registry import KNOWN
+from firn.changes.merge.decoded_rows import CODE, decoded, row_change, truncates
 from firn.changes.merge.fold import Key, RowChange, fold
 from firn.changes.merge.ordering import PLACED_BY, Order, placed
 from firn.config.model import StreamConfig, TableRule
@@ -19,7 +21,9 @@ Table = Mapping[Key, Mapping[str, Any]]
 
 def stream(envelope: str, order_by: tuple[str, ...] = ()) -> StreamConfig:
     """A stream that takes every table."""
-    return StreamConfig("s", (TableRule("*", "lake.{table}"),), envelope=envelope, order_by=order_by)
+    rules = (TableRule("*", "lake.{table}"),)
+    table_by = "table" if KNOWN.bare(envelope) else None
+    return StreamConfig("s", rules, envelope=envelope, order_by=order_by, table_by=table_by)
 
 
 def read(body: bytes, settings: StreamConfig, batch: int = 0) -> Parsed:
@@ -49,6 +53,16 @@ def table_of(
         one: {name: value for name, value in row.values.items() if value is not None}
         for one, row in fold({}, told).rows.items()
     }
+
+
+def decoded_of(parsed: Parsed, number: int, settings: StreamConfig) -> tuple[int, Counter[str]]:
+    """How many decoded rows of a request are good, for a mirror and an append table; and why others are not."""
+    changes = _placed(parsed, number, settings)
+    images = [one[side].encode() for one in changes for side in ("before", "after") if one[side] is not None]
+    shown = [Column("id", STRING), *(Column(one.name, storable(one.type)) for one in seen_in(images))]
+    decoding = Decoding(tuple({one.name: one for one in reversed(shown)}.values()), (0,), settings.settings)
+    both = [decoded(changes, decoding, mirror=mirror) for mirror in (True, False)]
+    return sum(len(good) for good, _ in both), Counter(row[CODE] for _, bad in both for row in bad)
 
 
 def _placed(parsed: Parsed, number: int, settings: StreamConfig) -> list[dict[str, Any]]:

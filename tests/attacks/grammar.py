@@ -12,7 +12,10 @@ import base64
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
+
+from tests.attacks.emitters import EMITTERS
 
 Tree = Any  # a JSON value; Verbatim and Twice stand for what Python has no value for
 
@@ -74,9 +77,10 @@ CONNECTORS: Final[dict[str, Fields]] = {
     },
     "db2": lambda n: {"schema": "app", "change_lsn": f"{n:032x}", "commit_lsn": f"{n + 1:032x}"},
     "informix": lambda n: {"schema": "app", "change_lsn": str(n), "commit_lsn": str(n + 1), "txId": "7"},
-    "vitess": lambda n: {"schema": "app", "keyspace": "app", "shard": "-80", "vgtid": f'[{{"gtid":"MySQL56/{n}"}}]'},
+    "vitess": lambda n: {"sequence": None, "keyspace": "app", "shard": "-80", "vgtid": f'[{{"gtid":"MySQL56/{n}"}}]'},
     "spanner": lambda n: {
-        "schema": "app", "low_watermark": n, "read_at_timestamp": n, "record_sequence": f"{n:08d}", "mod_type": "X",
+        "schema": "app", "low_watermark": n, "read_at_timestamp": n, "sequence": str(n % 3), "mod_number": 0,
+        "ts_ns": 1795216234000000000 + n // 3, "value_capture_type": "OLD_AND_NEW_VALUES", "server_transaction_id": "t",
     },
     "cassandra": lambda n: {"schema": "app", "keyspace": "app", "cluster": "c", "file": "CommitLog-6.log", "pos": n},
     "firn": lambda n: {"schema": "app", "sequence": f"[1795216234000,{n}]"},
@@ -262,10 +266,13 @@ def _replaced(tree: Tree, path: Sequence[Any], by: Tree) -> Tree:
 
 
 class Grammar:
-    """Events of one stream, one after the other: `event` draws the next. `wrong`: how many of them are not right."""
+    """Events of one stream, one after the other: `event` draws the next. `wrong`: how many of them are not right;
+    `parts`: whether an event may hold several."""
 
-    def __init__(self, dice: random.Random, envelope: str, tables: Sequence[str], *, wrong: float = 0.3) -> None:
-        self.dice, self.envelope, self.tables, self.wrong = dice, envelope, tables, wrong
+    def __init__(
+        self, dice: random.Random, envelope: str, tables: Sequence[str], *, wrong: float = 0.3, parts: bool = False
+    ) -> None:
+        self.dice, self.envelope, self.tables, self.wrong, self.parts = dice, envelope, tables, wrong, parts
         self.n = 1_000
 
     def event(self) -> bytes:
@@ -275,10 +282,12 @@ class Grammar:
         if dice.random() < 0.03:
             tree = self._marker()
         else:
-            envelope = self.envelope if self.envelope != "auto" else dice.choice(("debezium", "flat", "cloudevents"))
             of = {
                 "debezium": self._debezium, "flat": self._flat, "cloudevents": self._cloudevent, "rows": self._bare_row,
-            }  # fmt: skip
+            } | {name: partial(emitted, self) for name, emitted in EMITTERS.items()}  # fmt: skip
+            envelope = self.envelope
+            if envelope == "auto":
+                envelope = dice.choice((*("debezium", "flat", "cloudevents") * len(EMITTERS), *EMITTERS))
             tree = of[envelope]()
         # Copied, because the parts are shared.
         tree = json.loads(json.dumps(tree))
@@ -315,39 +324,41 @@ class Grammar:
             source["collection"] = source.pop("table")
         return source
 
-    def _row(self, key: Tree, names: Sequence[str]) -> dict[str, Tree]:
+    def row(self, key: Tree, names: Sequence[str]) -> dict[str, Tree]:
         dice = self.dice
         return {"id": key} | {name: None if dice.random() < 0.1 else COLUMNS[name][1](dice) for name in names}
 
     def _bare_row(self) -> Tree:
         """It says its table in `table`, and whether it is a delete in `op`."""
         op = self._op()
-        before, after, _ = self._images(op)
+        before, after, _ = self.images(op)
         return {"table": f"app.{self.dice.choice(self.tables)}", "op": op, **(before if op == "d" else after or {})}
 
-    def _images(self, op: str) -> tuple[Tree, Tree, list[str]]:
+    def images(self, op: str) -> tuple[Tree, Tree, list[str]]:
         """The row before, the row after, and the names of their columns."""
         dice = self.dice
         names = dice.sample(_NAMES, dice.randrange(1, 6))
         key = dice.randrange(60)
         old = dice.choice((key, key, key, key, dice.randrange(60)))
-        before = self._row(old, names) if op == "d" or (op == "u" and dice.random() < 0.3) else None
-        after = self._row(key, names) if op in "curxi" else None
+        before = self.row(old, names) if op == "d" or (op == "u" and dice.random() < 0.3) else None
+        after = self.row(key, names) if op in "curxi" else None
         if op == "u" and after and dice.random() < 0.1:
             after[dice.choice(names)] = PLACEHOLDER
         return before, after, names
 
     def _debezium(self) -> Tree:
         dice, op, source = self.dice, self._op(), self._source()
-        before, after, names = self._images(op)
+        before, after, names = self.images(op)
         if source["connector"] == "mongodb":
             before, after = (one and text_of(one) for one in (before, after))
         number = dice.randrange(1, 9)
         event = {
             "before": before, "after": after, "source": source, "op": op, "ts_ms": source["ts_ms"] + 5,
             "ts_us": (source["ts_ms"] + 5) * 1_000, "ts_ns": (source["ts_ms"] + 5) * 1_000_000,
-            "transaction": {"id": f"{self.n}:1", "total_order": number, "data_collection_order": 1}
-            if dice.random() < 0.2 else None,
+            "transaction": {
+                "id": f"{self.n}:1", "total_order": number, "data_collection_order": 1,
+                **({"transaction_epoch": 0, "transaction_rank": self.n} if source["connector"] == "vitess" else {}),
+            } if dice.random() < (0.9 if source["connector"] == "vitess" else 0.2) else None,
         }  # fmt: skip
         if op == "m":
             event |= {"message": {"transactional": False, "prefix": "p", "content": "AQ=="}}
@@ -357,7 +368,7 @@ class Grammar:
 
     def _flat(self) -> Tree:
         dice, op, source = self.dice, self._op(), self._source()
-        before, after, names = self._images(op)
+        before, after, names = self.images(op)
         row = before if op == "d" else after
         said = {name: source[name] for name in source if name != "ts_ms" and (name == "table" or dice.random() < 0.9)}
         event = {
@@ -372,7 +383,7 @@ class Grammar:
 
     def _cloudevent(self) -> Tree:
         dice, op, source = self.dice, self._op(), self._source()
-        before, after, names = self._images(op)
+        before, after, names = self.images(op)
         if source["connector"] == "mongodb":
             before, after = (one and text_of(one) for one in (before, after))
         data: Tree = {"before": before, "after": after}

@@ -17,7 +17,7 @@ _ranked: Callable[[str], tuple[int, int | str, int | None]] = msgspec.json.Decod
 _batch_and_number: Callable[[str], tuple[str, int]] = msgspec.json.Decoder(tuple[str, int], strict=False).decode
 _CAME = re.compile(r'\["[0-9a-fA-F]{1,32}",[0-9]{1,10}\]', re.ASCII)
 _text: Callable[[str], str] = msgspec.json.Decoder(str).decode
-_TOKEN = 40
+_TOKEN = 39  # bytes: the first of a position's commit stays 0, as nearly all sources' does
 
 
 def numbers(leading: int) -> Parts:
@@ -47,7 +47,7 @@ def vitess(order: str, _: str) -> tuple[int, int]:
     its bytes in base64, as the converter is set."""
     epoch, rank, number = _ranked(order)
     whole = rank if isinstance(rank, int) else int.from_bytes(b64decode(rank, validate=True), signed=True)
-    return _packed([epoch, whole]), unsigned(number or 0, "total_order")
+    return _packed([unsigned(epoch, "transaction_epoch", 48), whole]), unsigned(number or 0, "total_order")
 
 
 def counts_as_it_came(order: str) -> bool:
@@ -93,7 +93,7 @@ def token(order: str, _: str) -> tuple[int, int]:
     if len(data) > _TOKEN:
         raise ValueError("the token is too long")
     data = data.ljust(_TOKEN, b"\0")
-    return int.from_bytes(data[:16]), int.from_bytes(data[16:])
+    return int.from_bytes(data[:15]), int.from_bytes(data[15:])
 
 
 EMITTERS: dict[str, Parts] = {

@@ -19,7 +19,7 @@ text.
 | db2, informix | commit LSN | change LSN |
 | vitess | epoch, 64 bits; rank, 64 | number in the transaction |
 | spanner | commit timestamp, ns | record sequence, 64 bits; row in the record, 64 |
-| mongodb_stream | the resume token's first 16 bytes | the next 24 |
+| mongodb_stream | the resume token's first 15 bytes | the next 24 |
 | sequin | commit LSN (a read without one: 0) | index in the transaction (the time of the read, µs) |
 | hasura | when the transaction began, µs | 0 |
 | seed | LSN, else the time, µs | sequence |

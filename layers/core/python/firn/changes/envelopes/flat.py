@@ -58,7 +58,8 @@ def _earlier(source: type[Source]) -> tuple[str, ...]:
 @cache
 def row_type(source: type[Source]) -> Any:
     """The metadata of a row, with this connector's source fields: sources.py reads it like a source."""
-    fields = [field for field in msgspec.structs.fields(source) if field.name != "ts_ms"]
+    times = ("ts_us", "ts_ns")  # `__ts_us` is the event's, `__source_ts_us` its source's
+    fields = [field for field in msgspec.structs.fields(source) if field.name not in ("ts_ms", *times)]
     own: list[tuple[str, Any, Any, str]] = [
         ("op", str | None, None, "__op"),
         ("deleted", str | bool | None, None, "__deleted"),
@@ -69,6 +70,7 @@ def row_type(source: type[Source]) -> Any:
         ("tx_epoch", Int64 | None, None, "__transaction_transaction_epoch"),
         ("tx_rank", int | str | None, None, "__transaction_transaction_rank"),
     ]
+    own += [(f.name, f.type, None, f"__source_{f.name}") for f in msgspec.structs.fields(source) if f.name in times]
     own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _earlier(source)]
     return msgspec.defstruct(
         "FlatRow",

@@ -32,7 +32,7 @@ _OTHERS: Final = frozenset({
     "rename", "dropDatabase", "invalidate", "create", "createIndexes", "dropIndexes", "modify", "shardCollection",
     "refineCollectionShardKey", "reshardCollection", "endOfTransaction", "movePrimary",
 })  # fmt: skip
-_TOKEN: Final = 40  # bytes of a resume token that a position holds
+_TOKEN: Final = 39  # bytes of a resume token that a position holds
 
 
 class _Namespace(Struct, frozen=True):
