@@ -2,15 +2,19 @@
 
 import base64
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from firn.changes.change import Change
+from firn.changes.decode.codec import RowCodec
+from firn.changes.decode.types import Column, decimal
 from firn.changes.envelopes.extended_json import plain_document, text_of_millis
 from firn.changes.envelopes.parser import parse
 from firn.changes.envelopes.update_description import applied, read_update
 from firn.changes.positions import position
+from firn.config.reader import parse as parse_config
 from firn.errors import EventError
 
 
@@ -255,3 +259,15 @@ def test_an_event_in_the_detail_of_event_bridge_or_a_record_of_kinesis_is_that_e
     for name, event in SHOWN.items():
         found = one(bridge | {"detail": event})
         assert (found.op, name) == ("c" if name == "airbyte" else "d", name)
+
+
+def test_a_declared_decimal_is_read_from_its_digits() -> None:
+    config = parse_config(
+        "streams: {s: {envelope: mongodb, tables: {'*': {to: 'l.{table}', columns: {price: 'decimal(12,2)'}}}}}"
+    )
+    assert config.streams["s"].settings.decimal == "string"
+    (price,) = [Column("price", decimal(12, 2))]
+    codec = RowCodec([price], None, config.streams["s"].settings)
+    assert [codec.decode(image).values for image in (b'{"price":"12.30"}', b'{"price":12.3}')] == [
+        [Decimal("12.30")]
+    ] * 2

@@ -160,6 +160,8 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
     order_by = _order_by(section)
     check_order(section, order_by, tables)
     envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)
+    # Emitters other than Debezium write decimals as numbers or as their digits, never as bytes.
+    decimal: DecimalMode = "string" if registry.KNOWN.is_shaped(envelope) else "precise"
     rows = read_rows(section, tables, bare=registry.KNOWN.bare(envelope) is not None)
     settings = StreamConfig(
         name=name,
@@ -168,7 +170,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         unavailable_value=section.text("unavailable_value", "the connector's placeholder") or UNAVAILABLE,
         commit=_commit(section.section("commit")),
         backlog=_backlog(section.section("backlog")),
-        decimal=debezium.choice("decimal.handling.mode", DecimalMode, "decimal mode", "precise"),
+        decimal=debezium.choice("decimal.handling.mode", DecimalMode, "decimal mode", decimal),
         time=debezium.choice("time.precision.mode", TimeMode, "time mode", "adaptive"),
         binary=debezium.choice("binary.handling.mode", BinaryMode, "binary mode", "bytes"),
         interval=debezium.choice("interval.handling.mode", IntervalMode, "interval mode", "numeric"),

@@ -67,10 +67,14 @@ class Registry:
             raise EventError("missing_op", f"{what}: write `envelope: {seen}` (or auto) for this stream")
         return envelope
 
+    def is_shaped(self, envelope: str) -> bool:
+        """Whether the events of that name are recognised by their shape: those of emitters other than Debezium."""
+        return envelope != AUTO and self.envelopes[envelope].recognises is not None
+
     def may_lack_order(self, envelope: str) -> bool:
         """Whether changes of a stream with this envelope may be an emitter's that gives them no order, and that counts
         as they come (change.LITERAL)."""
-        return envelope == AUTO or self.envelopes[envelope].recognises is not None
+        return envelope == AUTO or self.is_shaped(envelope)
 
     def _shown(self, fields: Mapping[str, Raw]) -> str:
         for name, marks in self._marked:
