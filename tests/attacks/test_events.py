@@ -47,9 +47,9 @@ from firn_lake.reading.versions import NoSuchColumn
 from firn_lake.tables import TableNotFound
 from firn_spark.tables import fence
 from tests.attacks.grammar import Grammar
-from tests.emitted import decoded_of, read, stream
 from tests.integration.spark.committing import Died
 from tests.integration.spark.spark_lake import ROOT, Lake
+from tests.pure_mirror import decoded_of, read, stream
 from tests.soak import LONG, SEED, seeds, times
 
 CONFIG: Final = """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.emitted import Table, stream, table_of
+from tests.pure_mirror import Table, stream, table_of
 from tests.soak import seeds, times
 
 Row = dict[str, Any]
