@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
     from firn.config.pipelines import Pipeline
+    from firn.config.pull_source import PullSource
 
 SnapshotReads = Literal["upsert", "ignore"]
 Write = Literal["merge-on-read", "copy-on-write"]
@@ -339,7 +340,7 @@ class TargetConfig:
 class Config:
     """All of `firn.yaml`. `warehouse` "" means the deployment's own, and FIRN_WAREHOUSE wins over both. `sha` is the
     SHA-256 of `text`, in hex: the name under which the text is stored and which each epoch carries. `readers`: who may
-    read tables over HTTP; None: it is not said.
+    read tables over HTTP; None: it is not said. `sources`: the databases that Firn reads by itself.
     """
 
     catalog: CatalogConfig
@@ -350,6 +351,7 @@ class Config:
     targets: Mapping[str, TargetConfig] = field(default_factory=dict)
     care: Care = field(default_factory=Care)
     readers: Auth | None = None
+    sources: "Mapping[str, PullSource]" = field(default_factory=dict)
 
     def care_of(self, table: TableName) -> Care:
         """How a target table is looked after: by the first rule that feeds it, else as all are."""

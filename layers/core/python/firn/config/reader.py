@@ -29,6 +29,7 @@ from firn.config.model import (
 )
 from firn.config.pipelines_reader import read_pipelines
 from firn.config.problems import Problems, Section
+from firn.config.pull_source_reader import read_sources
 from firn.config.rows_reader import read_rows
 from firn.config.schema_files import FILES
 from firn.config.shared_tables import Placed, check_targets
@@ -78,7 +79,7 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
         problems.raise_any()
     top = Section(tree, "", problems)
     if not top.is_missing:
-        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "streams", FILES))
+        top.allow_only(("catalog", "warehouse", "targets", "care", "query", "sources", "streams", FILES))
     catalog = _catalog(top.section("catalog"))
     warehouse = top.parsed("warehouse", read_warehouse, "", "s3://bucket/prefix or file:///path")
     targets = read_targets(top.section("targets"))
@@ -86,9 +87,10 @@ def parse(text: str, filename: str = "firn.yaml", *, published: bool = False) ->
     streams = _streams(top, care)
     check_places(top.section("streams"), streams, warehouse)
     readers = read_readers(top.section("query"), streams)
+    sources = read_sources(top.section("sources"), streams)
     problems.raise_any()
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return Config(catalog, warehouse, streams, sha, text, targets, care, readers)
+    return Config(catalog, warehouse, streams, sha, text, targets, care, readers, sources)
 
 
 def _catalog(section: Section) -> CatalogConfig:

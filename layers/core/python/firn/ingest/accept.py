@@ -180,6 +180,17 @@ def accept_messages(
     return _stage(store, _made(config, settings, whole, batch, None, size), duplicate=False)
 
 
+def accept_part(store: Store, config: Config, stream: str, parsed: Parsed, batch: str, plan: str) -> Accepted:
+    """Stage a part of a pull's plan as the batch that the plan says: its changes are read already. `plan`: its path.
+
+    `duplicate` in the answer means that an earlier try of the same part was there first, and nothing was staged. Raises
+    RequestError (404 unknown stream), StorageUnavailable, UnknownOutcome.
+    """
+    settings = stream_config(config, stream)
+    size = sum(len(image or b"") for column in (parsed.before, parsed.after) for image in column)
+    return _stage(store, _made(config, settings, parsed, batch, None, size, plan), duplicate=False)
+
+
 def stream_config(config: Config, stream: str) -> StreamConfig:
     """The stream named `stream`. Raises RequestError 404."""
     if not layout.is_stream_name(stream) or stream not in config.streams:
@@ -213,7 +224,13 @@ def _batch_of(
 
 
 def _made(
-    config: Config, settings: StreamConfig, parsed: Parsed, batch: str, limits: EventLimits | None, size: int
+    config: Config,
+    settings: StreamConfig,
+    parsed: Parsed,
+    batch: str,
+    limits: EventLimits | None,
+    size: int,
+    plan: str | None = None,
 ) -> _Made:
     """All bytes follow from the arguments, so that a repeat writes the same. `size`: of the JSON. Raises RequestError
     400, 413."""
@@ -223,7 +240,7 @@ def _made(
     meta = BatchMeta(
         FORMAT, settings.name, batch, layout.instant(received), config.sha,
         len(parsed), len(parsed.rejected), parsed.ignored, tables, json=size if settings.rate else 0,
-        schemas=versions(settings, sorted(named)),
+        schemas=versions(settings, sorted(named)), plan=plan,
     )  # fmt: skip
     try:
         data = write_batch(parsed, meta)

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from firn.config.epoch_limits import Caps
-from firn.log import holds, layout
+from firn.log import holds, layout, pulls
 from firn.log.batches import FORMAT, BatchMeta, UnreadableBatch, read_meta
 from firn.log.store import Store, get_version, listing, put_if_absent, versions
 from firn.log.store_cache import Remembered
@@ -171,16 +171,31 @@ def candidates(
     found: list[tuple[EpochBatch, BatchMeta]] = []
     looked = 0
     while looked < len(free) and not found:  # however many objects that nobody can read are the oldest
-        found = _read_metas(store, free[looked : looked + MAX_BATCHES])
+        found = _sealable(store, _read_metas(store, free[looked : looked + MAX_BATCHES]), free, covered)
         looked += MAX_BATCHES
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
+    count = pulls.whole_plans([meta.plan for _, meta in found], count)
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
         batches=[batch for batch, _ in found[:count]],
         metas=[meta for _, meta in found[:count]],
         left=[batch for batch, _ in found[count:]] + [EpochBatch(*one, 0) for one in free[looked:]],
     )
+
+
+def _sealable(
+    store: Store,
+    found: list[tuple[EpochBatch, BatchMeta]],
+    free: Sequence[tuple[str, str, int]],
+    covered: set[str],
+) -> list[tuple[EpochBatch, BatchMeta]]:
+    """Without the batches of a pull that others of their plan have still to join."""
+    named = [(batch.id, meta.plan) for batch, meta in found if meta.plan is not None]
+    if not named:
+        return found
+    waiting = pulls.unfinished(store, named, {batch for batch, _, _ in free} | covered)
+    return [(batch, meta) for batch, meta in found if batch.id not in waiting]
 
 
 def _oldest_staged(store: Store, stream: str) -> datetime | None:

@@ -8,6 +8,7 @@
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
     swept/{stream}.json                                         config/paused.json
+    pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
@@ -316,6 +317,21 @@ def plan_of(path: str) -> tuple[int, bool] | None:
     number, _, kind = path.rpartition("/")[2].partition(".")
     known = len(number) == 20 and number.isascii() and number.isdigit() and kind in ("plan", "done")
     return (int(number), kind == "done") if known else None
+
+
+def pull_prefix(stream: str, source: str) -> str:
+    """Below which lie the plans of a source that a stream is pulled from."""
+    return f"pulls/{stream}/{source}"
+
+
+def pull_path(stream: str, source: str, n: int) -> str:
+    """The plan `n` (from 1) of a source; `.done` beside it once it is staged."""
+    return f"{pull_prefix(stream, source)}/{n:020d}.plan"
+
+
+def pull_state_path(stream: str, source: str) -> str:
+    """How a source is, as the pull saw it last; overwritten like a stream's state."""
+    return f"{pull_prefix(stream, source)}/state.json"
 
 
 def reads_prefix(table: str) -> str:

@@ -1,0 +1,66 @@
+"""What a pull asks of a database: the port that PostgreSQL stands behind, and in tests a log in memory."""
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Protocol
+
+from firn.errors import TerminalError, TransientError
+from firn.log.pulls import Database
+from firn.sources.postgres.pgoutput import Relation
+from firn.sources.postgres.type_catalog import TypeCatalog
+
+
+class SourceStopped(TerminalError):
+    """The source can't be read on without somebody's decision. The text says what to do; nothing is skipped."""
+
+
+class SourceBusy(TransientError):
+    """Somebody else reads this slot now."""
+
+
+@dataclass(frozen=True)
+class SlotState:
+    """A slot as the database has it. LSNs as numbers.
+
+    confirmed  up to where it is read; restart: from where the database decodes for it
+    flushed    the end of the WAL that is safe on the database's disk
+    wal_status reserved, extended, unreserved or lost; safe_bytes: how much may be written until it is lost, None: any
+    """
+
+    database: Database
+    confirmed: int
+    restart: int
+    flushed: int
+    wal_status: str = "reserved"
+    safe_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class OpenTransaction:
+    """The oldest transaction that writes: decoding begins before it. `seconds`: since it began."""
+
+    seconds: float
+    who: str
+
+
+class SourceDatabase(Protocol):
+    """A connection. Its methods raise TransientError, SourceStopped."""
+
+    def look(self) -> SlotState:
+        """The slot, now."""
+
+    def peek(self, upto: int) -> Generator[tuple[int, bytes], None, None]:
+        """(LSN, message) of the transactions that the slot has up to `upto`, in the order of their commits, in bounded
+        memory. Reads only: the slot stays where it is."""
+
+    def advance(self, upto: int) -> None:
+        """Let the slot go up to `upto`. One that is further already stays."""
+
+    def types(self, relation: Relation) -> TypeCatalog:
+        """The types of a table's columns."""
+
+    def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
+        """The columns of its primary key; None if it has none, or is gone."""
+
+    def oldest_transaction(self) -> OpenTransaction | None:
+        """The oldest that writes, None if there is none or it is not this user's to know."""

@@ -1,0 +1,327 @@
+"""A pull that dies anywhere stages each change once, and a plan's batches are sealed together."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import obstore.store
+import pytest
+
+from firn.config.reader import parse
+from firn.errors import StorageUnavailable
+from firn.log import epochs, layout, pulls
+from firn.log.batches import read_meta
+from firn.log.store import paths
+from firn.sources.database_port import SourceStopped
+from firn.sources.postgres.row_form import UNCHANGED
+from firn.sources.pull import PullTask, pull
+from tests.soak import times
+from tests.unit.sources import wal
+from tests.unit.sources.wal import ITEMS, Wal
+
+CONFIG = parse("""
+streams:
+  shop: {tables: {public.items: {to: shop.items, key: [id]}}}
+sources:
+  shop: {postgres: 'postgresql://firn@127.0.0.1/shop', slot: firn_shop, publication: firn, stream: shop}
+""")
+START = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+class Killed(BaseException):
+    """The function dies here."""
+
+
+class KillingStore:
+    """A store that says each write to `step`, before and after."""
+
+    def __init__(self, inner, step) -> None:
+        self._inner, self.step = inner, step
+
+    def put(self, path, file, *, mode):
+        self.step(f"before {path.partition('/')[0]}")
+        done = self._inner.put(path, file, mode=mode)
+        self.step(f"after {path.partition('/')[0]}")
+        return done
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=7)
+        return self.now
+
+
+def task_of(store, part_bytes=1 << 20, clock=None, **more) -> PullTask:
+    return PullTask(store, CONFIG.sources["shop"], clock or Clock(), 1 << 20, part_bytes=part_bytes, **more)
+
+
+def staged(store) -> list[tuple[str, list[dict]]]:
+    """(batch, its changes) of all that is staged."""
+    import pyarrow.parquet
+
+    found = []
+    for path in paths(store, "staged"):
+        table = pyarrow.parquet.read_table(pyarrow.BufferReader(bytes(store.get(path).bytes())))
+        found.append((layout.staged_batch(path), table.to_pylist()))
+    return found
+
+
+def inserts(log: Wal, begin: int, count: int, size: int = 10) -> None:
+    log.commit(*(wal.insert(ITEMS.oid, (b"%d" % number, b"x" * size)) for number in range(begin, begin + count)))
+
+
+def test_changes_are_staged_under_a_plan_and_the_slot_is_let_go() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 1, 3)
+    log.commit(
+        wal.update(ITEMS.oid, (b"1", UNCHANGED)),
+        wal.update(ITEMS.oid, (b"9", UNCHANGED), (b"2", None)),
+        wal.delete(ITEMS.oid, (b"3", None)),
+        wal.truncate(ITEMS.oid),
+    )
+    done = pull(task_of(store), CONFIG, log)
+    assert (done.plan, done.changes, done.batches) == (1, 7, 1)
+    assert log.confirmed == log.end
+    [(batch, rows)] = staged(store)
+    assert [row["op"] for row in rows] == ["c", "c", "c", "u", "d", "c", "d", "t"]
+    assert [row["tx_order"] for row in rows] == [1, 2, 3, 1, 2, 3, 4, 5]
+    assert [row["after"] for row in rows][3] == '{"id":1,"v":{"__firn_unavailable__":true}}'
+    assert [(row["before"], row["after"]) for row in rows][4:6] == [
+        ('{"id":2}', None),
+        (None, '{"id":9,"v":{"__firn_unavailable__":true}}'),
+    ]
+    assert rows[6]["key"] == '{"id":3}'
+    first, second = log.transactions
+    assert rows[0]["order"] == f"[{first.commit_lsn},{first.messages[0][0]}]"
+    assert rows[4]["order"] == rows[5]["order"] == f"[{second.commit_lsn},{second.messages[1][0]}]"
+    assert {row["connector"] for row in rows} == {"postgresql"}
+    assert {row["ts"] for row in rows} == {1_767_139_200_000}
+    assert read_meta(store, layout.staged_path(batch)).plan == "pulls/shop/shop/00000000000000000001.plan"
+    assert pull(task_of(store), CONFIG, log).plan == 0
+
+
+def test_nothing_is_written_while_nothing_comes_and_the_slot_goes_on_over_wal_of_others() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    assert pull(task_of(store), CONFIG, log).plan == 0
+    log.noise(1000)
+    assert pull(task_of(store), CONFIG, log).plan == 0
+    assert paths(store, "") == []
+    assert pull(task_of(store), CONFIG, log, idle=True).plan == 1
+    assert log.confirmed == log.end
+    log.noise(1 << 26)
+    assert pull(task_of(store), CONFIG, log).plan == 2
+    assert log.confirmed == log.end
+    assert staged(store) == []
+
+
+def test_a_backlog_is_taken_in_windows_of_the_log() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    for number in range(30):
+        inserts(log, number, 1, size=100)
+    task = task_of(store, window=1000)
+    rounds = []
+    while not rounds or rounds[-1].behind:
+        rounds.append(pull(task, CONFIG, log))
+    assert len(rounds) > 3
+    assert log.confirmed == log.end
+    assert sum(one.changes for one in rounds) == 30
+
+
+def test_a_window_is_no_smaller_than_what_is_decoded_again_under_an_open_transaction() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    log.noise(1 << 20)
+    log.confirmed = log.end
+    for number in range(30):
+        inserts(log, number, 1, size=100)
+    assert not pull(task_of(store, window=1000), CONFIG, log).behind
+
+
+@pytest.mark.parametrize("seed", range(times(6, 100)))
+def test_a_pull_that_dies_anywhere_stages_each_change_once(seed: int) -> None:
+    """The function is killed before and after each write and each move of the slot, at random, the database crashes in
+    between; then each change is in exactly one batch, in whole plans."""
+    draw = random.Random(seed)
+    log, inner, clock = Wal(), obstore.store.MemoryStore(), Clock()
+    for number in range(12):
+        inserts(log, 1000 * number, draw.choice([1, 3, 40]), size=draw.choice([5, 300]))
+        log.noise(draw.choice([0, 100, 5000]))
+    wanted = Counter(lsn for one in log.transactions for lsn, _ in one.messages)
+    kills = before = draw.randrange(20, 40)
+
+    def step(_: str) -> None:
+        nonlocal kills
+        if kills and draw.random() < 0.04:
+            kills -= 1
+            raise Killed
+
+    store = KillingStore(inner, step)
+    log.step = step
+    for _ in range(2000):
+        try:
+            done = pull(task_of(store, part_bytes=2000, clock=clock, window=draw.choice([2000, 10**6])), CONFIG, log)
+            if not done.plan and not done.behind:
+                break
+        except Killed:
+            if draw.random() < 0.3:
+                log.crash()
+        log.persisted = draw.choice([log.persisted, log.confirmed])
+        sealed_whole(inner)
+    assert before - kills > 3
+    rows = [row for _, batch in staged(inner) for row in batch]
+    assert Counter(int(row["order"][1:-1].split(",")[1]) for row in rows) == wanted
+    assert len({(row["order"], row["tx_order"]) for row in rows}) == len(rows)
+    found = epochs.candidates(inner, "shop", clock())
+    assert sum(batch.events for batch in found.batches) == len(rows)
+
+
+def sealed_whole(store) -> None:
+    """What dispatch would seal now holds whole transactions only."""
+    found = epochs.candidates(store, "shop", START + timedelta(minutes=1))
+    plans = Counter(read_meta(store, batch.path).plan for batch in found.batches)
+    for path, count in plans.items():
+        done = pulls.done_of(store, path)
+        assert done is not None
+        assert done.parts == count
+
+
+def test_parts_of_a_large_transaction_are_sealed_in_one_epoch_or_not_at_all() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 100, size=200)
+    steps = []
+
+    def step(name: str) -> None:
+        steps.append(name)
+        if steps.count("after staged") == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, step), part_bytes=2000), CONFIG, log)
+    assert len(staged(store)) == 5
+    assert epochs.candidates(store, "shop", START).batches == []
+    done = pull(task_of(store, part_bytes=2000), CONFIG, log)
+    assert done.batches > 6
+    caps = replace(epochs.DEFAULT_CAPS, events=20)
+    found = epochs.candidates(store, "shop", START, caps=caps)
+    assert len(found.batches) == done.batches
+    assert found.left == []
+    inserts(log, 200, 100, size=200)
+    pull(task_of(store, part_bytes=2000), CONFIG, log)
+    found = epochs.candidates(store, "shop", START, caps=caps)
+    assert len(found.batches) == done.batches
+    assert found.left
+
+
+def test_a_listing_that_is_older_than_the_last_part_seals_nothing_of_the_plan() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 100, size=200)
+    pull(task_of(store, part_bytes=2000), CONFIG, log)
+    [*batches] = [batch for batch, _ in staged(store)]
+    path = "pulls/shop/shop/00000000000000000001.plan"
+    seen = batches[:3]
+    assert pulls.unfinished(store, [(one, path) for one in seen], seen) == set(seen)
+    assert pulls.unfinished(store, [(one, path) for one in batches], batches) == set()
+    # Some are in an epoch already, and the others free again: together they are whole.
+    assert pulls.unfinished(store, [(one, path) for one in seen], batches) == set()
+
+
+def test_two_readers_of_one_plan_stage_it_once() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 50, size=200)
+
+    def die(name: str) -> None:
+        if name == "before staged":
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, die), part_bytes=2000), CONFIG, log)
+    slow = Wal(log.transactions, log.end)
+    first = pull(task_of(store, part_bytes=2000), CONFIG, log)
+    again = pulls.newest(store, "shop", "shop")
+    assert again is not None
+    from firn.sources import pull as rounds
+
+    second = rounds._finished(task_of(store, part_bytes=2000), CONFIG, slow, again.plan, slow.look())
+    assert (first.changes, first.batches) == (second.changes, second.batches)
+    assert sum(len(rows) for _, rows in staged(store)) == 50
+
+
+def test_a_plan_is_not_made_when_storage_is_away_and_nothing_is_skipped() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 3)
+
+    def away(name: str) -> None:
+        raise OSError("kind: Connect")
+
+    with pytest.raises(StorageUnavailable):
+        pull(task_of(KillingStore(store, away)), CONFIG, log)
+    assert log.confirmed == 1000
+    assert pull(task_of(store), CONFIG, log).changes == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda log: setattr(log, "database", replace_database(log, system="8000")), "another database"),
+        (lambda log: setattr(log, "database", replace_database(log, timeline=2)), "timeline 2, and was on 1"),
+        (lambda log: setattr(log, "database", replace_database(log, slot="other")), "another slot, other"),
+        (lambda log: setattr(log, "confirmed", log.end), "created again, or somebody else reads it"),
+        (lambda log: setattr(log, "end", 1001), "set back to an earlier state"),
+    ],
+)
+def test_a_log_that_does_not_go_on_where_the_last_plan_ended_stops_the_source(change, why: str) -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 3)
+    pull(task_of(store), CONFIG, log)
+    inserts(log, 10, 3)
+    change(log)
+    before = paths(store, "")
+    with pytest.raises(SourceStopped, match=why) as stopped:
+        pull(task_of(store), CONFIG, log)
+    assert "generation: 1" in str(stopped.value)
+    assert "firn backfill shop --replace" in str(stopped.value)
+    assert paths(store, "") == before
+    raised = parse(CONFIG.text.replace("{tables", "{generation: 1, tables"))
+    log.end = max(log.end, 2000)
+    log.confirmed = min(log.confirmed, log.end)
+    inserts(log, 20, 2)
+    assert pull(task_of(store), raised, log).plan == 2
+    assert pulls.newest(store, "shop", "shop").plan.generation == 1
+
+
+def replace_database(log: Wal, **change):
+    import msgspec
+
+    return msgspec.structs.replace(log.database, **change)
+
+
+def test_a_slot_that_was_moved_past_an_unfinished_plan_stops_the_source() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 50, size=200)
+
+    def die(name: str) -> None:
+        if name == "before staged":
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, die)), CONFIG, log)
+    log.confirmed = log.transactions[0].end_lsn
+    with pytest.raises(SourceStopped, match="somebody else advanced it"):
+        pull(task_of(store), CONFIG, log)
+
+
+def test_plans_are_removed_once_they_are_old_but_for_the_newest() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    for number in range(3):
+        inserts(log, number, 1)
+        pull(task_of(store), CONFIG, log)
+    assert pulls.forget(store, "shop", "shop", datetime.now(UTC)) == 0
+    assert pulls.forget(store, "shop", "shop", datetime.now(UTC) + pulls.KEEP + timedelta(hours=1)) == 4
+    assert pulls.newest(store, "shop", "shop").plan.n == 3
+    assert pulls.newest(store, "shop", "shop", after=3).plan.n == 3
