@@ -33,6 +33,7 @@ from firn_cli.commands import (
     refs,
     resume,
     send,
+    sources,
     status,
     tables,
     tier,
@@ -80,6 +81,7 @@ for _name, _command in _COMMANDS.items():
 app.add_typer(dead.app)
 app.add_typer(cut.app, name="cut")
 app.add_typer(pipelines.app)
+app.add_typer(sources.app)
 app.add_typer(refs.app, name="refs")
 
 

@@ -23,7 +23,7 @@ from packaging.utils import canonicalize_name
 from infra.package import PackageError
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LAYERS: Final = ("core", "lake", "query", "avro")
+LAYERS: Final = ("core", "lake", "query", "avro", "sources")
 # template.yaml's Runtime and Architectures; the platform is the jobs' too.
 PYTHON: Final = "3.13"
 PLATFORMS: Final = ("manylinux2014_x86_64", "manylinux_2_28_x86_64")

@@ -13,6 +13,7 @@ from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
+    from firn_cli.source_status import SourceState
     from firn_cli.stream_status import StreamStatus
 
 
@@ -25,6 +26,7 @@ def command(
     """Show what each stream has staged and committed. Also its dead letters, the freshness of its tables, and notes
     on order and keys."""
     from firn.log import pause
+    from firn_cli.source_status import source_states
     from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
     from firn_lake.catalogs.stack_catalog import catalog_of
 
@@ -33,6 +35,7 @@ def command(
     window = timedelta(hours=hours)
     found = stream_statuses(stack.store(), catalog_of(stack), now, window)
     looked_after = table_debts(stack.store(), now)
+    sources = source_states(stack.store(), now)
     if plot is not None:
         from firn_cli.plot import freshness_svg
 
@@ -45,6 +48,7 @@ def command(
                 asdict(one)
                 | {"paused_since": paused}
                 | {"tables": [t for t in looked_after if one.stream in t["streams"]]}
+                | {"sources": [s.row() for s in sources if s.stream == one.stream]}
                 for one in found
             ]
         )
@@ -58,7 +62,11 @@ def command(
         typer.echo(f"paused since {paused:%Y-%m-%d %H:%M} UTC ({ago(paused, now)}): no job starts; firn resume goes on")
     _print_streams(found, now)
     _print_freshness(found)
+    _print_sources(sources)
     _print_debts(looked_after)
+    for source in sources:
+        for note in source.notes:
+            typer.echo(f"source {source.source}: {note}")
     for one in found:
         for note in one.notes:
             typer.echo(f"{one.stream}: {note}")
@@ -114,6 +122,26 @@ def _print_freshness(found: "Sequence[StreamStatus]") -> None:
     waiting = [(one.stream, table, _seconds(age)) for one in found for table, age in one.oldest_by_table.items()]
     if waiting:
         print_table(["stream", "table", "oldest waits"], waiting)
+
+
+def _print_sources(sources: "Sequence[SourceState]") -> None:
+    """How far databases are read; nothing where none is."""
+    if sources:
+        print_table(
+            ["source", "stream", "behind", "read to the end", "WAL kept", "slot", "oldest transaction"],
+            [
+                (
+                    one.source,
+                    one.stream,
+                    size(one.status.lag) if one.status else None,
+                    None if one.age is None else f"{one.age:,.0f} s ago",
+                    size(one.status.kept) if one.status else None,
+                    one.status.wal_status or None if one.status else None,
+                    f"{one.status.oldest_seconds:,.0f} s" if one.status and one.status.oldest else None,
+                )
+                for one in sources
+            ],
+        )
 
 
 def _print_debts(tables: "Sequence[Mapping[str, Any]]") -> None:

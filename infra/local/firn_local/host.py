@@ -25,6 +25,7 @@ from firn_local.lifecycle_runner import Done
 from firn_local.prometheus import CONTENT_TYPE, Metrics
 from firn_local.queues import QueuePoller
 from firn_local.serving import Response, Server, json_response, raw_path, read_body, request_headers, sent_path
+from firn_local.source_poller import PULL, SourcePoller
 from firn_local.template import ApiEvent, ScheduleEvent, Template
 from firn_local.throttle import ByteBucket
 
@@ -62,7 +63,8 @@ class HostSettings:
 
 class FunctionHost:
     """Serves a template's functions. `environment` is added to what the template declares for each; `queue_urls`: by
-    logical id; `lifecycle`: does what the buckets' lifecycle rules say, as of a time."""
+    logical id; `lifecycle`: does what the buckets' lifecycle rules say, as of a time; `has_sources`: whether firn.yaml
+    names databases to pull."""
 
     def __init__(
         self,
@@ -74,6 +76,7 @@ class FunctionHost:
         sqs: "SQSClient | None" = None,
         queue_urls: Mapping[str, str] | None = None,
         lifecycle: Callable[[datetime], list[Done]] | None = None,
+        has_sources: Callable[[], bool] | None = None,
     ) -> None:
         self._lifecycle = lifecycle
         self._settings = settings
@@ -104,7 +107,12 @@ class FunctionHost:
             )
             for spec in template.functions
             for schedule in spec.schedules
-            if settings.schedules
+            if settings.schedules and spec.name != PULL
+        ]
+        self._sources = [
+            SourcePoller(self.functions[spec.name], has_sources)
+            for spec in template.functions
+            if spec.name == PULL and settings.schedules and has_sources is not None
         ]
         self._threads.append(threading.Thread(target=self._housekeeping, name="housekeeping", daemon=True))
         # waitress refuses only what no handler could want; the limit with API Gateway's answer is in _api.
@@ -119,12 +127,16 @@ class FunctionHost:
                 threading.Thread(target=self.functions[spec.name].warm, daemon=True).start()
         for poller in self._pollers:
             poller.start()
+        for source in self._sources:
+            source.start()
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
         """Take nothing new, then end the functions."""
         self._stopping.set()
+        for source in self._sources:
+            source.stop()
         for function in self.functions.values():
             function.close()
         for poller in self._pollers:

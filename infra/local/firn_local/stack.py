@@ -9,6 +9,7 @@ for the CLI).
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -156,6 +157,7 @@ class Stack:
             sqs=sqs,
             queue_urls=queues,
             lifecycle=aws.run_lifecycle,
+            has_sources=self._has_sources,
         )
         self._stops.append(host.stop)
         host.start()
@@ -250,6 +252,14 @@ class Stack:
         if done.returncode != 0:
             raise StackError(done.stderr.strip())
 
+    def _has_sources(self) -> bool:
+        """Whether firn.yaml names databases to pull: nobody starts a function for none."""
+        try:
+            text = "" if self.options.config is None else self.options.config.read_text("utf-8")
+        except (OSError, UnicodeError):
+            return False
+        return re.search(r"^sources[ \t]*:", text, re.MULTILINE) is not None
+
     def _watch(self, environment: dict[str, str]) -> None:
         """Publish the configuration again whenever the file, or a schema file that it names, changes; a wrong one is
         reported and the old one stays."""
@@ -307,7 +317,7 @@ def _greeting(stack: Stack) -> list[str]:
 def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     declared = load(template.read_text()).get("Parameters", {})
-    ours = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, **given}
+    ours = {"Environment": "local", "WithEmr": "false", "WithPull": "true", "EmrJobRoleArn": ROLE_ARN, **given}
     return {name: value for name, value in ours.items() if name in declared}
 
 

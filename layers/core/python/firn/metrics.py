@@ -75,6 +75,10 @@ class Metric(Enum):
     FRESHNESS_P50 = "firn_freshness_p50_seconds", "Seconds", "gauge", "", "commit job: freshness of cut, median"
     FRESHNESS_P99 = "firn_freshness_p99_seconds", "Seconds", "gauge", "dashboard", "commit job: freshness of cut, p99"
     STAGE_SECONDS = "firn_stage_seconds", "Seconds", "counter", "", "commit job: each stage, all tables together"
+    # sources that Firn reads itself
+    SLOT_LAG = "firn_slot_lag_bytes", "Bytes", "gauge", "", "pull: WAL between a source's slot and its end"
+    SLOT_KEPT = "firn_slot_kept_bytes", "Bytes", "gauge", "", "pull: WAL that a source's database keeps for the slot"
+    PULL_STOPPED = "firn_pull_stopped", "Count", "gauge", "alarm", "1 while a source is not read on, else 0"
     # dead letters
     DEAD = "dlq_total", "Count", "counter", "alarm, dashboard", "dead letters"
     INTERNAL = "dlq_internal", "Count", "counter", "alarm", "those that are Firn's own mistakes: reason `internal`"

@@ -23,7 +23,7 @@ GLUE: Final = "glue://"
 # How narrow: in S3, and in Glue. 2: tables, 1: their namespaces, 0: all.
 _DEPTHS: Final = ((2, 2), (2, 1), (1, 1), (1, 0), (0, 0))
 # Of a stream; jobs/, state/ and health/ hold one object each.
-_FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts")
+_FOLDERS: Final = ("staged", "epochs", "cuts", "dead", "quarantine", "attempts", "pulls")
 
 
 def policy(

@@ -1,14 +1,13 @@
 """A reader of one source that stays while there is something to read: round after round, under the source's lease.
 
-It waits at least twice as long as the database took to decode, so that a long transaction, under which each round decodes
-the same again, costs the database a third of a core at most. It goes once nothing came for `linger`; the next schedule
-starts another one.
+It waits at least twice as long as the database took to decode, so that a long transaction, under which each round
+decodes the same again, costs the database a third of a core at most. It goes once nothing came for `linger`; the next
+schedule starts another one.
 """
 
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 
 import msgspec
@@ -140,9 +139,7 @@ class Poller:
             _log.warning("how source %s is could not be written: %s", source.name, error)
 
 
-def _status(
-    now: str, read_all: str, round_: Round, known: int, oldest: OpenTransaction | None
-) -> SourceStatus:
+def _status(now: str, read_all: str, round_: Round, known: int, oldest: OpenTransaction | None) -> SourceStatus:
     state: SlotState = round_.state
     return SourceStatus(
         now, read_all, known,

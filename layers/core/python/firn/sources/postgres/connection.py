@@ -148,7 +148,14 @@ def password_of(address: PostgresAddress, secret: str, iam: bool, secrets: Secre
     """
     if iam:
         return _token(address)
-    return secrets.keys(secret)[0] if secret else None
+    if not secret:
+        return None
+    try:
+        return secrets.keys(secret)[0]
+    except ConfigError:
+        raise ConfigError(
+            f"there is no password at {secret}: create it, or correct the source's `secret` in firn.yaml"
+        ) from None
 
 
 def _token(address: PostgresAddress) -> str:
