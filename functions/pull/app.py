@@ -17,7 +17,7 @@ from firn.errors import FirnError
 from firn.function_context import staging
 from firn.function_metrics import print_source
 from firn.sources.poller import Poller
-from firn.sources.postgres.readers import reader_of
+from firn.sources.postgres.slot_reader import reader_of
 from firn.sources.pull import PullTask
 
 logger = Logger(service="pull")

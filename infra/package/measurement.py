@@ -42,7 +42,7 @@ _MODULES: Final[Mapping[str, Sequence[str]]] = {
     "LakeLayer": ("firn_lake.tables", "firn_lake.tiering", "pyiceberg.catalog.sql", "pyiceberg.catalog.rest"),
     "AvroLayer": ("fastavro",),
     "QueryLayer": ("duckdb", "pyarrow.parquet", "pyarrow.dataset", "sqlglot"),
-    "SourcesLayer": ("firn.sources.postgres.readers", "pg8000.native"),
+    "SourcesLayer": ("firn.sources.postgres.slot_reader", "pg8000.native"),
     ARCHIVE: (
         "firn_spark.commit",
         "firn_spark.rebuild",
