@@ -60,6 +60,17 @@ class Postgres:
         self._server.wait(self._answers, 60)
         self._psql("postgres", f'CREATE DATABASE "{self.database}"')
 
+    def crash(self) -> None:
+        """Kill the server as a machine that dies would; `again` starts it, and it recovers."""
+        if self._server is not None:
+            self._server.kill()
+
+    def again(self) -> None:
+        """Start the server again on the same cluster. Raises ServerFailed."""
+        if self._server is not None:
+            self._server.start()
+            self._server.wait(self._answers, 60)
+
     def run(self, sql: str) -> None:
         """Run statements, each by itself. Raises ServerFailed with what PostgreSQL says."""
         self._psql(self.database, sql)

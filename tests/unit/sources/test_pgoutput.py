@@ -4,6 +4,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from firn.sources.postgres.row_form import UNCHANGED, RowForm, SourceColumn
 from firn.sources.postgres.transaction_changes import ChangeReader, KnownTable
 from firn.sources.postgres.type_catalog import PgType, TypeCatalog
 from tests.unit.sources import wal
+from tests.unit.sources.replay import Replay
 
 DATA = Path(__file__).parents[2] / "data" / "pgoutput"
 TYPES = TypeCatalog({int(oid): PgType(*one) for oid, one in json.loads((DATA / "types.json").read_text()).items()})
@@ -30,31 +32,11 @@ def recorded() -> list[tuple[int, bytes]]:
 
 
 def replayed(reader: ChangeReader):
-    """The tables after all changes: name -> key -> column -> value."""
-    tables: dict[str, dict[tuple, dict]] = {}
+    """The tables after all changes, by their names without schema."""
     parsed = reader.take()
     assert parsed.rejected == []
-    codecs: dict[bytes, RowCodec] = {}
-    moved = {}
-    for change in parsed.changes():
-        rows = tables.setdefault(change.table.partition(".")[2], {})
-        if change.op == "t":
-            rows.clear()
-            continue
-        columns = columns_of(change.schema)
-        codec = codecs.setdefault(change.schema, RowCodec(columns, columns, USUAL))
-        key = tuple(json.loads(change.key).items())
-        if change.op == "d":
-            moved[change.table, change.order] = rows.pop(key)
-            continue
-        decoded = codec.decode(change.after)
-        values = dict(zip((column.name for column in columns), decoded.values, strict=True))
-        before = rows.get(key) or moved.get((change.table, change.order), {})
-        for place in decoded.unavailable:
-            name = columns[place].name
-            values[name] = before[name]
-        rows[key] = values
-    return tables
+    tables = Replay(USUAL).apply(map(msgspec.structs.asdict, parsed.changes())).tables
+    return {name.partition(".")[2]: rows for name, rows in tables.items()}
 
 
 def test_the_recorded_changes_lead_to_the_recorded_tables() -> None:
