@@ -22,7 +22,7 @@ from firn.sources.pull import IDLE_SECONDS, PullTask, Round, pull
 
 _log: Final = logging.getLogger(__name__)
 
-SHORTEST_WAIT: Final = 0.25  # seconds between two rounds
+SHORTEST_WAIT: Final = 1.0  # seconds between two rounds, each of which is three objects put
 DECODING_SHARE: Final = 2.0  # seconds of waiting for each second of decoding
 STATE_SECONDS: Final = 15.0
 GATE_SECONDS: Final = 5.0
