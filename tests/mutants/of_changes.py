@@ -55,6 +55,20 @@ MUTANTS: Final = (
         (f"{_POSITION_TESTS}::test_a_commit_decides_before_an_lsn",),
     ),
     Mutant(
+        "a bigint unsigned that came as a negative integer stays negative",
+        f"{_CHANGES}/decode/values.py",
+        "return value % 2**64",
+        "return value",
+        ("tests/unit/changes/test_mysql_values.py::test_the_sources_own_type_in_an_inline_schema_tells_it_from_a_bigint",),
+    ),
+    Mutant(
+        "bit strings are read as other binary columns are",
+        f"{_CHANGES}/decode/source_encodings.py",
+        'return Encoding("bits")',
+        "return Encoding(_BINARY[settings.binary])",
+        ("tests/unit/changes/test_mysql_values.py::test_a_bit_string_is_base64_in_every_binary_mode",),
+    ),
+    Mutant(
         "positions are compared as text",
         _POSITIONS,
         "return generation.to_bytes(4) + commit.to_bytes(16) + kind + change.to_bytes(24)",

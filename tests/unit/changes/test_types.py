@@ -102,3 +102,29 @@ def test_widening_does_not_depend_on_the_order_of_types() -> None:
 )
 def test_only_icebergs_own_promotions_are_allowed(a: str, b: str, allowed: bool) -> None:
     assert promotable(parse(a), parse(b)) is allowed
+
+
+def test_declared_types_of_sources_that_iceberg_does_not_have_are_stored_as_others() -> None:
+    for text, stored in (
+        ("unsigned long", "decimal(20,0)"), ("bit", "binary"), ("bit(17)", "binary"), ("bit ( 64 )", "binary"),
+        ("decimal(65,30)", "string"), ("decimal(39,0)", "string"), ("decimal(999,999)", "string"),
+    ):  # fmt: skip
+        kind, precision = parse_declared(text)
+        assert (str(storable(kind)), precision) == (stored, None), text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("bigint unsigned", "write unsigned long"),
+        ("bigint(20) unsigned", "write unsigned long"),
+        ("decimal(1001,0)", "is not a type"),
+        ("decimal(65,66)", "does not exist"),
+        ("unsigned int", "is not a type"),
+        ("list<unsigned long>", "is not a type"),
+        ("bit(-1)", "is not a type"),
+    ],
+)
+def test_what_is_not_declared_so_says_what_to_write(text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        parse_declared(text)

@@ -144,7 +144,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("properties: {write.object-storage.enabled: perhaps}", "'perhaps' is not known here; write true or false"),
         ("columns: {a: numeric(12,2)}", "columns.a: 'numeric(12, 2)' is not a type; write decimal(12,2)"),
         ("columns: {a: bigint}", "columns.a: 'bigint' is not a type; write long"),
-        ("columns: {a: decimal(39,2)}", "columns.a: decimal(39,2) does not exist"),
+        ("columns: {a: decimal(39,40)}", "columns.a: decimal(39,40) does not exist"),
         ("columns: {_firn_pos: binary}", "begins with _firn_"),
         ("colums: {a: long}", "is not a setting; write columns"),
     ],

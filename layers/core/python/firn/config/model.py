@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         IntervalMode,
         OutOfRange,
         TimeMode,
+        UnsignedMode,
     )
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
@@ -204,6 +205,7 @@ class StreamConfig:
     time: "TimeMode" = "adaptive"
     binary: "BinaryMode" = "bytes"
     interval: "IntervalMode" = "numeric"
+    unsigned: "UnsignedMode" = "long"
     out_of_range: "OutOfRange" = "null"
     generation: int = 0
     order_by: tuple[str, ...] = ()
@@ -259,6 +261,7 @@ class StreamConfig:
             time=self.time,
             binary=self.binary,
             interval=self.interval,
+            unsigned=self.unsigned,
             out_of_range=self.out_of_range,
         )
 

@@ -5,7 +5,14 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from firn.changes.decode.source_encodings import BinaryMode, DecimalMode, IntervalMode, OutOfRange, TimeMode
+from firn.changes.decode.source_encodings import (
+    BinaryMode,
+    DecimalMode,
+    IntervalMode,
+    OutOfRange,
+    TimeMode,
+    UnsignedMode,
+)
 from firn.changes.envelopes import registry
 from firn.config import quantities
 from firn.config.auth_reader import check_signing_secrets, read_accept, read_auth, read_readers
@@ -53,6 +60,7 @@ _COMMIT_KEYS: Final = ("every", "size", "fresh", "linger", "max_size", "max_even
 _BACKLOG_KEYS: Final = ("bytes", "events", "age")
 _DEBEZIUM: Final = (
     "decimal.handling.mode", "time.precision.mode", "binary.handling.mode", "interval.handling.mode",
+    "bigint.unsigned.handling.mode",
 )  # fmt: skip
 _MOVED_STREAM: Final = {key: f"belongs under `debezium:`; write debezium: {{{key}: …}}" for key in _DEBEZIUM}
 _MOVED_DEBEZIUM: Final = {
@@ -176,6 +184,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         time=debezium.choice("time.precision.mode", TimeMode, "time mode", "adaptive"),
         binary=debezium.choice("binary.handling.mode", BinaryMode, "binary mode", "bytes"),
         interval=debezium.choice("interval.handling.mode", IntervalMode, "interval mode", "numeric"),
+        unsigned=debezium.choice("bigint.unsigned.handling.mode", UnsignedMode, "mode of unsigned integers", "long"),
         out_of_range=out_of_range,
         generation=section.integer("generation", 0, _MAX_GENERATION, 0),
         order_by=order_by,

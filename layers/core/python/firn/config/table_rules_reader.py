@@ -164,7 +164,7 @@ def read_partitions(section: Section, columns: dict[str, ColumnDeclaration]) -> 
         if partition in found:
             section.problems.add(item.line, path, f"{shown(item.text)} is there twice; write it once")
         elif partition.column in columns and (
-            wrong := partitions.misfit(partition, columns[partition.column].type.name)
+            wrong := partitions.misfit(partition, types.storable(columns[partition.column].type).name)
         ):
             section.problems.add(item.line, path, wrong)
         else:

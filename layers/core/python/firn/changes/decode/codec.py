@@ -69,6 +69,8 @@ _UNNAMED: Final[dict[tuple[str, str], str]] = {
 }
 
 
+# An inline schema has a bigint unsigned as int64, and nothing tells it from a bigint: a declaration does.
+_UNSIGNED: Final = (Encoding("unsigned"),)
 _NULL: Final = Raw(b"null")
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
@@ -139,6 +141,8 @@ class RowCodec:
             known.append(sent is not None)
             kind = self.through[-1] or column.type
             encoding = _understood(kind, sent.source, settings) if sent and sent.source else column.source
+            if encoding and encoding.kind == "integer" and column.source in _UNSIGNED:
+                encoding = replace(encoding, kind="unsigned")
             if encoding and sent and sent.source and sent.source.marked:
                 encoding = replace(encoding, marked=True)
             self.sources.append(encoding or encoding_of(kind, None, settings))

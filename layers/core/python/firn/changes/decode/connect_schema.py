@@ -1,5 +1,6 @@
 """Inline Kafka Connect schemas to columns, by the semantic names of Connect and Debezium (see docs/types.md)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -78,6 +79,10 @@ _NAMED: Final[Mapping[str, tuple[Type, Encoding]]] = MappingProxyType(
     }
 )
 
+# Where the connector runs with datatype.propagate.source.type (or column.propagate.source.type), the source's own type.
+_SOURCE_TYPE: Final = "__debezium.source.column.type"
+_UNSIGNED: Final = re.compile(r"(BIGINT|INT8)\b.*\bUNSIGNED\b", re.IGNORECASE)
+
 # What ExtractNewRecordState may add to a flattened row (add.fields with its default prefix), `__deleted` included.
 _SOURCE_FIELDS: Final = (
     "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence", "schema", "table", "txId",
@@ -132,6 +137,8 @@ def _meaning(field: _Field) -> tuple[Type, Encoding]:
         return types.BINARY, Encoding("bits", bits=int(length) if length.isdigit() else 0)
     if field.name is not None and field.name in _NAMED:
         return _NAMED[field.name]
+    if field.type == "int64" and _UNSIGNED.match(str((field.parameters or {}).get(_SOURCE_TYPE, ""))):
+        return types.storable(types.UNSIGNED), Encoding("unsigned")
     if field.type == "array" and field.items:
         kind, encoding = _meaning(field.items)
         return list_of(kind), Encoding("array", element=encoding)

@@ -80,6 +80,8 @@ def _integer(kind: Type, source: Encoding) -> Convert | None:
 
     if source.kind in {"integer", "any"} or source.kind.endswith(("_days", "_ms", "_us", "_ns")):
         return integer
+    if source.kind == "unsigned":
+        return lambda value: integer(values.unsigned(value))
     read = _decimal_reader(source)
     return (lambda value: integer(_whole(read(value)))) if read else None
 
@@ -174,6 +176,8 @@ def _decimal(kind: Type, source: Encoding) -> Convert | None:
             raise mismatch("not a number")
 
         return of_integer
+    if source.kind == "unsigned":
+        return lambda value: fitted(Decimal(values.unsigned(value)), precision, scale)
     read = _decimal_reader(source)
     if read is None:
         return None
@@ -288,6 +292,8 @@ def _string(kind: Type, source: Encoding) -> Convert | None:
     if source.kind == "integer":
         integer = _integer(Type("long"), source)
         return (lambda value: str(integer(value))) if integer else None
+    if source.kind == "unsigned":
+        return lambda value: str(values.unsigned(value))
     if source.kind in _TIMES:
         return _time(kind, source)
     if source.kind in _MICROS:

@@ -10,6 +10,7 @@ DecimalMode = Literal["precise", "string", "double"]
 TimeMode = Literal["adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"]
 BinaryMode = Literal["bytes", "base64", "base64-url-safe", "hex"]
 IntervalMode = Literal["numeric", "string"]
+UnsignedMode = Literal["long", "precise"]
 OutOfRange = Literal["null", "dead_letter"]
 
 
@@ -26,6 +27,7 @@ class DecodeSettings:
     time: TimeMode = "adaptive"
     binary: BinaryMode = "bytes"
     interval: IntervalMode = "numeric"
+    unsigned: UnsignedMode = "long"
     out_of_range: OutOfRange = "null"
 
 
@@ -75,6 +77,10 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
     match kind.name:
         case "decimal":
             return Encoding(_DECIMAL[settings.decimal], scale=kind.scale or 0)
+        case "unsigned long":
+            return Encoding("unsigned" if settings.unsigned == "long" else "decimal_base64")
+        case "bit":
+            return Encoding("bits")
         case "binary":
             return Encoding(_BINARY[settings.binary])
         case "date":
@@ -91,6 +97,7 @@ def encoding_of(kind: Type, precision: int | None, settings: DecodeSettings) -> 
 def declared_column(name: str, kind: Type, precision: int | None, settings: DecodeSettings) -> Column:
     """The column that a declaration in firn.yaml makes: the stored type, and how the source writes it.
 
-    `time` is stored as string (types.storable), but its encoding remembers that it is a time.
+    `time` is stored as string, `unsigned long` as decimal(20,0) and `bit` as binary (types.storable), but the encoding
+    remembers what it is.
     """
     return Column(name, storable(kind), source=encoding_of(kind, precision, settings))

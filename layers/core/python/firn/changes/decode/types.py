@@ -55,6 +55,9 @@ TIMESTAMPTZ: Final = Type("timestamptz")
 STRING: Final = Type("string")
 UUID: Final = Type("uuid")
 BINARY: Final = Type("binary")
+# What only firn.yaml declares, of columns that no other type tells: how they are stored says `storable`.
+UNSIGNED: Final = Type("unsigned long")  # 64 bits without a sign
+BITS: Final = Type("bit")  # a bit string
 
 _SIMPLE: Final[Mapping[str, Type]] = MappingProxyType(
     {
@@ -87,6 +90,7 @@ _DECIMAL: Final = re.compile(r"decimal\s*\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)")
 _LIST: Final = re.compile(r"list\s*<(.+)>", re.DOTALL)
 _STRUCT: Final = re.compile(r"struct\s*<(.+)>", re.DOTALL)
 MAX_NESTING: Final = 20  # lists and structs in one another: a reader of JSON, Parquet or Avro may go no deeper
+_BITS: Final = re.compile(r"bit(?:\s*\(\s*\d{1,8}\s*\))?")
 _TIMED: Final = re.compile(r"(time|timestamp|timestamptz)\s*\(\s*(\d)\s*\)")
 
 
@@ -154,10 +158,20 @@ def _parts(text: str) -> Iterator[str]:
 
 def parse_declared(text: str) -> tuple[Type, int | None]:
     """A type as firn.yaml declares it: like `parse`, and `timestamp(3)`, `timestamptz(3)`, `time(3)` with the source's
-    own precision (digits after the second, 0 to 9), on which Debezium's adaptive encodings depend.
+    own precision (digits after the second, 0 to 9), on which Debezium's adaptive encodings depend; `unsigned long`;
+    `bit` or `bit(17)`; and a decimal of more digits than Iceberg has, which is stored as text.
 
     -> (type, precision or None). ValueError says what to write.
     """
+    word = " ".join(text.split())
+    if word == UNSIGNED.name:
+        return UNSIGNED, None
+    if _BITS.fullmatch(word):
+        return BITS, None
+    if (match := _DECIMAL.fullmatch(word)) and MAX_PRECISION < int(match[1]) >= int(match[2]):
+        return Type("decimal", int(match[1]), int(match[2])), None
+    if word.lower().startswith("bigint") and word.lower().endswith("unsigned"):
+        raise ValueError(f"'{word[:100]}' is not a type; write {UNSIGNED.name}")
     if match := _TIMED.fullmatch(text.strip()):
         return _SIMPLE[match[1]], int(match[2])
     return parse(text), None
@@ -165,12 +179,13 @@ def parse_declared(text: str) -> tuple[Type, int | None]:
 
 def storable(kind: Type) -> Type:
     """The type that a table column gets for `kind`: `time` is stored as string 'HH:MM:SS.ffffff', because Spark 4.0
-    can't write Iceberg's time; everything else as itself. Works inside lists and structs."""
+    can't write Iceberg's time, `unsigned long` as decimal(20,0), `bit` as binary, a decimal of more digits than Iceberg
+    has as string; everything else as itself. Works inside lists and structs."""
     if kind.element is not None:
         return replace(kind, element=storable(kind.element))
     if kind.fields:
         return replace(kind, fields=tuple((name, storable(part)) for name, part in kind.fields))
-    return {TIME: STRING, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING}.get(kind, kind)
+    return STRING if (kind.precision or 0) > MAX_PRECISION else _STORED.get(kind, kind)
 
 
 # What inference has seen, never the type of a column: integers that a double holds exactly; NaN and infinities alone,
@@ -178,6 +193,11 @@ def storable(kind: Type) -> Type:
 INT53: Final = Type("int53")
 SPECIAL: Final = Type("special")
 SPECIAL_INT53: Final = Type("special_int53")
+_STORED: Final[Mapping[Type, Type]] = MappingProxyType(
+    {
+        TIME: STRING, UNSIGNED: decimal(20, 0), BITS: BINARY, INT53: LONG, SPECIAL: STRING, SPECIAL_INT53: STRING
+    }
+)  # fmt: skip
 INFERRED: Final[Mapping[str, Type]] = MappingProxyType({t.name: t for t in (INT53, SPECIAL, SPECIAL_INT53)})
 
 
@@ -286,6 +306,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "any": "no schema and no declaration: the JSON value tells",
         "boolean": "true or false",
         "integer": "a JSON integer",
+        "unsigned": "a JSON integer of 64 bits without a sign; one that is negative has 2^64 too little",
         "float32": "a JSON number, the shortest that gives the 32-bit float; or NaN, Infinity, -Infinity as strings",
         "float64": "a JSON number; or NaN, Infinity, -Infinity as strings",
         "string": "a JSON string",

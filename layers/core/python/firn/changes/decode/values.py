@@ -105,6 +105,13 @@ def bytes_of_hex(text: str) -> bytes:
     return data
 
 
+def unsigned(value: object) -> int:
+    """The integer without a sign whose 64 bits a source sent as a signed one (or as it is)."""
+    if isinstance(value, int) and value.__class__ is int and -(2**63) <= value < 2**64:
+        return value % 2**64
+    raise mismatch("not an integer of 64 bits")
+
+
 def decimal_of_unscaled(data: bytes, scale: int) -> Decimal:
     """Connect's Decimal: `data` is the unscaled integer, big-endian two's complement; the value is it / 10^scale."""
     if not data:
