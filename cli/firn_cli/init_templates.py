@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
+from zlib import crc32
 
 from firn.config.names import is_left_out, is_reserved
 from firn_cli.postgres_source import Address, Source, SourceTable
@@ -14,6 +15,12 @@ _DEBEZIUM: Final = {
     "decimal.handling.mode": "string",
     "time.precision.mode": "isostring",
     "interval.handling.mode": "string",
+}
+# Of MySQL's TIME, which has a sign and goes to 838 hours, isostring makes a time of day (docs/adr/0063).
+_DEBEZIUM_BINLOG: Final = {
+    "decimal.handling.mode": "string",
+    "time.precision.mode": "microseconds",
+    "bigint.unsigned.handling.mode": "precise",
 }
 # The words that YAML 1.1 takes for something else.
 _YAML_WORDS: Final = re.compile(r"(?i)y|n|yes|no|on|off|true|false|null")
@@ -58,7 +65,7 @@ def stream_name(database: str) -> str:
 def firn_yaml(source: Source, address: Address, stream: str) -> str:
     """firn.yaml for all tables of `source`, with keys and the declarations that plain JSON needs."""
     lines = [
-        f"# Made by `firn init --from` of database {_one_line(address.database)} (PostgreSQL {source.version}).",
+        f"# Made by `firn init --from` of database {_one_line(address.database)} ({source.product} {source.version}).",
         "# Yours to change from here on. Every setting: docs/configuration.md. Check this file: firn doctor",
     ]
     if source.unreadable:
@@ -73,13 +80,17 @@ def firn_yaml(source: Source, address: Address, stream: str) -> str:
         f"  {stream}:",
         "    envelope: debezium",
         "    debezium:                     # as in debezium.properties: change both or neither",
-        *(f"      {name}: {value}" for name, value in _DEBEZIUM.items()),
+        *(f"      {name}: {value}" for name, value in _modes(source).items()),
         "    tables:",
     ]
     namespaces = _namespaces(source.tables, stream.replace("-", "_"))
     for table in source.tables:
         lines += _rule(table, namespaces[table.schema])
     return "\n".join(lines) + "\n"
+
+
+def _modes(source: Source) -> dict[str, str]:
+    return _DEBEZIUM if source.product == "PostgreSQL" else _DEBEZIUM_BINLOG
 
 
 def _namespaces(tables: Iterable[SourceTable], for_public: str) -> dict[str, str]:
@@ -134,7 +145,6 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
 
     Holds no password: Debezium Server reads it from the environment (FIRN_SOURCE_PASSWORD).
     """
-    slot = "firn_" + re.sub(r"[^a-z0-9_]", "_", stream)[:57]
     settings: list[tuple[str, str]] = [
         ("debezium.sink.type", "http"),
         ("debezium.sink.http.url", f"http://127.0.0.1:{port}/v1/streams/{stream}"),
@@ -148,28 +158,19 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
         ("debezium.format.key", "json"),
         ("debezium.format.key.schemas.enable", "false"),
         ("debezium.format.header.schemas.enable", "false"),
-        ("debezium.source.connector.class", "io.debezium.connector.postgresql.PostgresConnector"),
-        ("debezium.source.plugin.name", "pgoutput"),
-        ("debezium.source.slot.name", slot),
-        ("debezium.source.publication.name", slot),
-        ("debezium.source.publication.autocreate.mode", "filtered"),
         ("debezium.source.offset.storage.file.filename", "data/offsets.dat"),
         ("debezium.source.offset.flush.interval.ms", "0"),
         ("debezium.source.database.hostname", address.host),
         ("debezium.source.database.port", str(address.port)),
         ("debezium.source.database.user", address.user),
-        ("debezium.source.database.dbname", address.database),
         ("debezium.source.topic.prefix", stream),
         ("debezium.source.table.include.list", _include_list(source.tables)),
         # Truncates are skipped by default, and then the table here keeps rows that the source lost.
         ("debezium.source.skipped.operations", "none"),
         ("debezium.source.heartbeat.interval.ms", "10000"),
-        *((f"debezium.source.{name}", value) for name, value in _DEBEZIUM.items()),
+        *((f"debezium.source.{name}", value) for name, value in _modes(source).items()),
+        *(_postgres if source.product == "PostgreSQL" else _binlog)(source, address, stream),
     ]
-    if address.sslmode != "prefer":
-        settings.append(("debezium.source.database.sslmode", address.sslmode))
-    if any(table.partitioned for table in source.tables):
-        settings.append(("debezium.source.publish.via.partition.root", "true"))
     if any(not table.key for table in source.tables):
         # Not provide.transaction.metadata: docs/adr/0019-numbers-in-a-transaction.md
         settings.append(("debezium.source.provide.transaction.metadata", "false"))
@@ -185,9 +186,57 @@ def debezium_properties(source: Source, address: Address, stream: str, port: int
             f"# wal_level is {source.wal_level}; before the first start run this and restart PostgreSQL:",
             "#   ALTER SYSTEM SET wal_level = logical;",
         ]
+    if source.advice:
+        lines += [f"# {source.product}'s binlog is not as Debezium needs it; before the first start:"]
+        lines += [f"#   {line}" for line in source.advice]
     lines += [f"{name}={_property(value)}" for name, value in settings]
     lines.append(f"debezium.source.database.password=${{{PASSWORD_VARIABLE}}}")
     return "\n".join(lines) + "\n"
+
+
+def _postgres(source: Source, address: Address, stream: str) -> list[tuple[str, str]]:
+    """What only PostgreSQL's connector has."""
+    slot = "firn_" + re.sub(r"[^a-z0-9_]", "_", stream)[:57]
+    settings = [
+        ("debezium.source.connector.class", "io.debezium.connector.postgresql.PostgresConnector"),
+        ("debezium.source.plugin.name", "pgoutput"),
+        ("debezium.source.slot.name", slot),
+        ("debezium.source.publication.name", slot),
+        ("debezium.source.publication.autocreate.mode", "filtered"),
+        ("debezium.source.database.dbname", address.database),
+    ]
+    if address.sslmode != "prefer":
+        settings.append(("debezium.source.database.sslmode", address.sslmode))
+    if any(table.partitioned for table in source.tables):
+        settings.append(("debezium.source.publish.via.partition.root", "true"))
+    return settings
+
+
+# What each connector calls the modes of TLS. MariaDB's has none that goes on without.
+_SSL: Final = {
+    "MySQL": {"disable": "disabled", "prefer": "preferred", "require": "required", "verify-full": "verify_identity"},
+    "MariaDB": {"disable": "disable", "prefer": "disable", "require": "trust", "verify-full": "verify-full"},
+}
+_CONNECTORS: Final = {
+    "MySQL": "io.debezium.connector.mysql.MySqlConnector",
+    "MariaDB": "io.debezium.connector.mariadb.MariaDbConnector",
+}
+
+
+def _binlog(source: Source, address: Address, stream: str) -> list[tuple[str, str]]:
+    """What only the connectors of MySQL and MariaDB have."""
+    return [
+        ("debezium.source.connector.class", _CONNECTORS[source.product]),
+        # No other replica of the server may have it.
+        ("debezium.source.database.server.id", str(10**9 + crc32(stream.encode()) % 10**9)),
+        ("debezium.source.database.include.list", _regex(address.database)),
+        ("debezium.source.database.ssl.mode", _SSL[source.product][address.sslmode]),
+        ("debezium.source.schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
+        ("debezium.source.schema.history.internal.file.filename", "data/schema_history.dat"),
+        ("debezium.source.include.schema.changes", "false"),
+        # The JSON converter would write a null as the column's default.
+        ("debezium.format.value.replace.null.with.default", "false"),
+    ]
 
 
 def _include_list(tables: Sequence[SourceTable]) -> str:

@@ -9,7 +9,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from firn.errors import ConfigError, TransientError
 
-KeyFrom = Literal["primary key", "replica identity index", "none"]
+KeyFrom = Literal["primary key", "replica identity index", "unique key", "none"]
+Product = Literal["PostgreSQL", "MySQL", "MariaDB"]
 _EXAMPLE: Final = "postgres://user:password@host:5432/database"
 _TIMEOUT_SECONDS: Final = 10
 
@@ -37,7 +38,8 @@ class SourceColumn:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """`identity` is PostgreSQL's letter for the replica identity: d default, f full, i index, n nothing."""
+    """`identity` is PostgreSQL's letter for the replica identity: d default, f full, i index, n nothing. `schema`: of
+    MySQL the database."""
 
     schema: str
     name: str
@@ -50,12 +52,15 @@ class SourceTable:
 
 @dataclass(frozen=True)
 class Source:
-    """One database. `unreadable` counts the tables that the user may not SELECT from."""
+    """One database. `unreadable` counts the tables that the user may not SELECT from; `advice`: what to run or write
+    before Debezium starts."""
 
     version: str
     wal_level: str
     tables: tuple[SourceTable, ...]
     unreadable: int
+    product: Product = "PostgreSQL"
+    advice: tuple[str, ...] = ()
 
 
 def parse_address(url: str, environment_password: str | None = None) -> Address:
@@ -69,7 +74,7 @@ def parse_address(url: str, environment_password: str | None = None) -> Address:
     except ValueError as error:
         raise ConfigError(f"--from: the address can't be read; write {_EXAMPLE}, special characters as %XX") from error
     if parts.scheme not in ("postgres", "postgresql"):
-        raise ConfigError(f"--from: only PostgreSQL can be read so far; write {_EXAMPLE}")
+        raise ConfigError(f"--from: what is read is PostgreSQL, MySQL or MariaDB; write {_EXAMPLE}, or mysql://…")
     database, sslmode = unquote(parts.path.lstrip("/")), parse_qs(parts.query).get("sslmode", ["prefer"])[-1]
     if not parts.hostname or not parts.username or not database:
         raise ConfigError(f"--from: the address needs a user, a host and a database; write {_EXAMPLE}")

@@ -63,6 +63,17 @@ def _version(folder: Path) -> int:
     return int(digits.group(1)) if digits else 0
 
 
+def mariadb() -> tuple[Path, Path] | None:
+    """MariaDB's server and what makes its data folder."""
+    folders = (*os.environ.get("PATH", "").split(":"), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/opt/mariadb/bin")
+    places = [Path(folder) for folder in folders if folder]
+    server, install = (
+        next((place / name for place in places if (place / name).exists()), None)
+        for name in ("mariadbd", "mariadb-install-db")
+    )
+    return None if server is None or install is None else (server, install)
+
+
 def maven() -> Path | None:
     """Maven's command."""
     found = shutil.which("mvn")
@@ -77,5 +88,9 @@ JAVA_21 = (
 POSTGRES = (
     "PostgreSQL's server and pgbench, 14 or later (initdb, postgres, psql, pgbench)\n"
     "      Debian, Ubuntu: apt-get install postgresql    macOS: brew install postgresql@16"
+)
+MARIADB = (
+    "MariaDB's server, 10.6 or later (mariadbd, mariadb-install-db)\n"
+    "      Debian, Ubuntu: apt-get install mariadb-server    macOS: brew install mariadb"
 )
 MAVEN = "Maven, to fetch {what} once\n      Debian, Ubuntu: apt-get install maven    macOS: brew install maven"

@@ -1,4 +1,5 @@
-"""`firn init`: a first firn.yaml, commented; or, with --from, one made of a running PostgreSQL's tables and keys."""
+"""`firn init`: a first firn.yaml, commented; or, with --from, one made of the tables and keys of a running PostgreSQL,
+MySQL or MariaDB."""
 
 import os
 from pathlib import Path
@@ -8,7 +9,8 @@ import typer
 
 from firn.errors import ConfigError, FirnError
 from firn_cli.init_templates import COMMENTED, PASSWORD_VARIABLE, debezium_properties, firn_yaml, stream_name
-from firn_cli.postgres_source import parse_address, read_source
+from firn_cli.mysql_source import SCHEMES, parse_mysql_address, read_mysql_source
+from firn_cli.postgres_source import Address, Source, parse_address, read_source
 
 DEFAULT_PORT = 8181
 
@@ -16,8 +18,8 @@ DEFAULT_PORT = 8181
 def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT) -> list[Path]:
     """Writes firn.yaml (`path` is its name, or the folder for it); with `from_url` debezium.properties beside it too.
 
-    The source's password is read from the URL or the environment (FIRN_SOURCE_PASSWORD, then PGPASSWORD) and never
-    written. All or nothing: a file that is there already stays, unless `force`. Returns the files written.
+    The source's password is read from the URL or the environment (FIRN_SOURCE_PASSWORD, then PGPASSWORD or MYSQL_PWD)
+    and never written. All or nothing: a file that is there already stays, unless `force`. Returns the files written.
     Raises ConfigError (a file is there, the URL or the database is wrong) or TransientError (no connection).
     """
     from firn.config.reader import parse
@@ -32,9 +34,7 @@ def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT
     if from_url is None:
         texts = [COMMENTED]
     else:
-        environment_password = os.environ.get(PASSWORD_VARIABLE) or os.environ.get("PGPASSWORD")
-        address = parse_address(from_url, environment_password)
-        source = read_source(address)
+        address, source = _source(from_url)
         if not source.tables:
             hidden = (
                 f"; user {address.user} may not SELECT from {source.unreadable} others" if source.unreadable else ""
@@ -49,6 +49,15 @@ def init(path: Path, from_url: str | None, force: bool, port: int = DEFAULT_PORT
     for file, text in zip(files, texts, strict=True):
         _write(file, text)
     return files
+
+
+def _source(url: str) -> tuple[Address, Source]:
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if url.partition(":")[0] in SCHEMES:
+        address = parse_mysql_address(url, password or os.environ.get("MYSQL_PWD"))
+        return address, read_mysql_source(address)
+    address = parse_address(url, password or os.environ.get("PGPASSWORD"))
+    return address, read_source(address)
 
 
 def _write(file: Path, text: str) -> None:
@@ -67,15 +76,15 @@ def command(
         str | None,
         typer.Option(
             "--from",
-            metavar="postgres://USER@HOST:PORT/DATABASE",
+            metavar="postgres|mysql://USER@HOST:PORT/DATABASE",
             help="Read tables and keys from this database, and write debezium.properties too. "
-            f"The password may come from {PASSWORD_VARIABLE} or PGPASSWORD; it is written nowhere.",
+            f"The password may come from {PASSWORD_VARIABLE}, PGPASSWORD or MYSQL_PWD; it is written nowhere.",
         ),
     ] = None,
     port: Annotated[int, typer.Option(help="Where `firn up` listens, for debezium.properties.")] = DEFAULT_PORT,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Write a first firn.yaml. With --from, from the tables and keys of a running PostgreSQL."""
+    """Write a first firn.yaml. With --from, from the tables and keys of a running PostgreSQL, MySQL or MariaDB."""
     try:
         files = init(config, from_url, force, port)
     except FirnError as error:
