@@ -29,11 +29,17 @@ class Happened:
     commit: int
     lsn: int
     value: str | None
+    row: int | None = None  # of MariaDB: in the binlog's file `commit`, the event at `lsn`; None: PostgreSQL
 
     @property
-    def position(self) -> tuple[int, int]:
+    def position(self) -> tuple[int, int, int]:
         """Where it stands in its source; snapshot reads come first."""
-        return self.commit, self.lsn
+        return self.commit, self.lsn, self.row or 0
+
+    @property
+    def own_place(self) -> bool:
+        """Whether no other change of its table has its position and op."""
+        return self.op in "udt" or (self.row is not None and self.op != "r")
 
     def sent(self, number: int | None, emitted: int | None) -> "Sent":
         """As a connector sends it."""
@@ -54,8 +60,13 @@ class Sent:
         one = self.what
         image = None if one.value is None else {"v": one.value}
         before, after = (image, None) if one.op == "d" else (None, image)
-        source = {"connector": "postgresql", "schema": "app", "table": one.table.removeprefix("app."), "ts_ms": 1}
-        source["sequence"] = json.dumps([None if one.op == "r" else str(one.commit), str(one.lsn)])
+        source: Event = {"table": one.table.removeprefix("app."), "ts_ms": 1}
+        if one.row is None:
+            sequence = json.dumps([None if one.op == "r" else str(one.commit), str(one.lsn)])
+            source |= {"connector": "postgresql", "schema": "app", "sequence": sequence}
+        else:
+            place = {"file": f"binlog.{one.commit:06d}", "pos": one.lsn, "row": one.row}
+            source |= {"connector": "mariadb", "db": "app", **place}
         event: Event = {"op": one.op, "before": before, "after": after, "source": source, "ts_ms": 1}
         if self.number is not None:
             event["transaction"] = {"id": "7", "total_order": self.number, "data_collection_order": self.number}
@@ -65,7 +76,8 @@ class Sent:
     def delivery(self) -> Delivery:
         """As the specification has it."""
         one = self.what
-        return Delivery(one.stream, one.table, one.op, one.position, one.value, self.number, self.emitted)
+        told = (self.number, self.emitted, one.own_place)
+        return Delivery(one.stream, one.table, one.op, one.position, one.value, *told)
 
 
 @dataclass
@@ -95,16 +107,27 @@ def ticking() -> Iterator[int]:
         yield at
 
 
-def source(stream: str, dice: random.Random, clock: Iterator[int], *, numbered: bool, restarts: bool) -> Source:
-    """A few changes of a few values at a few positions, in the order of their positions, and the connector's runs."""
+def source(
+    stream: str, dice: random.Random, clock: Iterator[int], *, numbered: bool, restarts: bool, binlog: bool = False
+) -> Source:
+    """A few changes of a few values at a few positions, in the order of their positions, and the connector's runs.
+    `binlog`: of MariaDB, where each has a row of its own and a restart may come between any two."""
     found = Source(stream, numbered)
+    taken: set[tuple[object, ...]] = set()
     for _ in range(dice.randint(1, 12)):
         op = dice.choice("ccccudrt")
         value = None if op == "t" else dice.choice("xy")
         commit = 0 if op == "r" else dice.randint(1, 2)
-        found.happened.append(Happened(stream, dice.choice(TABLES), op, commit, dice.randint(1, 3), value))
+        row = dice.randint(0, 2) if binlog else None
+        one = Happened(stream, dice.choice(TABLES), op, commit, dice.randint(1, 3), value, row)
+        # One table and one op at one row of an event, whatever its value.
+        place = (one.table, op, one.position)
+        if one.own_place and place in taken:
+            continue
+        taken.add(place)
+        found.happened.append(one)
     found.happened.sort(key=lambda one: one.position)
-    if not restarts:
+    if not restarts or not found.happened:
         found.run(0, len(found.happened), clock)
         return found
     killed = dice.randint(1, len(found.happened))

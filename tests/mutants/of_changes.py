@@ -55,6 +55,22 @@ MUTANTS: Final = (
         (f"{_POSITION_TESTS}::test_a_commit_decides_before_an_lsn",),
     ),
     Mutant(
+        "the rows of one COPY are taken for one",
+        f"{_CHANGES}/redelivery.py",
+        '_OF_ONE_RECORD: Final = frozenset("udt")',
+        '_OF_ONE_RECORD: Final = frozenset("udtc")',
+        ("tests/property/test_append.py::test_a_numbered_source_that_was_not_restarted_has_each_of_its_changes_once_in_any_split",),
+    ),
+    Mutant(
+        "a change of the binlog is known by its number in the transaction",
+        f"{_CHANGES}/redelivery.py",
+        'return connector in _BINLOGS and op != "r" and not order.endswith(_NO_ROW)',
+        "return False",
+        (
+            "tests/property/test_append.py::test_a_change_with_a_place_of_its_own_is_there_once_with_numbers_or_without_and_restarted_anywhere",
+        ),
+    ),
+    Mutant(
         "a bigint unsigned that came as a negative integer stays negative",
         f"{_CHANGES}/decode/values.py",
         "return value % 2**64",

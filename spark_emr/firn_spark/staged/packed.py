@@ -17,7 +17,8 @@ STAGED = {
     "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
     "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
 }  # fmt: skip
-# pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request.
+# pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request,
+# or ordering.OWN_PLACE.
 # fault, fault_text: why the change can't be placed.
 CHANGES = pa.schema(
     {"epoch": pa.int64(), "batch": pa.string()}

@@ -17,8 +17,9 @@ from firn.changes.change import OPS, ROWS, TIMES
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
 from firn.changes.merge import ordering
-from firn.changes.merge.ordering import PLACED_BY, Order, placed_by_field
+from firn.changes.merge.ordering import OWN_PLACE, PLACED_BY, Order, placed_by_field
 from firn.changes.positions import HASHED, MONGODB, NAMED_LATER, RANK, WIDTH, position
+from firn.changes.redelivery import has_own_place
 from firn_spark.staged.columnar import joined
 from firn_spark.staged.packed import CHANGES
 
@@ -27,6 +28,8 @@ FEW = 200  # changes: for fewer, calls of Arrow's cost more than rows do
 # Where the parts of a total order lie: \1, the position (positions.py), the op's rank, the hash of the content.
 _GENERATION, _COMMIT, _KIND, _CHANGE, _RANK, _HASH = 1, 13, 21, 38, 1 + WIDTH, 1 + WIDTH + 1
 _LENGTH = _HASH + HASHED
+_OWN_PLACE = pa.scalar(OWN_PLACE, pa.int32())
+_OF_ONE_RECORD = pa.array([op for op in RANK if has_own_place("postgresql", op, "0")])
 _RANKS = pa.array(sorted(RANK, key=RANK.__getitem__))
 _hash = blake2b(digest_size=HASHED).copy  # copying one costs less than making one
 _decode_lsns = msgspec.json.Decoder(tuple[int | None, int], strict=False).decode_lines
@@ -92,11 +95,20 @@ def _at_once(columns: Arrays, by: Order, sizes: Sequence[int], accepted: Sequenc
     return {
         "pos": pc.binary_slice(total, 1, 1 + WIDTH),
         "ord": total,
-        "occurrence": _occurrences(columns, total, hashes, sizes),
+        "occurrence": pc.if_else(_own_places(columns), _OWN_PLACE, _occurrences(columns, total, hashes, sizes)),
         "fault": pa.nulls(rows, pa.string()),
         "fault_text": pa.nulls(rows, pa.string()),
         "tx_order": pc.if_else(pc.and_(reads, pc.is_null(number)), columns["emitted"], number),
     }
+
+
+def _own_places(columns: Arrays) -> pa.Array:
+    """As redelivery.has_own_place."""
+    connectors = pc.unique(columns["connector"]).to_pylist()
+    if connectors == ["postgresql"]:
+        return pc.and_(pc.is_in(columns["op"], value_set=_OF_ONE_RECORD), pc.is_valid(columns["order"]))
+    told = (columns[name].to_pylist() for name in ("connector", "op", "order"))
+    return pa.array(list(map(has_own_place, *told)), pa.bool_())
 
 
 def _put_numbers(orders: bytearray, connector: pa.Array, order: pa.Array) -> bool:

@@ -192,24 +192,33 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
     assert len(one.rows("lake.t")) == 3
 
 
-# What Debezium 3.6 did: killed within a transaction, it leaves out what it had handed over and numbers the rest from 1.
-NUMBERED = pytest.param(
-    True, marks=pytest.mark.xfail(strict=True, reason="docs/adr/0030-append-identity.md: rows twice")
+# What Debezium 3.6 did: killed within a transaction, it leaves out what it handed over and numbers the rest from 1.
+# Inserts of PostgreSQL with numbers: docs/adr/0064-places-of-their-own.md proves that nothing can tell them from others.
+@pytest.mark.parametrize(
+    ("connector", "op", "numbered", "rows"),
+    [
+        ("postgresql", "c", False, 4),
+        ("postgresql", "u", True, 4),
+        ("mysql", "c", True, 4),
+        ("postgresql", "c", True, 6),
+    ],
 )
-
-
-@pytest.mark.parametrize("numbered", [False, NUMBERED])
-def test_a_change_that_a_restarted_debezium_sends_again_is_one_row(lake: Make, numbered: bool) -> None:
+def test_a_change_that_a_restarted_debezium_sends_again_is_one_row(
+    lake: Make, connector: str, op: str, numbered: bool, rows: int
+) -> None:
     one = lake(config(""))
 
     def sent(first: int) -> list[dict[str, Any]]:
-        changes = [event("c", lsn, {"a": lsn}, commit=5) for lsn in (10, 20, 30, 40)][first:]
+        changes = [event(op, lsn, {"a": lsn}, commit=5) for lsn in (10, 20, 30, 40)][first:]
+        for change in changes if connector == "mysql" else ():
+            place = {"connector": "mysql", "file": "binlog.000005", "pos": 4, "row": change["after"]["a"]}
+            change["source"] |= {"db": change["source"]["schema"], **place}
         place = lambda n: {"transaction": {"id": "7:10", "total_order": n, "data_collection_order": n}}  # noqa: E731
         return [change | (place(n) if numbered else {}) for n, change in enumerate(changes, 1)]
 
     one.land(sent(0))
     one.land(sent(2))
-    assert len(one.rows("lake.t")) == 4
+    assert len(one.rows("lake.t")) == rows
 
 
 @pytest.mark.parametrize("driver", ["0", ""])

@@ -1,9 +1,12 @@
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firn.changes.merge.ordering import PLACED_BY, Order, placed
+from firn.changes.decode.row_decoder import META
+from firn.changes.merge import decoded_rows
+from firn.changes.merge.ordering import OWN_PLACE, PLACED_BY, Order, placed
 
 
 def change(lsn: int = 10, **values: Any) -> dict[str, Any]:
@@ -54,7 +57,39 @@ def test_a_flattened_change_that_is_sent_again_after_a_restart_is_the_same_chang
 
 
 def test_truncates_of_two_tables_at_one_position_are_both_the_first() -> None:
-    assert of(change(op="t", after=None), change(op="t", after=None, table="app.u"))["occurrence"] == [0, 0]
+    found = of(change(op="t", after=None), change(op="t", after=None, table="app.u"))
+    assert found["occurrence"] == [OWN_PLACE, OWN_PLACE]
+
+
+@pytest.mark.parametrize(
+    ("connector", "op", "order", "own"),
+    [
+        ("postgresql", "u", '["1","2"]', True),
+        ("postgresql", "d", "2", True),
+        ("postgresql", "t", '["1","2"]', True),
+        ("postgresql", "c", '["1","2"]', False),  # rows of one COPY share it
+        ("postgresql", "r", '[null,"2"]', False),
+        ("mysql", "c", '["b.000001",4,0]', True),
+        ("mariadb", "u", '["b.000001",4,7]', True),
+        ("mariadb", "c", '["b.000001",4,null]', False),  # flattened, without __row
+        ("mariadb", "r", '["b.000001",4,0]', False),  # all of a snapshot have its position
+        ("sqlserver", "u", '["00000027:00000758:0005","00000027:00000758:0003",1]', False),
+        ("oracle", "u", '["10","5","0x000003.0000ad01.0010",1]', False),
+    ],
+)
+def test_a_change_with_a_place_of_its_own_needs_no_number_and_no_request(
+    connector: str, op: str, order: str, own: bool
+) -> None:
+    twice = change(connector=connector, op=op, order=order, tx_order=3)
+    found = of(twice, twice | {"index": 1, "tx_order": 1, "emitted": 9})
+    assert (found["occurrence"][0] == OWN_PLACE) is own
+    rows: list[list[Any]] = [[None] * len(META) for _ in range(2)]
+    for row, place in zip(rows, range(2), strict=True):
+        row[decoded_rows.POS], row[decoded_rows.ORD] = found["pos"][place], found["ord"][place]
+        row[decoded_rows.OCCURRENCE], row[decoded_rows.TX_ORDER] = found["occurrence"][place], found["tx_order"][place]
+        row[decoded_rows.TABLE] = "app.t"
+    same = decoded_rows.identity(rows[0], "s") == decoded_rows.identity(rows[1], "s")
+    assert same is own
 
 
 def test_a_replayed_change_keeps_its_generation_and_occurrence() -> None:

@@ -1,16 +1,39 @@
-"""Changes that come again after their stream's generation was raised: they keep the generation that they had
-(docs/adr/0034-generations.md). Pure.
+"""Changes that come again. Pure.
 
-A change is recognised by its source table, its source time and its order without the generation: raw position, op and
+Those that have a place of their own in their source are one change wherever they come: `has_own_place`
+(docs/adr/0064-places-of-their-own.md).
+
+After their stream's generation was raised they keep the generation that they had (docs/adr/0034-generations.md). A
+change is recognised by its source table, its source time and its order without the generation: raw position, op and
 content. All of them are the source's own, so a change has one name, however often and in whatever company it comes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
 
 Placed = tuple[str, bytes, int | None]
 """Source table, total order (ordering.placed) and source time (ms) of a change."""
+
+
+def has_own_place(connector: str | None, op: str, order: str | None) -> bool:
+    """Whether no other change of its source table can have its position and op, so that neither a number nor a request
+    has to tell it from others. `order`: as sources.py writes it.
+
+    MySQL's and MariaDB's `[file, pos, row]` is one row of one event of the binlog. PostgreSQL's LSN is one record of
+    its log: of an update, a delete or a truncate one row, of inserts as many as COPY puts on a page.
+    """
+    if order is None:
+        return False
+    if connector == "postgresql":
+        return op in _OF_ONE_RECORD
+    return connector in _BINLOGS and op != "r" and not order.endswith(_NO_ROW)
+
+
+_OF_ONE_RECORD: Final = frozenset("udt")
+_BINLOGS: Final = frozenset({"mysql", "mariadb"})
+_NO_ROW: Final = "null]"  # a flattened event that does not tell the row
 
 
 @dataclass(frozen=True)

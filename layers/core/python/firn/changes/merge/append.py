@@ -8,8 +8,10 @@ how epochs divide them changes a row.
 Two deliveries are one change if they are of one stream and one source table and agree in position, op and content (the
 rows before and after, and the record's key where there is neither), and
 
-* in their number in the transaction, if the source tells it. A connector that is killed in a transaction may number the
-  rest of it again: what it sends again under another number is another row, and nothing is taken for what it is not.
+* in nothing more, if the change has a place of its own: no other of its table has its position and op. That is so of
+  all changes in MySQL's binlog, and of PostgreSQL's but inserts.
+* else in their number in the transaction, if the source tells it. A connector that is killed in a transaction may number
+  the rest of it again: what it sends again under another number is another row, and nothing is taken for what it is not.
 * of a snapshot read without a number: in when the connector read it.
 * of any other: in how many equal ones came before in the request. A connector that was restarted sends a change again
   at another time, so that the time counts only within a request: what was sent at one instant is one change there.
@@ -33,6 +35,7 @@ class Delivery:
     content   the rows before and after and the record's key, as they were sent
     number    its place in its transaction, None if the source does not tell
     emitted   when the connector made the event, None if it does not tell
+    own_place whether no other change of its table has its position and op
     """
 
     stream: str
@@ -42,6 +45,7 @@ class Delivery:
     content: Hashable
     number: int | None = None
     emitted: int | None = None
+    own_place: bool = False
 
 
 def append(requests: Iterable[tuple[str, Sequence[Delivery]]]) -> dict[Identity, Delivery]:
@@ -63,6 +67,8 @@ def _identity(request: str, place: int, one: Delivery, before: Sequence[Delivery
     if one.position is None:
         return "arrived", request, place
     change = _change(one)
+    if one.own_place:
+        return "place", *change
     if one.number is not None:
         return "number", *change, one.number
     if one.op == "r" and one.emitted is not None:

@@ -20,6 +20,7 @@ from firn.changes.decode.row_decoder import (
 from firn.changes.decode.types import Type
 from firn.changes.merge import fold
 from firn.changes.merge.fold import Key, RowChange
+from firn.changes.merge.ordering import OWN_PLACE
 
 WIDTH: Final = len(META)  # the values of the columns follow
 (
@@ -108,6 +109,8 @@ def identity(row: Sequence[Any], stream: str) -> str:
     if row[POS] is None:
         return _hashed(_arrived(row))
     which = f"o{row[OCCURRENCE]}" if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
+    if row[OCCURRENCE] == OWN_PLACE:
+        which = "o0"
     # The table's name comes last: it may hold any character, and nothing before it a colon.
     return _hashed(f"{stream}:{row[ORD].hex().upper()}:{which}:{row[TABLE]}")
 
@@ -117,7 +120,7 @@ def first_identity(row: Sequence[Any]) -> str:
     then have it (TableState.first_identity)."""
     if row[POS] is None:
         return _hashed(_arrived(row))
-    in_order = f"o{row[ORD].hex().upper()}:{row[OCCURRENCE]}"
+    in_order = f"o{row[ORD].hex().upper()}:{max(row[OCCURRENCE], 0)}"
     place = in_order if row[TX_ORDER] is None else f"t{row[TX_ORDER]}"
     return _hashed(f"{row[POS].hex().upper()}:{row[OP]}:{place}")
 

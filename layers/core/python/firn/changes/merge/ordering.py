@@ -15,7 +15,7 @@ from firn.changes.decode.poison import poison
 from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN
 from firn.changes.metadata_columns import NAMELESS_ID, OTHERS_ID
 from firn.changes.positions import MONGODB, NAMED_LATER, arrived, field_position, order_key, position, within
-from firn.changes.redelivery import kept
+from firn.changes.redelivery import has_own_place, kept
 from firn.errors import EventError
 
 
@@ -30,6 +30,9 @@ class Order:
     commits: int | None = None
     kept: Mapping[bytes, int] = dataclasses.field(default_factory=dict, hash=False)
 
+
+OWN_PLACE: Final = -1
+"""The occurrence of a change that has no equals: no other has its position and op (redelivery.has_own_place)."""
 
 PLACED_BY: Final = (
     "op", "index", "table", "connector", "order", "before", "after", "key", "occurrence", "generation", "tx_order",
@@ -99,7 +102,15 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     return {
         "pos": pos,
         "ord": totals,
-        "occurrence": occurrences(totals, tables, indexes, emitted, given),
+        "occurrence": [
+            OWN_PLACE if where is not None and has_own_place(*change) else number
+            for where, change, number in zip(
+                pos,
+                zip(connectors, ops, orders, strict=True),
+                occurrences(totals, tables, indexes, emitted, given),
+                strict=True,
+            )
+        ],
         "fault": _by_row({row: code for row, (code, _) in faults.items()}, len(ops)),
         "fault_text": _by_row({row: text for row, (_, text) in faults.items()}, len(ops)),
         "tx_order": _in_transaction(ops, in_transaction, emitted),
