@@ -193,7 +193,7 @@ def test_identical_rows_of_one_copy_are_told_apart_by_their_transaction_in_any_s
 
 
 # What Debezium 3.6 did: killed within a transaction, it leaves out what it handed over and numbers the rest from 1.
-# Inserts of PostgreSQL with numbers: docs/adr/0064-places-of-their-own.md proves that nothing can tell them from others.
+# Inserts of PostgreSQL with numbers: docs/adr/0064-places-of-their-own.md proves that no rule can tell them apart.
 @pytest.mark.parametrize(
     ("connector", "op", "numbered", "rows"),
     [

@@ -10,8 +10,9 @@ rows before and after, and the record's key where there is neither), and
 
 * in nothing more, if the change has a place of its own: no other of its table has its position and op. That is so of
   all changes in MySQL's binlog, and of PostgreSQL's but inserts.
-* else in their number in the transaction, if the source tells it. A connector that is killed in a transaction may number
-  the rest of it again: what it sends again under another number is another row, and nothing is taken for what it is not.
+* else in their number in the transaction, if the source tells it. A connector that is killed in a transaction may
+  number the rest of it again: what it sends again under another number is another row, and nothing is taken for what
+  it is not.
 * of a snapshot read without a number: in when the connector read it.
 * of any other: in how many equal ones came before in the request. A connector that was restarted sends a change again
   at another time, so that the time counts only within a request: what was sent at one instant is one change there.
