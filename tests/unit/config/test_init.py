@@ -20,10 +20,13 @@ def test_no_server_is_a_transient_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["mysql://u:hunter2@h/d", "postgres://h/d", "postgres://u:hunter2@h:port/d", "postgres://u:hunter2@h", "x"]
-)
+    "url",
+    ["oracle://u:hunter2@h/d", "postgres://h/d", "postgres://u:hunter2@h:port/d", "postgres://u:hunter2@h", "x",
+     "mysql://h/d", "mariadb://u:hunter2@h:port/d", "mysql://u:hunter2@h", "mysql://u:hunter2@h/d?sslmode=maybe"],
+)  # fmt: skip
 def test_an_address_that_cannot_be_read_is_not_repeated(tmp_path: Path, url: str) -> None:
-    with pytest.raises(ConfigError, match="write postgres://user:password@host:5432/database") as raised:
+    shown = "write (postgres|mysql)://user:password@host:(5432|3306)/database|sslmode is one of"
+    with pytest.raises(ConfigError, match=shown) as raised:
         init(tmp_path, url, force=False)
     assert "hunter2" not in str(raised.value)
 

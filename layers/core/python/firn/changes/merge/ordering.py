@@ -85,10 +85,7 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
             if inside is not None and where is not None:
                 total_order = b"\1" + where + inside
             elif where is not None:
-                content = f"{before}\0{after}\0{keys[row] if before is None and after is None else ''}"
-                if '"__ts_' in content and op != "r":
-                    content = _SENT.sub("", content)
-                total_order = b"\1" + order_key(where, op, content.encode())
+                total_order = b"\1" + order_key(where, op, _content(op, before, after, keys[row]).encode())
         except Exception as error:  # noqa: BLE001 (one event's failure is one dead letter)
             why = poison(error)
             where, faults[row] = None, (why.code, str(why))
@@ -102,19 +99,30 @@ def placed(columns: Mapping[str, Sequence[Any]], place: int, by: Order, accepted
     return {
         "pos": pos,
         "ord": totals,
-        "occurrence": [
-            OWN_PLACE if where is not None and has_own_place(*change) else number
-            for where, change, number in zip(
-                pos,
-                zip(connectors, ops, orders, strict=True),
-                occurrences(totals, tables, indexes, emitted, given),
-                strict=True,
-            )
-        ],
+        "occurrence": _with_own_places(
+            occurrences(totals, tables, indexes, emitted, given), pos, connectors, ops, orders
+        ),
         "fault": _by_row({row: code for row, (code, _) in faults.items()}, len(ops)),
         "fault_text": _by_row({row: text for row, (_, text) in faults.items()}, len(ops)),
         "tx_order": _in_transaction(ops, in_transaction, emitted),
     }
+
+
+def _content(op: str, before: str | None, after: str | None, key: str | None) -> str:
+    content = f"{before}\0{after}\0{key if before is None and after is None else ''}"
+    return _SENT.sub("", content) if '"__ts_' in content and op != "r" else content
+
+
+def _with_own_places(
+    numbers: Sequence[int],
+    pos: Sequence[bytes | None],
+    connectors: Sequence[str | None],
+    ops: Sequence[str],
+    orders: Sequence[str | None],
+) -> list[int]:
+    """The occurrences of changes, but of those that have no equals."""
+    changes = zip(numbers, pos, map(has_own_place, connectors, ops, orders), strict=True)
+    return [OWN_PLACE if own and where is not None else number for number, where, own in changes]
 
 
 def _by_row(texts: Mapping[int, str], rows: int) -> list[str | None]:
