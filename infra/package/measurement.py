@@ -67,6 +67,7 @@ UNLIMITED: Final = Budget(bytes=None)
 BUDGETS: Final[Mapping[str, Budget]] = {
     "IngestHttp": Budget(80 * MEGABYTE, 0.2),
     "IngestQueue": Budget(80 * MEGABYTE, 0.2),
+    "IngestStream": Budget(90 * MEGABYTE, 0.2),  # with fastavro, which is imported for Avro alone
 }
 
 

@@ -1,13 +1,15 @@
-"""The stack's AWS endpoint: moto's S3 and SQS, made safe for concurrent clients, and EMR Serverless beside them.
+"""The stack's AWS endpoint: moto's S3, SQS, Kinesis and DynamoDB, made safe for concurrent clients, and EMR Serverless
+beside them.
 
 moto is written for tests of one thread. Its S3 checks `If-None-Match` and then writes; its SQS deletes by building the
 list of messages again, so that a message sent at that moment is lost; its listings fail when a key is put meanwhile. So
 one lock goes around each call to moto: every request is then atomic, and conditional puts have exactly one winner.
 Long polls wait outside of the lock (`_receive`).
 
-One port serves all: the service is read from the signature's scope, as AWS's own front ends do. S3 and SQS take any
-signature: what they hold is open to whoever reaches the port. What starts processes or holds secrets takes only those
-made with the stack's own secret key. Services that Firn does not use, and moto's own pages, are not here.
+One port serves all: the service is read from the signature's scope, as AWS's own front ends do. S3, SQS, Kinesis and
+DynamoDB take any signature: what they hold is open to whoever reaches the port. What starts processes or holds secrets
+takes only those made with the stack's own secret key. Services that Firn does not use, and moto's own pages, are not
+here.
 """
 
 import functools
@@ -33,7 +35,7 @@ ACCESS_KEY = SECRET_KEY = "test"  # noqa: S105
 
 Observe = Callable[[Call], None]
 
-_OPEN = frozenset({"s3", "sqs"})
+_OPEN = frozenset({"s3", "sqs", "kinesis", "dynamodb"})
 _OF_MOTO = _OPEN | {"glue", "secretsmanager", "ssm", "sts"}
 _POLL_SECONDS = 0.1
 
@@ -80,7 +82,7 @@ class AwsApplication:
             return self._receive(environ, start_response, *poll)
         bucket = lifecycle_rules.bucket_of(environ) if service == "s3" else None
         with self._lock:
-            moto = self._app_of(service)
+            moto = self._app_of(_backend(service, environ))
             if bucket is not None:
                 return list(lifecycle_rules.answer(moto, environ, start_response, bucket, ACCOUNT))
             if service == "glue" and glue.is_stale(environ, ACCOUNT, REGION):
@@ -91,7 +93,8 @@ class AwsApplication:
     def _refusal(self, signed: Signature | None, environ: WSGIEnvironment) -> str | None:
         """Why the request is not taken, None if it is. Leaves the body as it was."""
         if signed is None:
-            return "sign the request (AWS signature version 4): here are S3, SQS and EMR Serverless, and no pages"
+            there = "S3, SQS, Kinesis, DynamoDB and EMR Serverless"
+            return f"sign the request (AWS signature version 4): here are {there}, and no pages"
         if signed.service not in _OF_MOTO and signed.service not in self._others:
             return f"{signed.service} is not here"
         if signed.service in _OPEN:
@@ -139,6 +142,12 @@ class AwsApplication:
                 start_response(answer.status, answer.headers)
                 return [payload]
             time.sleep(_POLL_SECONDS)
+
+
+def _backend(service: str, environ: WSGIEnvironment) -> str:
+    """Which of moto's parts answers: tables and their streams are two, and both are signed as DynamoDB's."""
+    streams = environ.get("HTTP_X_AMZ_TARGET", "").startswith("DynamoDBStreams_")
+    return "dynamodbstreams" if service == "dynamodb" and streams else service
 
 
 def _long_poll(environ: WSGIEnvironment) -> tuple[bytes, float] | None:

@@ -22,7 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firn.deployment.config_text import Watched
+from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
+from firn.config.reader import parse
+from firn.deployment.config_text import Watched, config_text
+from firn.errors import ConfigError
 from firn_local.aws import ACCESS_KEY, ACCOUNT, REGION, SECRET_KEY, AwsEndpoint, Observe, s3_authorization
 from firn_local.claim import AlreadyRunning, Claim
 from firn_local.emr import EmrServerless
@@ -37,6 +40,7 @@ from firn_local.intrinsics import TemplateError, load
 from firn_local.queues import create_queues
 from firn_local.serving import PortInUse
 from firn_local.spark_submit import SparkSubmit
+from firn_local.stream_pollers import StreamPollers
 from firn_local.template import Template, read
 from firn_local.throttle import DEFAULT_RATE
 
@@ -89,6 +93,7 @@ class Stack:
         self.options = options
         self._observe = observe
         self._host: FunctionHost | None = None
+        self._pollers: StreamPollers | None = None
         self.dir = options.dir.resolve()
         self._say = say
         self._claim = Claim(self.dir)
@@ -162,6 +167,13 @@ class Stack:
         self._stops.append(host.stop)
         host.start()
         self._host = host
+        if "ingest_stream" in host.functions:
+            self._pollers = StreamPollers(
+                host.functions["ingest_stream"], template.mappings, aws.url, host.server.url, token, self.dir / "logs",
+                self._say,
+            )  # fmt: skip
+            self._stops.append(self._pollers.stop)
+            self._poll_streams()
         if self.options.config is not None:
             threading.Thread(target=self._watch, args=(environment,), name="config", daemon=True).start()
         self.description = {
@@ -260,6 +272,17 @@ class Stack:
             return False
         return re.search(r"^sources[ \t]*:", text, re.MULTILINE) is not None
 
+    def _poll_streams(self) -> None:
+        """Poll what the published firn.yaml names as sources of its streams."""
+        if self.options.config is None or self._pollers is None:
+            return
+        try:
+            text = config_text(self.options.config)
+            named = any(f"{word}:" in text for word in EVENT_SOURCES)  # few files do, and to read one takes memory
+            self._pollers.apply(parse(text, str(self.options.config)).streams.values() if named else ())
+        except ConfigError as error:  # it was changed meanwhile, and is looked at again
+            self._say(str(error))
+
     def _watch(self, environment: dict[str, str]) -> None:
         """Publish the configuration again whenever the file, or a schema file that it names, changes; a wrong one is
         reported and the old one stays."""
@@ -274,6 +297,7 @@ class Stack:
                 try:
                     self._publish(environment)
                     self._say(f"{self.options.config}: published")
+                    self._poll_streams()
                 except (StackError, subprocess.TimeoutExpired) as error:
                     self._say(f"{self.options.config} is not published, the one before stays in use:\n{error}")
 
@@ -317,9 +341,18 @@ def _greeting(stack: Stack) -> list[str]:
 def local_parameters(template: Path, given: Mapping[str, str]) -> dict[str, str]:
     """The template's parameters as they are here, of those that it has."""
     declared = load(template.read_text()).get("Parameters", {})
-    ours = {"Environment": "local", "WithEmr": "false", "WithPull": "true", "EmrJobRoleArn": ROLE_ARN, **given}
+    ours = {"Environment": "local", "WithEmr": "false", "WithPull": "true", "EmrJobRoleArn": ROLE_ARN}
+    ours |= {**_STREAMS, **given}
     return {name: value for name, value in ours.items() if name in declared}
 
+
+# So that the function and its mappings are there; what they poll says firn.yaml.
+_STREAMS = {
+    "KinesisStreamArn": f"arn:aws:kinesis:{REGION}:{ACCOUNT}:stream/local",
+    "DynamoDbStreamArn": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/local/stream/local",
+    "KafkaTopic": "local",
+    "KafkaBootstrapServers": "127.0.0.1:9092",
+}
 
 # Jobs run as they lie in this checkout; spark-submit's settings for this machine come from the runner.
 _CHECKOUT = {

@@ -69,6 +69,26 @@ class Function:
 
 
 @dataclass(frozen=True)
+class StreamMapping:
+    """An event source mapping of Kinesis, DynamoDB Streams or Kafka (AWS::Lambda::EventSourceMapping).
+
+    function         the logical id of the function that is triggered
+    batch_size       records at most, gathered for `window` seconds at most
+    report_failures  whether the function's answer says from which record on the batch comes again
+    bisect           whether a batch that makes the function fail is halved
+    retries, max_age how often, and up to which age (s), a batch comes again; -1: without end
+    """
+
+    function: str
+    batch_size: int = 100
+    window: float = 0
+    report_failures: bool = False
+    bisect: bool = False
+    retries: int = -1
+    max_age: int = -1
+
+
+@dataclass(frozen=True)
 class Queue:
     """An SQS queue; `attributes` as CreateQueue takes them, redrive policy included."""
 
@@ -92,6 +112,7 @@ class Template:
     binary_types: tuple[str, ...] = ()
     stage: str = "local"
     notes: tuple[str, ...] = field(default=())
+    mappings: Mapping[str, StreamMapping] = field(default_factory=dict)  # by kind: kinesis, dynamodb, kafka
 
 
 # What CreateQueue takes, of what AWS::SQS::Queue has.
@@ -139,6 +160,25 @@ def read(path: Path, parameters: Mapping[str, str] | None = None, *, queue_urls:
         binary_types=tuple(kind.replace("~1", "/") for kind in api.get("BinaryMediaTypes", ())),
         stage=str(api.get("StageName", "local")),
         notes=tuple(notes),
+        mappings=dict(
+            _mapping(scope.resolve(resource["Properties"]))
+            for resource in resources.values()
+            if resource["Type"] == "AWS::Lambda::EventSourceMapping"
+        ),
+    )
+
+
+def _mapping(properties: Mapping[str, Any]) -> tuple[str, StreamMapping]:
+    """The kind of its source, and how it brings records. A function's !Ref is its name or its logical id."""
+    arn = str(properties.get("EventSourceArn", "")).split(":")
+    return arn[2] if len(arn) > 2 else "kafka", StreamMapping(
+        str(properties["FunctionName"]),
+        int(properties.get("BatchSize", StreamMapping.batch_size)),
+        float(properties.get("MaximumBatchingWindowInSeconds", 0)),
+        "ReportBatchItemFailures" in properties.get("FunctionResponseTypes", ()),
+        bool(properties.get("BisectBatchOnFunctionError", False)),
+        int(properties.get("MaximumRetryAttempts", -1)),
+        int(properties.get("MaximumRecordAgeInSeconds", -1)),
     )
 
 

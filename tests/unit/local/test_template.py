@@ -142,6 +142,25 @@ def test_the_repositorys_template_has_its_functions_with_their_events() -> None:
     assert own().binary_types == ("*/*",)
 
 
+def test_the_function_for_streams_is_there_with_what_triggers_it() -> None:
+    given = {"WithEmr": "false", "EmrApplicationId": "00local"}
+    for parameters, kinds in (
+        ({"KinesisStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/s"}, {"kinesis"}),
+        ({"KafkaTopic": "t", "KafkaBootstrapServers": "b:9092"}, {"kafka"}),
+        ({"KafkaTopic": "t", "MskClusterArn": "arn:aws:kafka:us-east-1:123456789012:cluster/b/1"}, {"kafka"}),
+    ):
+        found = read(TEMPLATE, given | parameters)
+        assert "ingest_stream" in {function.name for function in found.functions}
+        assert set(found.mappings) == kinds
+    assert not own().mappings
+
+
+def test_the_avro_layer_has_what_the_project_asks_for() -> None:
+    lines = (REPOSITORY / "layers/avro/python/requirements.txt").read_text().splitlines()
+    wanted = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["optional-dependencies"]["avro"]
+    assert [line for line in lines if line and not line.startswith("#")] == wanted
+
+
 def test_the_queue_waits_long_enough_for_its_function() -> None:
     """Lambda refuses a visibility time-out below the function's, and its guide asks for six times."""
     template = own()

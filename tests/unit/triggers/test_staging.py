@@ -26,6 +26,7 @@ from tests.unit.triggers.conftest import Deliver, staged
 from tests.unit.triggers.lambda_events import FIRST, aggregated, change, kafka, kinesis, row
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
+SHARD = 6 << 32
 
 
 def letters(store: Store, stream: str) -> list[DeadLetter]:
@@ -55,7 +56,7 @@ def test_a_batch_of_kinesis_is_one_staged_object_with_a_place_for_each_row(deliv
     store = MemoryStore()
     done = deliver(store, kinesis([(FIRST + n, row(n)) for n in range(3)]))
     assert (done.failed, [one.accepted[0].accepted for one in done.staged]) == (None, [3])
-    assert [one["order"] for one in staged(store, "clicks")] == [f"@kinesis:{FIRST + n}:0:0" for n in range(3)]
+    assert [one["order"] for one in staged(store, "clicks")] == [f"@kinesis:{FIRST + n}:{SHARD}:0" for n in range(3)]
     assert len(paths(store, "staged")) == 1
 
 
@@ -94,7 +95,7 @@ def test_a_poison_record_is_a_dead_letter_with_its_bytes_and_its_place_and_the_b
     [letter] = letters(store, "clicks")
     assert (letter.original, letter.reason) == (b"\xff poison", "not_utf8")
     assert letter.record is not None
-    assert letter.record.order(0) == f"@kinesis:{FIRST + 1}:0:0"
+    assert letter.record.order(0) == f"@kinesis:{FIRST + 1}:{SHARD}:0"
     # Corrected, it stands between its neighbours, though it comes last.
     path = paths(store, "dead/clicks")[0]
     mended = {(path, 0): row(1, v=2)}
@@ -122,8 +123,8 @@ def test_gzip_and_aggregated_records_are_taken_apart(deliver: Deliver) -> None:
     deliver(store, kinesis([(FIRST, whole), (FIRST + 1, gzip.compress(row(4))), (FIRST + 2, cut)]))
     places = {json.loads(text)["id"]: order for order, text in identities(store, "clicks")}
     assert places == {
-        1: f"@kinesis:{FIRST}:0:0", 2: f"@kinesis:{FIRST}:1:0", 3: f"@kinesis:{FIRST}:2:0",
-        4: f"@kinesis:{FIRST + 1}:0:0",
+        1: f"@kinesis:{FIRST}:{SHARD}:0", 2: f"@kinesis:{FIRST}:{SHARD + 1}:0", 3: f"@kinesis:{FIRST}:{SHARD + 2}:0",
+        4: f"@kinesis:{FIRST + 1}:{SHARD}:0",
     }  # fmt: skip
     [letter] = letters(store, "clicks")
     assert (letter.reason, letter.original) == ("bad_record", cut)

@@ -2,7 +2,7 @@
 
 The record gives its events the places that they do not have of themselves, as an order text of its own:
 
-    @kinesis:SEQUENCE:SUB:N     SUB: which user record of an aggregated one; N: the event in it, from 0
+    @kinesis:SEQUENCE:SUB:N     SUB: the shard, 32 bits, and which user record of an aggregated one; N: the event in it
     @dynamodb:SEQUENCE:SUB:N
     @kafka:OFFSET:PARTITION:N
     @kafka-time:TIMESTAMP:OFFSET:PARTITION:N      of a stream with `order: timestamp`; ms

@@ -6,6 +6,7 @@ with Amazon DynamoDB", "Using Lambda with Amazon MSK" and "… with self-managed
 
 import base64
 import binascii
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -22,6 +23,7 @@ _SOURCES: Final[Mapping[str, Kind]] = {
     "aws:kafka": "kafka",
     "SelfManagedKafka": "kafka",
 }
+_SHARD: Final = re.compile(r"shardId-0*([0-9]{1,9}):")
 _LONGEST_HEADERS: Final = 16_384  # bytes of a record's headers that are kept
 
 
@@ -33,6 +35,7 @@ class Entry:
     data       its value as bytes, None for none
     place      the beginning of its order text (firn.changes.record)
     key        its key as bytes, None for none
+    shard      of Kinesis, by its number: two shards may give one number
     topic, headers, timestamp (ms)   of Kafka
     unreadable why not even its bytes can be had
     """
@@ -41,6 +44,7 @@ class Entry:
     data: bytes | None
     place: str
     key: bytes | None = None
+    shard: int = 0
     topic: str = ""
     headers: Sequence[tuple[str, str]] = ()
     timestamp: int = 0
@@ -48,7 +52,7 @@ class Entry:
 
     def record(self, sub: int = 0, key: str | None = None, *, by_time: bool = False) -> Record:
         """What its events are placed by. `sub`: which user record of an aggregated one."""
-        place = self.place if self.topic else f"{self.place}:{sub}"
+        place = self.place if self.topic else f"{self.place}:{self.shard << 32 | sub}"
         if by_time:
             place = f"@kafka-time:{max(self.timestamp, 0)}:{place.partition(':')[2]}"
         return Record(place, self.topic, key, list(self.headers), gone=self.data is None)
@@ -86,7 +90,8 @@ def _of_kinesis(one: Mapping[str, Any]) -> Entry:
     inner = one["kinesis"]
     number = str(inner["sequenceNumber"])
     data, wrong = _bytes(inner.get("data") or "")
-    return Entry(number, data, f"@kinesis:{number}", unreadable=wrong)
+    shard = _SHARD.match(str(one.get("eventID", "")))
+    return Entry(number, data, f"@kinesis:{number}", shard=int(shard[1]) if shard else 0, unreadable=wrong)
 
 
 def _of_dynamodb(one: Mapping[str, Any]) -> Entry:
@@ -107,7 +112,8 @@ def _of_kafka(one: Mapping[str, Any]) -> Entry:
     headers = list(_headers(one.get("headers") or ()))
     place = f"@kafka:{int(one['offset'])}:{int(one['partition'])}"
     time = int(one.get("timestamp") or 0)
-    return Entry("", value, place, key, str(one["topic"]), headers, time, unreadable=wrong or wrong_key)
+    wrong = wrong or wrong_key
+    return Entry("", value, place, key, 0, str(one["topic"]), headers, time, unreadable=wrong)
 
 
 def _headers(headers: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

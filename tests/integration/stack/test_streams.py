@@ -1,0 +1,125 @@
+"""Kinesis and DynamoDB Streams through the embedded stack, polled as Lambda's mappings would: nothing lost, doubled or
+out of order, though the function dies in the midst."""
+
+import io
+import json
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow.parquet as pq
+import pytest
+
+from firn.changes.positions import position
+from firn_local.stack import Options, Stack
+
+pytestmark = pytest.mark.stack
+
+STREAM = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks"
+CONFIG = f"""
+streams:
+  clicks:
+    envelope: rows
+    kinesis: {STREAM}
+    tables: {{users: {{to: web.users, key: [id]}}}}
+"""
+
+
+class Ground:
+    """A stack of this process, and its streams."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.dir = stack.dir
+        make: Any = boto3.session.Session().client
+        about = stack.description
+        self.kinesis, self.dynamodb = (
+            make(
+                service, endpoint_url=about["aws_endpoint"], region_name="us-east-1",
+                aws_access_key_id="test", aws_secret_access_key="test",
+            )
+            for service in ("kinesis", "dynamodb")
+        )  # fmt: skip
+
+    def staged(self, stream: str) -> list[dict[str, Any]]:
+        folder = self.dir / "staging" / "staged" / stream
+        found: list[dict[str, Any]] = []
+        for path in sorted(folder.rglob("*.parquet")):
+            found += pq.read_table(io.BytesIO(path.read_bytes())).to_pylist()
+        return found
+
+    def newest(self, stream: str) -> dict[int, dict[str, Any]]:
+        """The mirror that the staged changes make: of each key the one with the highest position."""
+        found: dict[int, tuple[bytes, dict[str, Any] | None]] = {}
+        for one in self.staged(stream):
+            where = position(one.get("connector") or "", one["op"], one["order"], 0)
+            assert where is not None
+            image = json.loads(one["after"] or one["before"])
+            value = None if one["op"] == "d" else image
+            found[image["id"]] = max(found.get(image["id"], (b"", None)), (where, value), key=lambda it: it[0])
+        return {key: value for key, (_, value) in found.items() if value is not None}
+
+    def wait(self, stream: str, rows: int) -> None:
+        deadline = time.monotonic() + 60
+        while len({(one["order"], one["after"] or one["before"]) for one in self.staged(stream)}) < rows:
+            assert time.monotonic() < deadline, (self.dir / "logs" / "ingest_stream.log").read_text()[-3000:]
+            time.sleep(0.2)
+
+    def function(self) -> int | None:
+        """The process of the function, if there is one (Linux)."""
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "environ").read_bytes().split(b"\0")
+                parent = f"PPid:\t{os.getpid()}\n" in (entry / "status").read_text()
+            except OSError:
+                continue
+            if parent and b"AWS_LAMBDA_FUNCTION_NAME=ingest_stream" in words:
+                return int(entry.name)
+        return None
+
+
+@pytest.fixture(scope="module")
+def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
+    folder = tmp_path_factory.mktemp("streams")
+    (folder / "firn.yaml").write_text(CONFIG)
+    options = Options(folder / "stack", port=0, config=folder / "firn.yaml", schedules=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+        with Stack(options, say=lambda _line: None) as stack:
+            yield Ground(stack)
+
+
+def test_kinesis_is_staged_in_order_while_its_function_is_killed(ground: Ground) -> None:
+    deadline = time.monotonic() + 30
+    while "clicks" not in ground.kinesis.list_streams()["StreamNames"]:  # the stack makes what firn.yaml names
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    killed: list[int] = []
+
+    def kill() -> None:
+        until = time.monotonic() + 10
+        while time.monotonic() < until and len(killed) < 2:
+            process = ground.function()
+            if process is not None and process not in killed:
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    for version in range(20):
+        rows = [{"id": key, "v": version} for key in range(10)]
+        entries = [{"Data": json.dumps(row).encode(), "PartitionKey": str(row["id"])} for row in rows]
+        ground.kinesis.put_records(StreamName="clicks", Records=entries)
+    ground.kinesis.put_record(StreamName="clicks", Data=b"\xff poison", PartitionKey="1")
+    ground.kinesis.put_record(StreamName="clicks", Data=b'{"id": 99, "v": 1}', PartitionKey="1")
+    killer.join()
+    ground.wait("clicks", 201)
+    assert killed
+    assert ground.newest("clicks") == {key: {"id": key, "v": 19} for key in range(10)} | {99: {"id": 99, "v": 1}}
+    assert len({one["order"] for one in ground.staged("clicks")}) == 201
+    assert list((ground.dir / "staging" / "dead" / "clicks").rglob("*.parquet"))
