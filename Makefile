@@ -40,7 +40,7 @@ example-mysql: setup  ## MariaDB -> Debezium Server -> Firn with rows of every t
 setup-kafka:
 	@$(PYTHON) infra/setup/setup.py --kafka
 
-example-kafka: setup-kafka  ## PostgreSQL -> Debezium Server -> Kafka -> Firn by a small consumer that gets killed, compared (ARGS=…)
+example-kafka: setup-kafka  ## PostgreSQL -> Debezium Server -> Kafka -> Firn, with kills and more partitions, compared (ARGS=…)
 	@$(BIN)/python -m examples.sources.kafka_to_firn $(ARGS)
 
 up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn up)

@@ -24,6 +24,7 @@ from firn_lake.tables import find_table
 
 Sink = Literal["http", "sqs", "kafka"]
 STREAM = "bank"
+USERS = "users"
 SIGNALS = "public.debezium_signal"
 TABLES = ("orders", "pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history")
 FILES = ROOT / "examples" / "postgres-debezium"
@@ -162,6 +163,11 @@ class Bank:
             compared.append(compare(name, table, final))
         return compared
 
+    def users(self) -> dict[int, int]:
+        """The rows of the users' table: key, version."""
+        table = find_table(catalog_of(self.firn.stack()), f"{USERS}.{USERS}").scan().to_arrow()
+        return dict(zip(table.column("id").to_pylist(), table.column("v").to_pylist(), strict=True))
+
     def run_firn(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """The firn command on this stack."""
         command = [sys.executable, "-m", "firn_cli.main", *arguments]
@@ -184,6 +190,15 @@ class Bank:
         stream = config["streams"][STREAM]
         stream["commit"] = {"every": "15s"}
         stream["tables"][SIGNALS] = {"ignore": True}
+        if self.sink == "kafka":
+            stream["kafka"] = {"topics": [f"{STREAM}.*"], "cluster": self._kafka}
+            # Somebody's rows beside it, whose order nobody knows but Kafka.
+            config["streams"][USERS] = {
+                "envelope": "rows",
+                "commit": {"every": "15s"},
+                "kafka": {"topics": [USERS], "cluster": self._kafka, "order": "timestamp"},
+                "tables": {USERS: {"to": f"{USERS}.{USERS}", "key": ["id"], "columns": {"id": "long", "v": "long"}}},
+            }
         if self.signed:
             stream["auth"] = {"by": "signature", "secret": f"file:{self.secret_file}"}
 

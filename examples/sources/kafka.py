@@ -1,19 +1,21 @@
-"""A Kafka broker of our own for the time of an example, and examples/kafka/consumer.py as a process."""
+"""A Kafka broker of our own for the time of an example, and what happens to its topics."""
 
 import base64
 import json
-import os
 import socket
 import subprocess
 import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from examples.sources.fetching import ROOT
 from examples.sources.processes import Server, ServerFailed, free_port, tail
+from firn.deployment.stack import Stack
 
-CONSUMER = ROOT / "examples" / "kafka" / "consumer.py"
+TOPICS = ROOT / "examples" / "kafka" / "topics.py"
+POLLER = ROOT / "infra" / "local" / "firn_local" / "kafka_poller.py"
 PYTHON = ROOT / ".venv-kafka" / "bin" / "python"
 
 
@@ -58,6 +60,13 @@ class KafkaBroker:
         self._server.start()
         self._server.wait(self._answers, 60)
 
+    def kill(self) -> None:
+        """SIGKILL, and a new start on the same log. Raises ServerFailed."""
+        self._server.kill()
+        self._server.log.unlink()
+        self._server.start()
+        self._server.wait(self._answers, 120)
+
     def stop(self) -> None:
         """End it; the folder stays."""
         self._server.stop()
@@ -69,51 +78,71 @@ class KafkaBroker:
         return False
 
 
-class KafkaConsumer:
-    """The consumer, as its user runs it, in the environment that `make setup-kafka` made."""
+class Topics:
+    """What happens to topics, and how far Firn has come with them, by examples/kafka/topics.py."""
 
-    def __init__(self, folder: Path, broker: KafkaBroker, url: str, stream: str, secret_file: Path | None) -> None:
-        self._folder, self._environment = folder, {"PYTHONPATH": str(ROOT / "layers" / "core" / "python")}
-        if secret_file:
-            self._environment["FIRN_SECRET_FILE"] = str(secret_file)
-        self._command = [str(PYTHON), str(CONSUMER), "--brokers", broker.address, "--url", url, "--stream", stream]
-        self._command += ["--topics", f"^{stream}[.]", "--instance", "one"]
+    def __init__(self, folder: Path, broker: KafkaBroker) -> None:
         folder.mkdir(parents=True)
-        self._server = Server("consumer", self._command, folder, environment=self._environment)
-        self.log = self._server.log
+        self._folder, self._brokers = folder, broker.address
+        self._writer: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
-        """Start it; it works until it is stopped."""
-        self._server.start()
+    def start_writing(self, keys: int, records: int, rate: float) -> None:
+        """Write rows of users, with tombstones among them."""
+        counts = ["--keys", str(keys), "--records", str(records), "--rate", str(rate)]
+        with (self._folder / "writer.log").open("wb") as errors:
+            self._writer = subprocess.Popen(
+                self._command("write", *counts), stdout=subprocess.PIPE, stderr=errors, text=True
+            )
 
-    def kill(self) -> None:
-        """SIGKILL, and a new start."""
-        self._server.kill()
-        self._server.start()
+    def written(self) -> dict[int, int]:
+        """Wait for the end of it -> the rows that are left: key, version. Raises ServerFailed."""
+        assert self._writer is not None  # noqa: S101
+        said, _ = self._writer.communicate(timeout=600)
+        if self._writer.returncode:
+            raise ServerFailed(f"the rows were not written:\n{tail(self._folder / 'writer.log')}")
+        return {int(key): int(version) for key, version in json.loads(said).items()}
 
-    def stop(self) -> None:
-        """SIGTERM: it finishes the range in hand."""
-        self._server.stop(60)
+    def grow(self, topics: str, partitions: int) -> list[str]:
+        """Give them more partitions -> those that got some. Raises ServerFailed."""
+        grown: list[str] = self._said("grow", "--topics", topics, "--partitions", str(partitions))
+        return grown
 
-    def supervise(self) -> bool:
-        """Start it again if it has ended by itself -> whether it had."""
-        if self._server.running:
-            return False
-        self._server.start()
-        return True
+    def lag(self) -> int:
+        """How many messages the embedded stack's mapping has not got through. Raises ServerFailed."""
+        behind: int = self._said("lag")
+        return behind
 
-    def until_read(self, group: str = "firn") -> dict[str, int]:
-        """Forward what is there and end -> {"messages": …, "duplicates": …}. Raises ServerFailed."""
-        command = [*self._command, "--group", group, "--until-read"]
-        log = self._folder / f"until-read-{group}.log"
+    def all_again(self, stack: Stack, topics: list[str]) -> int:
+        """Bring every message of these topics once more, as another mapping -> how many there were. Raises
+        ServerFailed."""
+        asked = {
+            "url": f"{stack.url}/_firn/invoke/ingest_stream", "token": stack.token, "servers": self._brokers,
+            "topics": topics, "batch_size": 777, "window": 0.2, "group": "once-more", "until_read": True,
+        }  # fmt: skip
+        log = self._folder / "once-more.log"
         with log.open("wb") as errors:
             done = subprocess.run(
-                command, env={**os.environ, **self._environment}, stdout=subprocess.PIPE, stderr=errors, check=False
-            )
+                [str(PYTHON), "-P", str(POLLER)], input=json.dumps(asked), stdout=subprocess.PIPE, stderr=errors,
+                text=True, check=False,
+            )  # fmt: skip
         if done.returncode:
-            raise ServerFailed(f"the consumer ended with exit code {done.returncode}:\n{tail(log)}")
-        said: dict[str, int] = json.loads(done.stdout)
-        return said
+            raise ServerFailed(f"the second mapping ended with exit code {done.returncode}:\n{tail(log)}")
+        return int(json.loads(done.stdout)["messages"])
+
+    def stop(self) -> None:
+        """End what still writes."""
+        if self._writer is not None:
+            self._writer.kill()
+            self._writer.wait()
+
+    def _said(self, *what: str) -> Any:
+        done = subprocess.run(self._command(*what), capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ServerFailed(f"topics.py {what[0]}: {done.stderr.strip()[-1000:]}")
+        return json.loads(done.stdout)
+
+    def _command(self, what: str, *more: str) -> list[str]:
+        return [str(PYTHON), str(TOPICS), what, "--brokers", self._brokers, *more]
 
 
 def environment_is_there() -> bool:

@@ -1,5 +1,6 @@
-"""PostgreSQL -> Debezium Server -> Kafka -> Firn: a small consumer reads Debezium's messages with their keys and posts
-them; it is killed in the middle, and all of it is read twice. In the end every row is compared with PostgreSQL's own.
+"""PostgreSQL -> Debezium Server -> Kafka -> Firn, and somebody's own rows beside it: the embedded stack polls Kafka as
+Lambda's mapping would. The broker, the function and the stack are killed in the midst, topics get more partitions, and
+all of it is read twice. In the end every row is compared with PostgreSQL's own, and with what was written.
 `make example-kafka` runs it.
 
 Exit code 0: all rows are equal. 1: they are not, or something failed. 3: the machine lacks what the text says.
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,39 +22,82 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from examples.demo.comparing import Comparison
 from examples.sources import fetching, kafka, needs
-from examples.sources.bank import STREAM, Bank
+from examples.sources.bank import STREAM, USERS, Bank
 from examples.sources.postgres_to_firn import tools
+from examples.sources.processes import ServerFailed
 from firn.deployment.flush_run import flush
 from firn.deployment.terminal import print_json, print_table
 from firn.errors import FirnError
 
+PARTITIONS = 7
+"""Of each topic in the end; they begin with three."""
+
 
 @dataclass
 class Report:
-    """What a run did. `killed`: the consumer, by SIGKILL; `ended_by_itself`: and started again. `messages`: all that is
-    in Kafka, posted a second time by another group; `again`: how many ranges were posted twice after a kill."""
+    """What a run did. `events`: what was killed and changed; `messages`: all that is in Kafka, brought a second time;
+    `users`: how many of the rows that were written are in their table as they are, `users_wrong` how many are not."""
 
     transactions: int = 0
-    killed: int = 0
-    ended_by_itself: int = 0
-    again: int = 0
+    events: list[str] = field(default_factory=list)
     messages: int = 0
     seconds: float = 0.0
     audit: bool = False
     tables: list[Comparison] = field(default_factory=list)
     tables_after_all_again: list[Comparison] = field(default_factory=list)
+    users: list[int] = field(default_factory=list)
+    users_wrong: list[int] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
-        """Every row is equal, also after all was posted a second time."""
+        """Every row is equal, also after all was brought a second time."""
         both = (self.tables, self.tables_after_all_again)
-        return self.audit and all(tables and all(one.ok for one in tables) for tables in both)
+        equal = all(tables and all(one.ok for one in tables) for tables in both)
+        return self.audit and equal and self.users_wrong == [0, 0]
 
 
-def run(bank: Bank, consumer: kafka.KafkaConsumer, given: argparse.Namespace, console: Console) -> Report:
-    """The load with a consumer that is killed, what is left, then all of it again."""
+class Chaos:
+    """What is done to Kafka and to Firn while the load runs, one after another."""
+
+    def __init__(self, bank: Bank, broker: kafka.KafkaBroker, topics: kafka.Topics, kills: int) -> None:
+        self._bank, self._broker, self._topics = bank, broker, topics
+        self._steps = [self._function, self._kafka, self._more_partitions, self._stack][: max(0, kills)]
+        self._steps += [self._function, self._kafka] * max(0, (kills - 3) // 2)
+        self.all = len(self._steps)
+
+    @property
+    def done(self) -> int:
+        """How many steps."""
+        return self.all - len(self._steps)
+
+    def next(self) -> str:
+        """Do the next one -> what it was."""
+        return self._steps.pop(0)()
+
+    def _function(self) -> str:
+        return f"{self._bank.firn.kill_functions()} processes of Firn's functions killed (SIGKILL)"
+
+    def _kafka(self) -> str:
+        self._broker.kill()
+        return "Kafka's broker killed (SIGKILL) and started again"
+
+    def _stack(self) -> str:
+        self._bank.firn.kill()
+        self._bank.firn.start()
+        return "Firn's embedded stack killed (SIGKILL) and started again"
+
+    def _more_partitions(self) -> str:
+        grown = self._topics.grow(f"^({STREAM}[.]|{USERS}$)", PARTITIONS)
+        return f"{len(grown)} topics have {PARTITIONS} partitions now"
+
+
+def run(
+    bank: Bank, broker: kafka.KafkaBroker, topics: kafka.Topics, given: argparse.Namespace, console: Console
+) -> Report:
+    """The load while things are killed, what is left, then all of it again."""
     report, started = Report(), time.monotonic()
-    consumer.start()
+    chaos = Chaos(bank, broker, topics, given.kills)
+    topics.start_writing(given.users, given.records, given.records * given.rate / given.transactions)
     load = bank.load(given.transactions, given.rate, given.accounts)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -60,11 +105,9 @@ def run(bank: Bank, consumer: kafka.KafkaConsumer, given: argparse.Namespace, co
         while load.poll() is None:
             done = bank.transactions()
             progress.update(task, completed=done)
-            if report.killed < given.kills and done >= given.transactions * (report.killed + 1) / (given.kills + 1):
-                consumer.kill()
-                report.killed += 1
-                console.print(f"consumer killed (SIGKILL) and started again at {done:,} transactions")
-            report.ended_by_itself += consumer.supervise()
+            if chaos.done < chaos.all and done >= given.transactions * (chaos.done + 1) / (chaos.all + 1):
+                report.events.append(f"{done:,} transactions: {chaos.next()}")
+                console.print(report.events[-1])
             bank.supervise()
             time.sleep(0.1)
     if load.returncode:
@@ -72,26 +115,42 @@ def run(bank: Bank, consumer: kafka.KafkaConsumer, given: argparse.Namespace, co
     report.transactions = bank.transactions()
     with console.status("Debezium Server hands over to Kafka") as status:
         bank.delivered("", status.update)
-    with console.status("the consumer reads the rest"):
-        consumer.stop()
-        consumer.until_read()
-    report.again = consumer.log.read_text().count(" again")
-    report.tables, report.audit = _committed(bank, console)
-    with console.status("all of it once more, by another consumer group"):
-        report.messages = consumer.until_read("once-more")["messages"]
-    report.tables_after_all_again, audit = _committed(bank, console)
-    report.audit = report.audit and audit
+    with console.status("the rest is written"):
+        expected = topics.written()
+    with console.status("Firn reads the rest"):
+        _read(bank, topics)
+    _compare(report, bank, expected, console, report.tables)
+    with console.status("all of it once more, by another mapping"):
+        report.messages = topics.all_again(bank.firn.stack(), [f"{STREAM}.*", USERS])
+    _compare(report, bank, expected, console, report.tables_after_all_again)
     report.seconds = round(time.monotonic() - started, 1)
     return report
 
 
-def _committed(bank: Bank, console: Console) -> tuple[list[Comparison], bool]:
-    with console.status("committing") as status:
-        flush(bank.firn.stack(), STREAM, report=lambda name, text: status.update(f"{name}: {text}"))
-    audit = bank.run_firn("audit", STREAM, "--dir", str(bank.firn.folder))
-    if audit.returncode:
-        console.print(audit.stdout + audit.stderr, markup=False)
-    return bank.compare(), audit.returncode == 0
+def _read(bank: Bank, topics: kafka.Topics, seconds: float = 600) -> None:
+    """Wait until the mapping has committed every message. Raises ServerFailed."""
+    deadline = time.monotonic() + seconds
+    while behind := topics.lag():
+        if time.monotonic() > deadline:
+            raise ServerFailed(f"{behind:,} messages are not read: see {bank.firn.folder / 'logs' / 'kafka.log'}")
+        time.sleep(1)
+
+
+def _compare(report: Report, bank: Bank, expected: dict[int, int], console: Console, tables: list[Comparison]) -> None:
+    """Commit, then compare all tables."""
+    first = not report.users
+    for stream in (STREAM, USERS):
+        with console.status("committing") as status:
+            flush(bank.firn.stack(), stream, report=lambda name, text: status.update(f"{name}: {text}"))
+        audit = bank.run_firn("audit", stream, "--dir", str(bank.firn.folder))
+        if audit.returncode:
+            console.print(audit.stdout + audit.stderr, markup=False)
+        report.audit = (report.audit or first) and audit.returncode == 0
+        first = False
+    tables += bank.compare()
+    there = bank.users()
+    report.users.append(sum(there.get(key) == version for key, version in expected.items()))
+    report.users_wrong.append(sum(there.get(key) != expected.get(key) for key in {*there, *expected}))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,21 +161,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder, report = Path(tempfile.mkdtemp(prefix="firn-kafka-")), Report()
     bank: Bank | None = None
     broker: kafka.KafkaBroker | None = None
-    consumer: kafka.KafkaConsumer | None = None
+    topics: kafka.Topics | None = None
     try:
         java, postgres = tools()
         if not kafka.environment_is_there():
-            raise needs.Missing(["the consumer's environment\n      make setup-kafka"])
+            raise needs.Missing(["Kafka's client\n      make setup-kafka"])
         with console.status("Kafka and Debezium Server (the first time they are fetched: 45 and 780 MB)"):
             jars, program = fetching.kafka_broker(), fetching.debezium_server()
         broker = kafka.KafkaBroker(jars, java, folder / "kafka")
-        bank = Bank(folder, postgres, java, program, "kafka", signed=given.signed, kafka=broker.address)
+        bank = Bank(folder, postgres, java, program, "kafka", kafka=broker.address)
         with console.status("starting Kafka, PostgreSQL, Firn and Debezium Server"):
             broker.start()
             bank.start(given.accounts)
-        secret = bank.secret_file if given.signed else None
-        consumer = kafka.KafkaConsumer(folder / "consumer", broker, bank.firn.stack().url, STREAM, secret)
-        report = run(bank, consumer, given, console)
+        topics = kafka.Topics(folder / "topics", broker)
+        report = run(bank, broker, topics, given, console)
     except needs.Missing as missing:
         print(f"example-kafka: skipped: {missing}", file=sys.stderr)
         return needs.SKIPPED
@@ -127,9 +185,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("example-kafka: stopped", file=sys.stderr)
         return 130
     finally:
-        for part in (consumer, bank, broker):
+        for part in (topics, bank, broker):
             if part is not None:
-                part.stop()
+                with suppress(Exception):
+                    part.stop()
         if report.ok or bank is None:
             shutil.rmtree(folder, ignore_errors=True)
     _show(report, console, as_json=given.json)
@@ -142,26 +201,26 @@ def _show(report: Report, console: Console, *, as_json: bool) -> None:
     if as_json:
         print_json({**vars(report), "ok": report.ok})
         return
-    console.print(
-        f"{report.transactions:,} transactions; the consumer was killed {report.killed} times, {report.again} ranges "
-        f"were posted again and known; then all {report.messages:,} messages a second time"
-    )
+    console.print(f"{report.transactions:,} transactions; then all {report.messages:,} messages a second time")
     console.rule("[bold]Against PostgreSQL's own tables[/bold]", align="left")
     pairs = zip(report.tables, report.tables_after_all_again, strict=True)
     print_table(
         ["table", "rows in PostgreSQL", "equal", "too many", "equal after all again", "too many"],
         [(one.table, one.expected, one.equal, one.extra, two.equal, two.extra) for one, two in pairs],
     )
+    wrong = " and ".join(map(str, report.users_wrong))
+    console.print(f"users: {' and '.join(map(str, report.users))} rows as they were written, {wrong} wrong")
     console.print(f"firn audit: {'every event is accounted for' if report.audit else 'does NOT balance'}")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make example-kafka", description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--transactions", type=int, default=3_000, help="of pgbench, about 6 changes each (3000)")
-    parser.add_argument("--rate", type=float, default=150, help="transactions a second at most (150)")
+    parser.add_argument("--rate", type=float, default=100, help="transactions a second at most (100)")
     parser.add_argument("--accounts", type=int, default=2_000, help="rows of pgbench_accounts (2000)")
-    parser.add_argument("--kills", type=int, default=3, help="how often the consumer is killed (3)")
-    parser.add_argument("--signed", action="store_true", help="the stream takes signed requests only")
+    parser.add_argument("--users", type=int, default=300, help="keys of the rows beside (300)")
+    parser.add_argument("--records", type=int, default=9_000, help="records of them, as long as pgbench runs (9000)")
+    parser.add_argument("--kills", type=int, default=4, help="how many things happen: function, broker, … (4)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     return parser
 

@@ -59,15 +59,14 @@ def test_postgres_through_the_sqs_sink_ends_with_every_row_equal() -> None:
 
 
 @long_only
-def test_kafka_with_a_killed_consumer_and_everything_twice_ends_with_every_row_equal() -> None:
-    said = run(
-        "kafka_to_firn", "--transactions", "800", "--rate", "60", "--accounts", "500", "--kills", "2", "--signed"
-    )
+def test_kafka_with_kills_and_more_partitions_and_everything_twice_ends_with_every_row_equal() -> None:
+    said = run("kafka_to_firn", "--transactions", "1200", "--rate", "40", "--accounts", "500", "--records", "4000")
     all_equal(said["tables"])
     all_equal(said["tables_after_all_again"])
     assert said["audit"]
-    assert said["killed"] == 2
-    assert said["messages"] > 5_000, "all of it was read a second time"
+    assert said["users_wrong"] == [0, 0]
+    assert len(said["events"]) == 4
+    assert said["messages"] > 10_000, "all of it was read a second time"
 
 
 @long_only

@@ -3,7 +3,8 @@ an event, its partitions in their order, offsets committed once the function has
 
 A process by itself, in the environment that `make setup-kafka` makes (confluent-kafka); nothing of Firn is imported. On
 standard input, as JSON: `url` and `token` (of the function host), `servers`, `topics` (names, or patterns with *),
-`batch_size`, `window` (s), and `group`.
+`batch_size`, `window` (s), `group`, and `until_read`: whether to end, with the number of messages on standard output,
+once all is read that is there.
 
 Event: Lambda Developer Guide, "Using Lambda with self-managed Apache Kafka", "Example event".
 """
@@ -64,18 +65,27 @@ class Poller:
     def __init__(self, consumer: Consumer, asked: Mapping[str, Any]) -> None:
         self._consumer, self._asked = consumer, asked
         self.stopping = threading.Event()
-        self.batches = self.failures = 0
+        self.batches = self.failures = self.messages = 0
+        self._read: set[Place] = set()  # partitions read to their end
 
     def run(self) -> None:
         """Poll until `stopping`. Raises KafkaException."""
+        there = self._there() if self._asked.get("until_read") else None
         self._consumer.subscribe([pattern(topic) for topic in self._asked["topics"]])
-        while not self.stopping.is_set():
+        while not self.stopping.is_set() and (there is None or not there <= self._read):
             by_topic: dict[str, list[Message]] = {}
             for message in self._batch():
                 by_topic.setdefault(message.topic(), []).append(message)
             for messages in by_topic.values():
                 for part in self._parts(messages):
                     self._bring(part)
+
+    def _there(self) -> set[Place]:
+        """All partitions of the topics, as Kafka has them now."""
+        patterns = [re.compile(pattern(topic).strip("^$")) for topic in self._asked["topics"]]
+        known = self._consumer.list_topics(timeout=30).topics.values()
+        wanted = [one for one in known if any(found.fullmatch(one.topic) for found in patterns)]
+        return {(one.topic, number) for one in wanted for number in one.partitions}
 
     def _batch(self) -> list[Message]:
         """Up to batch_size messages, gathered for at most `window` seconds after the first."""
@@ -84,8 +94,12 @@ class Poller:
         while len(found) < self._asked["batch_size"] and not self.stopping.is_set():
             wait = 0.5 if deadline is None else max(0.0, deadline - time.monotonic())
             for message in self._consumer.consume(self._asked["batch_size"] - len(found), timeout=wait):
+                place = message.topic(), message.partition()
                 if message.error() is None:
                     found.append(message)
+                    self._read.discard(place)
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    self._read.add(place)
                 elif not message.error().retriable() and message.error().code() not in _PASSING:
                     raise KafkaException(message.error())
             if deadline is None and found:
@@ -119,6 +133,7 @@ class Poller:
         else:
             return
         self.batches += 1
+        self.messages += len(messages)
         after: dict[Place, int] = {}
         for one in messages:
             place = one.topic(), one.partition()
@@ -144,7 +159,7 @@ class Poller:
         return False
 
 
-_PASSING = (KafkaError._PARTITION_EOF, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE,
+_PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE,
             KafkaError.UNKNOWN_TOPIC_OR_PART)  # fmt: skip
 
 
@@ -157,6 +172,7 @@ def main() -> int:
             "bootstrap.servers": asked["servers"],
             "group.id": asked.get("group", "firn-local"),
             "enable.auto.commit": False,
+            "enable.partition.eof": bool(asked.get("until_read")),
             "auto.offset.reset": "earliest",
             "topic.metadata.refresh.interval.ms": 2_000,  # a new table is a new topic, and topics get partitions
             "session.timeout.ms": 10_000,
@@ -174,6 +190,8 @@ def main() -> int:
     finally:
         consumer.close()
         log.info("%d batches taken, %d tries failed", poller.batches, poller.failures)
+    if asked.get("until_read"):
+        print(json.dumps({"messages": poller.messages}))
     return 0
 
 

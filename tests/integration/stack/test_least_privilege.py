@@ -4,6 +4,7 @@ The functions run as always, with obstore and boto3; the endpoint sees who signe
 scenario needs fails the test, and so does a call that no grant covers: whoever adds a right adds the step that uses it.
 """
 
+import base64
 import hashlib
 import json
 import sys
@@ -57,6 +58,12 @@ streams:
   bank: {job: bank, commit: {every: 1s}, tables: {public.orders: {to: bank.orders, key: [id]}}}
   signed: {auth: {by: api_key, secret: 'secretsmanager:firn/local/signed'}, tables: {t: {to: s.t}}}
   keyed: {auth: {by: api_key, secret: 'ssm:/firn/local/keyed'}, tables: {t: {to: k.t}}}
+  clicks: {envelope: rows, tables: {t: {to: c.t, mode: append}},
+           kinesis: 'arn:aws:kinesis:us-east-1:123456789012:stream/clicks'}
+  users: {envelope: rows, tables: {t: {to: u.t, mode: append}},
+          kafka: {topics: [users], registry: {url: 'http://127.0.0.1:1', secret: 'secretsmanager:firn/local/signed'}}}
+  notes: {envelope: rows, tables: {t: {to: n.t, mode: append}},
+          kafka: {topics: [notes], registry: {url: 'http://127.0.0.1:1', secret: 'ssm:/firn/local/keyed'}}}
 """
 KEY = "an-api-key-of-twenty-and-more"
 OTHER_KEY = "another-api-key-of-twenty-and-more"
@@ -72,6 +79,7 @@ sys.exit(int(file.read_text()))
 ROLES = {
     "ingest_http": ("IngestHttpRole", BY_LAMBDA),
     "ingest_queue": ("IngestQueueRole", BY_LAMBDA | BY_LAMBDA_OF_A_QUEUE),
+    "ingest_stream": ("IngestStreamRole", BY_LAMBDA),
     "dispatch": ("DispatchRole", BY_LAMBDA),
     "job_events": ("JobEventsRole", BY_LAMBDA),
     "compact": ("CompactRole", BY_LAMBDA),
@@ -170,6 +178,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             ground = Ground(stack, folder)
             http(ground)
             queue(ground)
+            streams(ground)
             jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
             care(ground)
@@ -208,6 +217,21 @@ def queue(ground: Ground) -> None:
     for _ in range(2):
         status, answer = ground.post("/_firn/invoke/ingest_queue", {"Records": [message]})
         assert (status, answer) == (200, {"batchItemFailures": []})
+
+
+def streams(ground: Ground) -> None:
+    """What records of streams do: a good one, a bad one, and such as need a registry that has a password."""
+    kinesis = ground.client("kinesis")
+    wait(lambda: "clicks" in kinesis.list_streams()["StreamNames"])
+    before = len(staged(ground))
+    for data in (b'{"id": 1}', b"no JSON"):
+        kinesis.put_record(StreamName="clicks", Data=data, PartitionKey="1")
+    wait(lambda: len(staged(ground)) > before)
+    value = base64.b64encode(b"\0\0\0\0\1avro").decode()
+    for topic in ("users", "notes"):
+        record = {"topic": topic, "partition": 0, "offset": 0, "value": value}
+        event = {"eventSource": "aws:kafka", "records": {f"{topic}-0": [record]}}
+        assert ground.post("/_firn/invoke/ingest_stream", event)[0] == 502, "there is no registry"
 
 
 def staged(ground: Ground) -> list[str]:

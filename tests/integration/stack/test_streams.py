@@ -11,12 +11,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pyarrow.parquet as pq
 import pytest
 
 from firn.changes.positions import position
-from firn_local.stack import Options, Stack
+from firn.log import published_configs
+from firn.log.store import open_store
+from firn_local.aws import AwsEndpoint
+from firn_local.environment import TEMPLATE
+from firn_local.functions import FunctionRunner
+from firn_local.stack import local_parameters
+from firn_local.stream_pollers import StreamPollers, _client
+from firn_local.template import read
 
 pytestmark = pytest.mark.stack
 
@@ -31,19 +37,28 @@ streams:
 
 
 class Ground:
-    """A stack of this process, and its streams."""
+    """The endpoint with its streams, the function in a process of its own, and what polls for it."""
 
-    def __init__(self, stack: Stack) -> None:
-        self.dir = stack.dir
-        make: Any = boto3.session.Session().client
-        about = stack.description
-        self.kinesis, self.dynamodb = (
-            make(
-                service, endpoint_url=about["aws_endpoint"], region_name="us-east-1",
-                aws_access_key_id="test", aws_secret_access_key="test",
-            )
-            for service in ("kinesis", "dynamodb")
-        )  # fmt: skip
+    def __init__(self, folder: Path) -> None:
+        self.dir = folder
+        self.aws = AwsEndpoint()
+        self.aws.start()
+        template = read(TEMPLATE, local_parameters(TEMPLATE, {"EmrApplicationId": "00local"}), queue_urls=self.aws.url)
+        [spec] = [one for one in template.functions if one.name == "ingest_stream"]
+        (folder / "staging").mkdir()
+        environment = {**self.aws.credentials, "FIRN_STAGING": f"file://{folder}/staging"}
+        config = published_configs.publish(open_store(environment["FIRN_STAGING"]), CONFIG)
+        self._function = FunctionRunner(spec, environment, folder / "logs")
+        self.kinesis, self.dynamodb = (_client(service, self.aws.url) for service in ("kinesis", "dynamodb"))
+        self.pollers = StreamPollers(
+            self._function, template.mappings, self.aws.url, "http://127.0.0.1:1", "", folder / "logs", print
+        )
+        self.pollers.apply(config.streams.values())
+
+    def stop(self) -> None:
+        self.pollers.stop()
+        self._function.close()
+        self.aws.stop()
 
     def staged(self, stream: str) -> list[dict[str, Any]]:
         folder = self.dir / "staging" / "staged" / stream
@@ -84,13 +99,9 @@ class Ground:
 
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
-    folder = tmp_path_factory.mktemp("streams")
-    (folder / "firn.yaml").write_text(CONFIG)
-    options = Options(folder / "stack", port=0, config=folder / "firn.yaml", schedules=False)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        with Stack(options, say=lambda _line: None) as stack:
-            yield Ground(stack)
+    made = Ground(tmp_path_factory.mktemp("streams"))
+    yield made
+    made.stop()
 
 
 def test_kinesis_is_staged_in_order_while_its_function_is_killed(ground: Ground) -> None:
