@@ -167,13 +167,7 @@ class Stack:
         self._stops.append(host.stop)
         host.start()
         self._host = host
-        if "ingest_stream" in host.functions:
-            self._pollers = StreamPollers(
-                host.functions["ingest_stream"], template.mappings, aws.url, host.server.url, token, self.dir / "logs",
-                self._say,
-            )  # fmt: skip
-            self._stops.append(self._pollers.stop)
-            self._poll_streams()
+        self._start_polling(template, host, token)
         if self.options.config is not None:
             threading.Thread(target=self._watch, args=(environment,), name="config", daemon=True).start()
         self.description = {
@@ -271,6 +265,16 @@ class Stack:
         except (OSError, UnicodeError):
             return False
         return re.search(r"^sources[ \t]*:", text, re.MULTILINE) is not None
+
+    def _start_polling(self, template: Template, host: FunctionHost, token: str) -> None:
+        """Poll the sources of streams, and go on doing so as firn.yaml changes."""
+        if "ingest_stream" in host.functions:
+            self._pollers = StreamPollers(
+                host.functions["ingest_stream"], template.mappings, self._aws.url, host.server.url, token,
+                self.dir / "logs", self._say,
+            )  # fmt: skip
+            self._stops.append(self._pollers.stop)
+            self._poll_streams()
 
     def _poll_streams(self) -> None:
         """Poll what the published firn.yaml names as sources of its streams."""
