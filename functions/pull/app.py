@@ -1,6 +1,6 @@
 """Scheduled: read the changes of the databases under `sources:` in firn.yaml, and stage them.
 
-Event: `{}` from the schedule; `{"source": "shop"}` for one source. A reader stays until nothing has come for the
+Event: the schedule's, for all sources; `{"pull": "shop"}` for one. A reader stays until nothing has come for the
 source's `linger`, under a lease in the database: an invocation that finds it taken ends at once.
 """
 
@@ -30,7 +30,8 @@ def handler(event: Mapping[str, Any], context: Any) -> dict[str, Any]:
     logger.append_keys(request_id=getattr(context, "aws_request_id", None))
     _, _, current, _ = staging()
     config = current()
-    names = [event["source"]] if event.get("source") else list(config.sources)
+    # Not `source`, which EventBridge's own events have.
+    names = [event["pull"]] if event.get("pull") else list(config.sources)
     if unknown := [name for name in names if name not in config.sources]:
         return {"error": f"there is no source {unknown[0]} under sources: in firn.yaml"}
     with ThreadPoolExecutor(max(1, len(names))) as pool:
