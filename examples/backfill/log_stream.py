@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.backfill.postgres_connection import Session, parse_address, session
+from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.read_position import lsn_of
 from firn.client import StreamClient
 
@@ -33,7 +33,11 @@ class LogStream(threading.Thread):
     def run(self) -> None:
         """Until it is told to end and has brought everything up to there."""
         try:
-            with session(parse_address(self._address), "stream") as server, StreamClient(self._url) as client:
+            given = read_address(self._address)
+            with (
+                session(given.address, given.password, "stream") as server,
+                StreamClient(self._url) as client,
+            ):
                 before = "null"
                 while True:
                     until = self._until

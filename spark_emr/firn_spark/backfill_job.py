@@ -11,7 +11,6 @@ from firn.backfill import chunk_plan as plans
 from firn.backfill import truncates
 from firn.backfill.backfill_request import End, Request
 from firn.backfill.chunk_plan import Plan
-from firn.backfill.postgres_connection import session as open_session
 from firn.backfill.postgres_plan import Into, make_plan
 from firn.backfill.progress import Watch
 from firn.backfill.read_position import floor_of
@@ -27,7 +26,7 @@ from firn_spark.backfill import file_source
 from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_rounds import stage_all
 from firn_spark.backfill.chunk_task import Cancelled
-from firn_spark.backfill.postgres_reader import PROGRAM, address_of
+from firn_spark.backfill.postgres_reader import opened
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.tables.evolve import Tables
@@ -107,7 +106,7 @@ class _Backfill:
         now = layout.instant(datetime.now(UTC))
         if not self._request.is_database:
             return file_source.make_plan(self._request, self._into, now)
-        with open_session(address_of(self._request), PROGRAM) as server:
+        with opened(self._request) as server:
             return make_plan(server, self._request, self._settings.settings, self._into, now)
 
     def _into(self, source: str) -> Into | None:

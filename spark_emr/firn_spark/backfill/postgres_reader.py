@@ -1,27 +1,30 @@
 """Chunks out of PostgreSQL, over one session that is opened when it is needed."""
 
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
 
 from firn.auth.secrets import Secrets
 from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Chunk
 from firn.backfill.postgres_chunk import RowWriter
-from firn.backfill.postgres_connection import Address, Session, parse_address, session
+from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.postgres_tables import Column, types_of
+from firn.sources.postgres.connection import password_of
 from firn_spark.backfill.chunk_reader import ReadChunk, Work
 from firn_spark.backfill.staged_file import StagedFile
 
-PROGRAM = "firn backfill"
+_PROGRAM: Final = "firn backfill"
 
 
-def address_of(request: Request) -> Address:
-    """Where the source is, with its password. Raises ConfigError, TransientError (its place can't be asked)."""
-    address = parse_address(request.source)
-    if not request.password:
-        return address
-    keys = Secrets().keys(request.password)
-    return Address(address.host, address.port, address.user, address.database, address.sslmode, keys[0])
+@contextmanager
+def opened(request: Request) -> Iterator[Session]:
+    """A session with the source of a request. Raises ConfigError, TransientError."""
+    given = read_address(request.source)
+    password = password_of(given.address, request.password, iam=False, secrets=Secrets()) or given.password
+    with session(given.address, password, _PROGRAM) as server:
+        yield server
 
 
 class PostgresReader:
@@ -58,7 +61,7 @@ class PostgresReader:
 
     def _open(self) -> Session:
         if self._session is None:
-            self._session = self._held.enter_context(session(address_of(self._work.request), PROGRAM))
+            self._session = self._held.enter_context(opened(self._work.request))
         return self._session
 
     def _writer(self, place: int) -> RowWriter:

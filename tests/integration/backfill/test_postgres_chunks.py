@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Plan
 from firn.backfill.postgres_chunk import Moved, RowWriter, open_chunk
-from firn.backfill.postgres_connection import Session, parse_address, session
+from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.postgres_plan import Into, make_plan
 from firn.backfill.postgres_tables import find_tables, types_of
 from firn.backfill.progress import Watch
@@ -37,6 +38,11 @@ from tests.postgresql import postgresql
 CONFIG = "streams: {shop: {tables: {'public.*': {to: 'shop.{table}', key: [id]}}}}"
 
 
+def connected(address: str, program: str) -> AbstractContextManager[Session]:
+    given = read_address(address)
+    return session(given.address, given.password, program)
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with postgresql() as url:
@@ -45,7 +51,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def server(address: str) -> Iterator[Session]:
-    with session(parse_address(address), "test") as opened:
+    with connected(address, "test") as opened:
         yield opened
         opened.rows("DROP SCHEMA public CASCADE")
         opened.rows("CREATE SCHEMA public")
@@ -63,7 +69,7 @@ class Backfill:
         self.into = Into({}, keyed=True)
 
     def planned(self) -> Plan:
-        with session(parse_address(self.address), "test") as server:
+        with connected(self.address, "test") as server:
             settings = self.config.streams["shop"].settings
             found = make_plan(server, self.request, settings, lambda _: self.into, self.request.made_at)
         return plans.fix(self.store, "shop", found)
@@ -250,7 +256,7 @@ def test_a_chunk_waits_for_transactions_and_stands_where_the_log_ended_before(
     server.rows("INSERT INTO t VALUES (1, 1)")
     one = Backfill(tmp_path, address)
     plan = one.planned()
-    with session(parse_address(address), "writer") as writer:
+    with connected(address, "writer") as writer:
         writer.rows("BEGIN")
         writer.rows("UPDATE t SET v = 2")
         before = lsn_of(writer.value("SELECT pg_current_wal_insert_lsn()::text"))

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import Request
-from firn.backfill.postgres_connection import Session, parse_address, session
+from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.read_position import floor_of, lsn_of
 from firn.config.names import TableName
 from firn.log import cuts, layout, published_configs
@@ -35,6 +35,11 @@ streams:
 Lakes = Callable[[str], Lake]
 
 
+def connected(address: str, program: str) -> AbstractContextManager[Session]:
+    given = read_address(address)
+    return session(given.address, given.password, program)
+
+
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with postgresql() as url:
@@ -43,7 +48,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def server(address: str) -> Iterator[Session]:
-    with session(parse_address(address), "test") as opened:
+    with connected(address, "test") as opened:
         opened.rows("CREATE TABLE t (id int PRIMARY KEY, amount numeric(12,2), at timestamp, note text)")
         opened.rows("INSERT INTO t SELECT n, n / 100.0, timestamp '2026-01-01', 'old' FROM generate_series(1, 900) n")
         yield opened

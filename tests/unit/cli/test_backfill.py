@@ -164,7 +164,7 @@ def test_it_is_cancelled(run: Run, job: Job, store: Store) -> None:
         (["shop"], "say where from"),
         (["shop", "t", "--from", "http://x"], "or files as s3://bucket"),
         (["shop", "--from", "/x/*.csv"], "files fill one table"),
-        (["shop", "--from", "postgres://db/x"], "needs a user, a host and a database"),
+        (["shop", "--from", "postgres://db/x"], "lacks a user, a host or a database"),
         (["other", "--from", FROM], "firn.yaml has no stream other; it has shop"),
         (["shop", "--from", FROM, "--by", "luck"], "write auto, key or ctid"),
         (["shop", "--from", FROM, "--replace"], "raise `generation` of stream shop"),

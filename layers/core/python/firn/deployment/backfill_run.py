@@ -15,7 +15,7 @@ import msgspec
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import End, Request
-from firn.backfill.postgres_connection import parse_address
+from firn.backfill.postgres_connection import read_address
 from firn.backfill.progress import Progress, Watch
 from firn.config.secret_addresses import place_of
 from firn.deployment import flush_run
@@ -79,7 +79,7 @@ def prepare(stack: Stack, wanted: Request) -> Request:
         )
     if wanted.replace and wanted.where:
         raise ConfigError("--replace takes the whole table, so it does not go with --where")
-    address = parse_address(wanted.source) if wanted.is_database else None
+    address = read_address(wanted.source) if wanted.is_database else None
     source = _files(wanted) if address is None else address.public
     now = datetime.now(UTC)
     identifier = f"{int(now.timestamp() * 1000):012x}{secrets.token_hex(4)}"
