@@ -191,7 +191,7 @@ def run(example: Example, given: argparse.Namespace) -> bool:
         f"{example.told['final_rows']:,} rows, {example.told['missing']:,} missing, {example.told['extra']:,} extra"
     )
     for name, *words in (("audit", STREAM), ("rebuild", "shop.orders", "--check")):
-        if name == "rebuild" and not given.rebuild:
+        if name not in given.then:
             continue
         command = [sys.executable, "-m", "firn_cli.main", name, *words, "--dir", str(example.firn.folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -207,7 +207,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--rate", type=int, default=100, help="pgbench's transactions a second")
     parser.add_argument("--kills", type=int, default=2)
-    parser.add_argument("--rebuild", action="store_true", help="the log has to give the table again, too")
+    parser.add_argument(
+        "--then", nargs="*", choices=("audit", "rebuild"), default=[],
+        help="account for every row; and have the log give the table again",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args(arguments)
     binaries = needs.postgres()

@@ -79,8 +79,6 @@ def command(
     if cancel:
         _cancel(stack, stream, as_json)
         return
-    if not source:
-        raise typer.BadParameter("say where from: postgres://user@host:5432/database, or files", param_hint="--from")
     wanted = Request(
         FORMAT, "", stream, source, "", tuple(tables or ()), password, where, by=_by(by), chunk_rows=chunk_rows,
         parallel=parallel, verify=verify, replace=replace, position=_position(position),

@@ -22,7 +22,7 @@ _PROGRAM: Final = "firn backfill"
 def opened(request: Request) -> Iterator[Session]:
     """A session with the source of a request. Raises ConfigError, TransientError."""
     given = read_address(request.source)
-    password = password_of(given.address, request.password, iam=False, secrets=Secrets()) or given.password
+    password = password_of(given.address, request.password, iam=request.iam, secrets=Secrets()) or given.password
     with session(given.address, password, _PROGRAM) as server:
         yield server
 

@@ -211,6 +211,19 @@ def test_a_row_names_its_key_where_nobody_else_does(server: Session, address: st
     assert row["key"].replace(" ", "") == '{"b":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11","a":1}'
 
 
+def test_what_the_publication_leaves_out_is_left_out(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text, secret text)")
+    server.rows("CREATE TABLE u (id int PRIMARY KEY)")
+    server.rows("INSERT INTO t VALUES (1, 'x', 'y'), (2, 'x', 'y')")
+    server.rows("CREATE PUBLICATION firn FOR TABLE t (id, v) WHERE (id > 1)")
+    one = Backfill(tmp_path / "1", address, publication="firn")
+    assert [table.name for table in one.run().tables] == ["public.t"]
+    assert one.images() == ['{"id":2,"v":"x"}']
+    with pytest.raises(ConfigError, match=r"publication firn lacks public\.u"):
+        Backfill(tmp_path / "2", address, publication="firn", tables=("public.u",)).planned()
+    server.rows("DROP PUBLICATION firn")
+
+
 @pytest.mark.parametrize(
     ("kind", "existing", "text", "found"),
     [

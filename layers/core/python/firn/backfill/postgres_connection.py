@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from firn.config import pull_source_reader
 from firn.config.pull_source import PostgresAddress
@@ -38,6 +38,14 @@ def read_address(url: str) -> Given:
         return Given(pull_source_reader.parse_address(public), public, None if password is None else unquote(password))
     except ValueError as error:
         raise ConfigError(f"--from: the address {error}") from None
+
+
+def url_of(address: PostgresAddress) -> str:
+    """The address as `read_address` reads it."""
+    root = f"&sslrootcert={quote(address.root_certificate, safe='')}" if address.root_certificate else ""
+    host = f"[{address.host}]" if ":" in address.host else address.host
+    user, database = quote(address.user, safe=""), quote(address.database, safe="")
+    return f"postgres://{user}@{host}:{address.port}/{database}?sslmode={address.tls}{root}"
 
 
 class Session:

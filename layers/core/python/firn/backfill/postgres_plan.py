@@ -10,7 +10,7 @@ from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Cell, Chunk, Plan, PlannedTable
 from firn.backfill.postgres_cells import cell_of, form_of, quoted
 from firn.backfill.postgres_connection import Session, literal, row_of
-from firn.backfill.postgres_tables import Relation, Table, find_tables, types_of
+from firn.backfill.postgres_tables import Published, Relation, Table, find_tables, published, types_of
 from firn.changes.decode.source_encodings import DecodeSettings
 from firn.changes.decode.types import Type
 from firn.errors import ConfigError
@@ -47,25 +47,34 @@ def make_plan(session: Session, request: Request, settings: DecodeSettings, targ
     version = int(session.value("SHOW server_version_num"))
     tables: list[PlannedTable] = []
     chunks: list[Chunk] = []
+    known = published(session, request.publication) if request.publication else None
     for table in find_tables(session, request.tables):
         into = target(table.source)
+        sent = _ALL if known is None else known.get(table.source)
+        if sent is None:
+            if request.tables:
+                raise ConfigError(f"the publication {request.publication} lacks {table.source}: add it there first")
+            continue
         if into is None:
             if request.tables:
                 raise ConfigError(f"no rule of stream {request.stream} takes {table.source}: see tables: in firn.yaml")
             continue
-        chunks += _chunks(session, request, table, len(tables), version)
-        tables.append(_planned(table, types_of(session, table.columns), settings, into))
+        chunks += _chunks(session, request, table, len(tables), version, sent.rows)
+        tables.append(_planned(table, types_of(session, table.columns), settings, into, sent))
     if not tables:
         raise ConfigError(f"the source has no table that stream {request.stream} takes: see tables: in firn.yaml")
     server = str(session.value("SELECT system_identifier::text FROM pg_control_system()"))
     return Plan(FORMAT, request.id, now, tables, chunks, server)
 
 
-def _planned(table: Table, types: TypeCatalog, settings: DecodeSettings, into: Into) -> PlannedTable:
+_ALL: Final = Published(None, "")
+
+
+def _planned(table: Table, types: TypeCatalog, settings: DecodeSettings, into: Into, sent: Published) -> PlannedTable:
     cells: list[Cell] = []
     fields = []
     for column in table.columns:
-        if column.generated:
+        if column.generated or (sent.columns is not None and column.name not in sent.columns):
             continue
         existing = into.columns.get(column.name)
         form = form_of(column.name, column.oid, column.modifier, types, settings, existing)
@@ -77,7 +86,9 @@ def _planned(table: Table, types: TypeCatalog, settings: DecodeSettings, into: I
     return PlannedTable(table.source, json.dumps(schema, ensure_ascii=False), cells, key, table.rows)
 
 
-def _chunks(session: Session, request: Request, table: Table, place: int, version: int) -> Iterator[Chunk]:
+def _chunks(session: Session, request: Request, table: Table, place: int, version: int, rows: str) -> Iterator[Chunk]:
+    """`rows`: a condition of the publication's."""
+    asked = _and(f"({rows})" if rows else "", request.where)
     for relation in table.relations:
         toasted = relation.outside > 0 and table.identity != "f"
         places = relation.heap and version >= PLACES
@@ -88,12 +99,12 @@ def _chunks(session: Session, request: Request, table: Table, place: int, versio
             case "ctid":
                 for first, end in chunking.page_ranges(relation.pages, count):
                     where = f"ctid >= '({first},0)'::tid" + (f" AND ctid < '({end},0)'::tid" if end is not None else "")
-                    yield Chunk(place, relation.name, _and(where, request.where), relation.file)
+                    yield Chunk(place, relation.name, _and(where, asked), relation.file)
             case "key":
                 for where in _key_ranges(session, relation, table, count):
-                    yield Chunk(place, relation.name, _and(where, request.where))
+                    yield Chunk(place, relation.name, _and(where, asked))
             case "whole":
-                yield Chunk(place, relation.name, _and("", request.where))
+                yield Chunk(place, relation.name, _and("", asked))
 
 
 def _and(range_: str, where: str) -> str:

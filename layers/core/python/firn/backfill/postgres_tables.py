@@ -95,6 +95,10 @@ WHERE c.relkind = 'r' AND c.oid IN (
   SELECT CAST(:oid AS oid) UNION ALL SELECT relid::oid FROM pg_partition_tree(CAST(:oid AS regclass)) WHERE isleaf)
 ORDER BY 1
 """
+_PUBLISHED: Final = """
+SELECT p.schemaname || '.' || p.tablename, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
+FROM pg_catalog.pg_publication_tables p WHERE p.pubname = :publication
+"""
 _ROWS_PER_PAGE: Final = 60  # of a table that was never analyzed
 
 
@@ -116,6 +120,25 @@ def find_tables(session: Session, wanted: Sequence[str]) -> list[Table]:
         key = tuple(row[0] for row in session.rows(_KEY, oid=oid))
         relations = tuple(_relation(row) for row in session.rows(_RELATIONS, oid=oid))
         found.append(Table(schema, name, columns, key, identity, relations))
+    return found
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a publication has of a table. `columns`: None for all; `rows`: a condition, "" for all (PostgreSQL 15)."""
+
+    columns: frozenset[str] | None
+    rows: str
+
+
+def published(session: Session, publication: str) -> dict[str, Published]:
+    """The tables of a publication. Raises ConfigError if it has none."""
+    found = {
+        str(table): Published(frozenset(columns) if columns else None, rows or "")
+        for table, columns, rows in session.rows(_PUBLISHED, publication=publication)
+    }
+    if not found:
+        raise ConfigError(f"the publication {publication} of the source has no tables: see firn sources add")
     return found
 
 

@@ -15,8 +15,9 @@ import msgspec
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import End, Request
-from firn.backfill.postgres_connection import read_address
+from firn.backfill.postgres_connection import read_address, url_of
 from firn.backfill.progress import Progress, Watch
+from firn.config.model import Config
 from firn.config.secret_addresses import place_of
 from firn.deployment import flush_run
 from firn.deployment.stack import Stack
@@ -79,6 +80,7 @@ def prepare(stack: Stack, wanted: Request) -> Request:
         )
     if wanted.replace and wanted.where:
         raise ConfigError("--replace takes the whole table, so it does not go with --where")
+    wanted = wanted if wanted.source else _as_firn_yaml_says(wanted, config)
     address = read_address(wanted.source) if wanted.is_database else None
     source = _files(wanted) if address is None else address.public
     now = datetime.now(UTC)
@@ -107,8 +109,28 @@ def prepare(stack: Stack, wanted: Request) -> Request:
     return found
 
 
+def _as_firn_yaml_says(wanted: Request, config: Config) -> Request:
+    """From the database that the stream is pulled from. Raises ConfigError if there is none."""
+    found = [one for one in config.sources.values() if one.stream == wanted.stream]
+    if len(found) != 1:
+        raise ConfigError(
+            f"say where from: --from postgres://user@host:5432/database, or files; sources: of firn.yaml has "
+            f"{len(found) or 'none'} for stream {wanted.stream}"
+        )
+    one = found[0]
+    return msgspec.structs.replace(
+        wanted, source=url_of(one.address), password=wanted.password or one.secret, iam=one.iam,
+        publication=one.publication,
+    )  # fmt: skip
+
+
 def _files(wanted: Request) -> str:
     """The address of files, absolute. Raises ConfigError."""
+    if wanted.source.partition("://")[0] in ("mysql", "mariadb"):
+        raise ConfigError(
+            "--from: MySQL and MariaDB are not read yet: let Debezium take its snapshot (snapshot.mode, or an "
+            "incremental snapshot by a signal), or write the tables into files"
+        )
     if len(wanted.tables) != 1:
         raise ConfigError(
             "files fill one table: name it, firn backfill STREAM TABLE --from 's3://bucket/folder/*.parquet'"
