@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -36,6 +36,9 @@ example-postgres: setup  ## PostgreSQL -> Debezium Server -> Firn under pgbench,
 # ARGS="--chaos --transactions 6000 …": examples/mysql-debezium/README.md.
 example-mysql: setup  ## MariaDB -> Debezium Server -> Firn with rows of every type, compared (ARGS=…; needs Java 21, MariaDB, Maven)
 	@$(BIN)/python -m examples.sources.mariadb_to_firn $(ARGS)
+
+example-backfill: setup  ## a PostgreSQL table filled while pgbench writes in it and the job is killed, compared (ARGS="--rows 10000000 --then rebuild")
+	@$(BIN)/python -m examples.backfill $(ARGS)
 
 setup-kafka:
 	@$(PYTHON) infra/setup/setup.py --kafka

@@ -11,6 +11,7 @@ from firn.deployment.target import use_target
 from firn.errors import FirnError
 from firn_cli.commands import (
     audit,
+    backfill,
     batch,
     care,
     cut,
@@ -64,6 +65,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "status": status.command,
     "pause": pause.command,
     "resume": resume.command,
+    "backfill": backfill.command,
     "rebuild": rebuild.command,
     "compact": care.compact,
     "expire": care.expire,

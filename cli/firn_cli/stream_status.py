@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from firn.backfill import progress
 from firn.changes.envelopes.registry import KNOWN
 from firn.changes.positions import by_arrival
 from firn.config.model import StreamConfig
@@ -129,6 +130,7 @@ def _status(
         )
     notes += [_retyped(one) for one in tables if one.retyped]
     notes += report_of_sinks.notes(store, settings)
+    notes += progress.notes(store, stream)
     if waiting:
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(

@@ -39,6 +39,10 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "s3:GetObject on {log}/quarantine/*",
     "s3:PutObject on {log}/state/*",  # it opens a gate that was shut
     "s3:PutObject on {log}/rebuilds/*",  # firn rebuild
+    "s3:PutObject on {log}/staged/*",  # firn backfill, as what follows
+    *(f"s3:{do} on {{log}}/backfills/*" for do in ("GetObject", "PutObject")),
+    "secretsmanager:GetSecretValue on {secrets}:secret:firn/local/sources/*",
+    "ssm:GetParameter on {parameters}:parameter/firn/local/sources/*",
     "s3:GetObject on {log}/tier/*",  # a table that has cold files
     *(f"s3:{do} on {{log}}/sinks/*" for do in ("GetObject", "PutObject")),  # a stream that writes files
     *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
@@ -112,6 +116,10 @@ def test_a_job_does_what_its_role_and_its_policy_allow(tmp_path: Path, monkeypat
     assert [one for one in found if not one.startswith("granted and not used")] == []
     told = {one.removeprefix("granted and not used: ").split(" (")[0] for one in found}
     named = {"log": log, "lake": lake, "glue": glue, "database": database, "tables": tables}
+    named |= {
+        one: f"arn:aws:{of}:us-east-1:123456789012"
+        for one, of in (("secrets", "secretsmanager"), ("parameters", "ssm"))
+    }
     assert told == {right.format(**named) for right in NOT_NEEDED_BY_A_GOOD_COMMIT}
 
     objects = {call for call in mine if "Object" in call.action}

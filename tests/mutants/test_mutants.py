@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.mutants import (
+    of_backfill,
     of_changes,
     of_driver,
     of_generations,
@@ -30,7 +31,7 @@ from tests.soak import LONG
 
 QUICK = (
     *of_changes.MUTANTS, *of_log.MUTANTS, *of_jobs.MUTANTS, *of_lake.MUTANTS, *of_generations.MUTANTS,
-    *of_sinks.MUTANTS, *of_pipelines.MUTANTS, *of_sql.MUTANTS,
+    *of_sinks.MUTANTS, *of_pipelines.MUTANTS, *of_sql.MUTANTS, *of_backfill.MUTANTS,
 )  # fmt: skip
 WITH_SPARK = of_spark.MUTANTS
 WITH_DRIVER = (*of_driver.MUTANTS, *of_pipelines.WITH_SPARK)

@@ -65,9 +65,11 @@ MILLIS = around(-62_135_596_800_000, 253_402_300_799_999)
 TIMES = forms(
     "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999999Z", "0000-12-31T00:00:00Z", "2024-02-30T00:00:00Z",
     "2024-02-29T23:59:59.1234567Z", "2024-02-29T23:59:59.1234560Z", "2024-02-29T23:59:59Z\n", "2024-02-29 23:59:59Z",
+    "2024-02-29 23:59:59.5+00", "2024-02-29T23:59:59+01", "0000-01-01 00:00:00+00",
     "2024-02-29T23:59:60Z", "2024-02-29T24:00:00Z", "2024-02-29T23:59:59", "2024-02-29T23:59:59.1", "2024-02-29T23:59",
-    pattern=r"[012][0-9]{3}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,7})?Z?",
+    pattern=r"[012][0-9]{3}-[01][0-9]-[0-3][0-9][T ][0-2][0-9]:[0-6][0-9]:[0-6][0-9](\.[0-9]{1,7})?(Z|\+00)?",
 )  # fmt: skip
+DAYS = forms("2024-02-30", "0000-01-01", "2024-02-29Z", pattern=r"[012][0-9]{3}-[01][0-9]-[0-3][0-9]")
 MOMENTS = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
 LOCAL = st.datetimes().map(lambda moment: moment.isoformat())
 NUMBERS = forms(
@@ -83,7 +85,7 @@ PLAIN = {
     "long": around(-(2**63), 2**63 - 1),
     "float": REALS | st.floats(width=32, allow_nan=False),
     "double": REALS,
-    "date": around(-719_162, 2_932_896) | st.dates().map(str),
+    "date": around(-719_162, 2_932_896) | st.dates().map(str) | DAYS,
     "timestamp": MICROS | MILLIS | TIMES | LOCAL,
     "timestamptz": MICROS | MILLIS | TIMES | MOMENTS,
     "string": st.text(max_size=8) | st.integers(),

@@ -80,6 +80,8 @@ def _vector(kind: Type, source: Encoding) -> tuple[type, Vector] | None:
         return str, _uuids
     if name == "date" and written == "date_days":
         return int, lambda cells: _within(pa.array(cells, pa.int32()), values.FIRST_DAY, values.LAST_DAY, target)
+    if name == "date" and written == "date_text":
+        return str, _dates
     if name == "decimal" and written == "decimal_text":
         return str, _decimals(kind, target)
     if name in {"timestamp", "timestamptz"} and source.zoned in {name == "timestamptz", None}:
@@ -99,7 +101,8 @@ def _timestamps(written: str, target: pa.DataType, *, zoned: bool) -> tuple[type
 
         return int, of_millis
     if written == "timestamp_text":
-        form = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?" + ("Z$" if zoned else "$")
+        # As ISO 8601 has it, or PostgreSQL where its time zone is UTC.
+        form = r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?" + (r"(Z|\+00)$" if zoned else "$")
 
         def of_text(cells: list[Any]) -> pa.Array | None:
             texts = pa.array(cells, pa.string())
@@ -116,6 +119,13 @@ def _within(numbers: pa.Array, first: int, last: int, target: pa.DataType) -> pa
     ends = pc.min_max(numbers)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     return numbers.cast(target) if first <= low and high <= last else None
+
+
+def _dates(cells: list[Any]) -> pa.Array | None:
+    texts = pa.array(cells, pa.string())
+    if not _all_like(texts, r"^\d{4}-\d\d-\d\d$"):
+        return None
+    return _within(texts.cast(pa.date32()).cast(pa.int32()), values.FIRST_DAY, values.LAST_DAY, pa.date32())
 
 
 def _decimals(kind: Type, target: pa.DataType) -> Vector:

@@ -10,6 +10,7 @@
     swept/{stream}.json                                         config/paused.json
     pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
+    backfills/…                                                 log/backfill_layout.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
 
 A batch id is `{stream}.{ms:012x}{random:016x}`: it sorts by time inside its stream, is safe in URLs and file names,

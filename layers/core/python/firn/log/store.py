@@ -269,6 +269,12 @@ class ObjectFile(io.RawIOBase):
         self._at += len(data)
         return data
 
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer from here on -> how many bytes there were. For io.BufferedReader."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
 
 def exists(store: Store, path: str) -> bool:
     """Is there an object at `path`? Raises StorageUnavailable."""

@@ -100,14 +100,17 @@ class Target:
 
     def declared(self, config: StreamConfig) -> list[Column]:
         """The columns that firn.yaml declares."""
-        own = self.rule.schema.columns() if self.rule.schema is not None else ()
-        return [
-            *own,
-            *(
-                declared_column(name, declaration.type, declaration.source_precision, config.settings)
-                for name, declaration in self.rule.columns.items()
-            ),
-        ]
+        return declared_columns(self.rule, config)
+
+
+def declared_columns(rule: TableRule, config: StreamConfig) -> list[Column]:
+    """The columns that a rule of firn.yaml declares."""
+    own = rule.schema.columns() if rule.schema is not None else ()
+    declared = (
+        declared_column(name, declaration.type, declaration.source_precision, config.settings)
+        for name, declaration in rule.columns.items()
+    )
+    return [*own, *declared]
 
 
 @dataclass

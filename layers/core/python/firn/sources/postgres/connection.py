@@ -3,8 +3,9 @@
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from firn.auth.secrets import Secrets
@@ -64,6 +65,10 @@ class Connection:
         rows: list[list[Any]] | None = self._guarded(lambda: self._raw.run(sql, **parameters))
         return rows or []
 
+    def copy(self, sql: str, take: Callable[[bytes], None]) -> None:
+        """A COPY … TO STDOUT: `take` is called with each row as it comes."""
+        self._guarded(lambda: self._raw.run(sql, stream=_Taking(take)))
+
     def close(self) -> None:
         """Close it; one that is broken is closed already."""
         with suppress(Exception):  # whatever a broken socket raises, it is closed
@@ -97,6 +102,13 @@ class Connection:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+@dataclass(frozen=True)
+class _Taking:
+    """What the driver takes for a file."""
+
+    write: Callable[[bytes], None]
 
 
 def _open(address: PostgresAddress, password: str | None, name: str) -> Any:

@@ -1,0 +1,1 @@
+"""A large table filled while pgbench writes and deletes in it."""

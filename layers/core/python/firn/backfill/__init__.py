@@ -1,0 +1,1 @@
+"""Backfill: a source's rows, staged as snapshot reads while the stream of its changes runs (docs/backfill.md)."""

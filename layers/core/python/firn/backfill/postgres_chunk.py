@@ -1,0 +1,156 @@
+"""One chunk of a table in PostgreSQL: read in a transaction of its own, at a position among those of the stream."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from firn.backfill.chunk_plan import Cell, Chunk, Plan, PlannedTable
+from firn.backfill.postgres_connection import Session, literal
+from firn.backfill.postgres_plan import read_sql
+from firn.backfill.read_position import lsn_of, lsn_text, order_of_read
+from firn.backfill.settling import Settled, settle
+from firn.changes.decode.source_encodings import DecodeSettings
+from firn.errors import TerminalError, TransientError
+from firn.sources.postgres.column_forms import Write, column_form
+from firn.sources.postgres.type_catalog import TypeCatalog
+
+PATIENCE: Final = 600.0  # seconds for transactions to end, before the chunk is tried again later
+_LOOK_EVERY: Final = 0.05
+_BETWEEN: Final = "\x02"
+
+
+class Moved(TerminalError):
+    """The table was rewritten since the plan was made: its rows are at other places."""
+
+
+class ForeignServer(TerminalError):
+    """Another server answers than the one that the plan was made of."""
+
+
+class Log:
+    """A PostgreSQL session as settling.Server."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def log_end(self) -> int:
+        """The end of the write-ahead log."""
+        return lsn_of(self._session.value("SELECT pg_current_wal_insert_lsn()::text"))
+
+    def next_number(self) -> int:
+        """An xid of our own. Its transaction has ended when it is known, so that snapshots count those below it."""
+        self._session.rows("BEGIN READ WRITE")
+        mine = int(self._session.value("SELECT pg_current_xact_id()::text"))
+        self._session.rows("ROLLBACK")
+        return mine
+
+    def oldest(self) -> int:
+        """The xmin of a snapshot: of transactions that have written and have not ended, prepared ones too."""
+        return int(self._session.value("SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A chunk whose snapshot is open. `order`: of its reads; `position`: its place in the log, as PostgreSQL writes it;
+    `at_ms`: when it was opened, by the server's clock; `waited`: seconds for transactions; `sql`: gives its rows."""
+
+    order: str
+    position: str
+    at_ms: int
+    waited: float
+    sql: str
+
+
+def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int) -> Opened:
+    """Begins the chunk's transaction, once what runs has ended. `floor`: read_position.floor_of.
+
+    Raises TransientError (transactions that don't end, a connection that does), Moved, ForeignServer, ForeignStream,
+    ConfigError: the session is of no use then.
+    """
+    began = time.monotonic()
+    position = _settled(session, began).position
+    waited = time.monotonic() - began
+    order = order_of_read(floor, position)
+    session.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # The first query opens the snapshot, which all that follow see.
+    at = session.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
+    _check(session, plan, chunk)
+    return Opened(order, lsn_text(position), int(at), waited, read_sql(plan.tables[chunk.table], chunk))
+
+
+def counted(session: Session, opened: Opened) -> tuple[int, str]:
+    """How many rows the chunk has, and their checksum: the sum of 60 bits of each row image's MD5."""
+    count, total = session.rows(
+        "SELECT count(*), coalesce(sum(('x' || left(md5(line), 15))::bit(60)::bigint), 0)::text "  # noqa: S608
+        f"FROM ({opened.sql}) AS texts(line)"
+    )[0]
+    return int(count), str(total)
+
+
+def _settled(session: Session, began: float) -> Settled:
+    def pause(looks: int, oldest: int) -> None:
+        if time.monotonic() - began > PATIENCE:
+            raise TransientError(
+                f"a transaction that was open {PATIENCE:.0f} s ago has not ended, its xid is {oldest}: look for it in "
+                "pg_stat_activity and pg_prepared_xacts, and end it or wait"
+            )
+        time.sleep(min(1.0, _LOOK_EVERY * looks))
+
+    return settle(Log(session), pause)
+
+
+def _check(session: Session, plan: Plan, chunk: Chunk) -> None:
+    server = str(session.value("SELECT system_identifier::text FROM pg_control_system()"))
+    if server != plan.server:
+        raise ForeignServer(
+            f"the server's system identifier is {server}, and {plan.server} in the plan: it is another one by now. "
+            "Begin anew: firn backfill --cancel, then the same command again"
+        )
+    if not chunk.file:
+        return
+    file = session.value(f"SELECT pg_relation_filenode({literal(chunk.relation)}::regclass)::text")
+    if str(file) != chunk.file:
+        raise Moved(
+            f"{chunk.relation} was rewritten since the plan was made (VACUUM FULL, CLUSTER, ALTER TABLE): its rows are "
+            "at other places, and some would be read twice or never. firn backfill --cancel, then again with --by key"
+        )
+
+
+def checksum(texts: Sequence[str]) -> str:
+    """`counted`'s of these row images."""
+    digests = (hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() for text in texts)
+    return str(sum(int(digest[:15], 16) for digest in digests))
+
+
+class RowWriter:
+    """The rows of a table as COPY sends them -> (row image, key or None), as the stream has them."""
+
+    def __init__(self, table: PlannedTable, types: TypeCatalog, settings: DecodeSettings) -> None:
+        self._keyed = bool(table.key)
+        self._writes = {cell.name: _write(cell, types, settings) for cell in table.cells if cell.convert}
+        self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a row image is what COPY sends."""
+        return not self._keyed and not self._writes
+
+    def image(self, line: bytes) -> tuple[bytes, bytes | None]:
+        """Of one row without the line feed. ValueError if a value is no text of its type."""
+        row, _, key = line.partition(_BETWEEN.encode()) if self._keyed else (line, b"", b"")
+        if self._writes:
+            cells = self._decode(row)
+            for name, write in self._writes.items():
+                raw = bytes(cells[name])
+                if raw != b"null":
+                    cells[name] = msgspec.Raw(write(msgspec.json.decode(raw, type=str).encode()))
+            row = msgspec.json.encode(cells)
+        return row, key if self._keyed else None
+
+
+def _write(cell: Cell, types: TypeCatalog, settings: DecodeSettings) -> Write:
+    return column_form(types, cell.oid, cell.modifier, settings).write

@@ -1,0 +1,145 @@
+"""The plan of a backfill from PostgreSQL: which tables and columns, and the chunks that they are read in."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from firn.backfill import chunking
+from firn.backfill.backfill_request import Request
+from firn.backfill.chunk_plan import Cell, Chunk, Plan, PlannedTable
+from firn.backfill.postgres_cells import cell_of, form_of, quoted
+from firn.backfill.postgres_connection import Session, literal, row_of
+from firn.backfill.postgres_tables import Published, Relation, Table, find_tables, published, types_of
+from firn.changes.decode.source_encodings import DecodeSettings
+from firn.changes.decode.types import Type
+from firn.errors import ConfigError
+from firn.log.batches import FORMAT
+from firn.sources.postgres.type_catalog import TypeCatalog
+
+PLACES: Final = 140_000  # of server_version_num: ranges of ctid are read without reading the rest
+_GENERATED: Final = 180_000  # from here on a publication may send generated columns
+_BYTES_PER_PAGE: Final = 8192
+
+
+@dataclass(frozen=True)
+class Into:
+    """Where a source table goes. `columns`: types of the table's columns, and of those that firn.yaml declares, by the
+    source's names; `keyed`: whether somebody has said its key already."""
+
+    columns: Mapping[str, Type]
+    keyed: bool
+
+
+Target = Callable[[str], Into | None]  # a source table -> where it goes; None: the stream takes no such table
+
+
+def make_plan(session: Session, request: Request, settings: DecodeSettings, target: Target, now: str) -> Plan:
+    """Looks at the tables and cuts them. `now`: RFC 3339.
+
+    Raises ConfigError (a table that is not there, may not be read or that the stream does not take; none at all),
+    TerminalError (a column that fits no table), TransientError.
+    """
+    if session.value("SELECT pg_is_in_recovery()"):
+        raise ConfigError(
+            "the source is a standby: what its snapshots show can't be placed in the log. Name the primary in --from"
+        )
+    version = int(session.value("SHOW server_version_num"))
+    tables: list[PlannedTable] = []
+    chunks: list[Chunk] = []
+    known = published(session, request.publication) if request.publication else None
+    for table in find_tables(session, request.tables):
+        into = target(table.source)
+        sent = _ALL if known is None else known.get(table.source)
+        if sent is None:
+            if request.tables:
+                raise ConfigError(f"the publication {request.publication} lacks {table.source}: add it there first")
+            continue
+        if into is None:
+            if request.tables:
+                raise ConfigError(f"no rule of stream {request.stream} takes {table.source}: see tables: in firn.yaml")
+            continue
+        chunks += _chunks(session, request, table, len(tables), version, sent.rows)
+        tables.append(_planned(table, types_of(session, table.columns), settings, into, sent))
+    if not tables:
+        raise ConfigError(f"the source has no table that stream {request.stream} takes: see tables: in firn.yaml")
+    server = str(session.value("SELECT system_identifier::text FROM pg_control_system()"))
+    return Plan(FORMAT, request.id, now, tables, chunks, server)
+
+
+_ALL: Final = Published(None, "")
+
+
+def _planned(table: Table, types: TypeCatalog, settings: DecodeSettings, into: Into, sent: Published) -> PlannedTable:
+    cells: list[Cell] = []
+    fields = []
+    for column in table.columns:
+        if column.generated or (sent.columns is not None and column.name not in sent.columns):
+            continue
+        existing = into.columns.get(column.name)
+        form = form_of(column.name, column.oid, column.modifier, types, settings, existing)
+        cells.append(cell_of(column.name, form, column.oid, column.modifier))
+        fields.append({**form.field, "field": column.name})
+    row = {"type": "struct", "field": "after", "optional": True, "fields": fields}
+    schema = {"type": "struct", "name": "firn.backfill.Envelope", "fields": [row]}
+    key = [] if into.keyed else list(table.key)
+    return PlannedTable(table.source, json.dumps(schema, ensure_ascii=False), cells, key, table.rows)
+
+
+def _chunks(session: Session, request: Request, table: Table, place: int, version: int, rows: str) -> Iterator[Chunk]:
+    """`rows`: a condition of the publication's."""
+    asked = _and(f"({rows})" if rows else "", request.where)
+    for relation in table.relations:
+        toasted = relation.outside > 0 and table.identity != "f"
+        places = relation.heap and version >= PLACES
+        ways = chunking.Ways(key=bool(table.key), places=places, toasted=toasted)
+        size = relation.pages * _BYTES_PER_PAGE + relation.outside
+        count = chunking.chunk_count(relation.rows, size, request.chunk_rows, request.chunk_bytes)
+        match chunking.way(request.by, ways):
+            case "ctid":
+                for first, end in chunking.page_ranges(relation.pages, count):
+                    where = f"ctid >= '({first},0)'::tid" + (f" AND ctid < '({end},0)'::tid" if end is not None else "")
+                    yield Chunk(place, relation.name, _and(where, asked), relation.file)
+            case "key":
+                for where in _key_ranges(session, relation, table, count):
+                    yield Chunk(place, relation.name, _and(where, asked))
+            case "whole":
+                yield Chunk(place, relation.name, _and("", asked))
+
+
+def _and(range_: str, where: str) -> str:
+    return " AND ".join([*([range_] if range_ else []), *([f"({where})"] if where else [])])
+
+
+def _key_ranges(session: Session, relation: Relation, table: Table, count: int) -> Iterator[str]:
+    """Conditions on the key that cut the relation into about `count` parts of one size, by a sample of its rows."""
+    if count == 1:
+        yield ""
+        return
+    columns = [quoted(name) for name in table.key]
+    share = min(100.0, 100.0 * count * chunking.SAMPLES / max(1, relation.pages))
+    taken = min(1.0, 2.0 * count * chunking.SAMPLES / max(1.0, relation.rows * share / 100))
+    texts = ", ".join(f"{column}::text" for column in columns)
+    sample = session.rows(
+        f"SELECT {texts} FROM {relation.name} TABLESAMPLE SYSTEM ({share:.6f}) "  # noqa: S608 (quoted by the server)
+        f"WHERE random() < {taken:.9f} ORDER BY {', '.join(columns)}"
+    )
+    edges = chunking.edges_of([tuple(row) for row in sample], count)
+    row = row_of(columns)
+    bounds = [row_of([literal(text) for text in edge]) for edge in edges]
+    lows = [None, *bounds]
+    for low, high in zip(lows, [*bounds, None], strict=True):
+        parts = [f"{row} >= {low}"] if low else []
+        parts += [f"{row} < {high}"] if high else []
+        yield " AND ".join(parts)
+
+
+def read_sql(table: PlannedTable, chunk: Chunk) -> str:
+    """The query that gives the rows of a chunk as JSON, one text a row; and their keys, where the plan has some."""
+    cells = ", ".join(f"{cell.sql} AS {quoted(cell.name)}" for cell in table.cells)
+    where = f" WHERE {chunk.where}" if chunk.where else ""
+    rows = f"SELECT {cells} FROM ONLY {chunk.relation}{where}"  # noqa: S608 (quoted in the plan)
+    if not table.key:
+        return f"SELECT row_to_json(r)::text FROM ({rows}) r"  # noqa: S608
+    keys = ", ".join(f"{literal(name)}, r.{quoted(name)}" for name in table.key)
+    return f"SELECT row_to_json(r)::text, json_build_object({keys})::text FROM ({rows}) r"  # noqa: S608

@@ -1,0 +1,323 @@
+"""Chunks out of a real PostgreSQL: every row once, the same values as the stream's, whoever writes meanwhile."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from firn.backfill import backfill_request as requests
+from firn.backfill import chunk_plan as plans
+from firn.backfill.backfill_request import Request
+from firn.backfill.chunk_plan import Plan
+from firn.backfill.postgres_chunk import Moved, RowWriter, open_chunk
+from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.postgres_plan import Into, make_plan
+from firn.backfill.postgres_tables import find_tables, types_of
+from firn.backfill.progress import Watch
+from firn.backfill.read_position import ForeignStream, lsn_of
+from firn.changes.decode.codec import RowCodec
+from firn.changes.decode.connect_schema import columns_of
+from firn.changes.decode.source_encodings import DecodeSettings
+from firn.changes.decode.types import Type, parse
+from firn.errors import ConfigError, EventError, TerminalError
+from firn.log import layout, published_configs
+from firn.log.batches import FORMAT
+from firn.log.store import Store, get, open_store, paths
+from firn.sources.postgres.row_form import RowForm, SourceColumn
+from firn_spark.backfill.chunk_reader import Work
+from firn_spark.backfill.chunk_task import Cancelled, ChunkTask
+from tests.postgresql import postgresql
+
+CONFIG = "streams: {shop: {tables: {'public.*': {to: 'shop.{table}', key: [id]}}}}"
+
+
+def connected(address: str, program: str) -> AbstractContextManager[Session]:
+    given = read_address(address)
+    return session(given.address, given.password, program)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with postgresql() as url:
+        yield url
+
+
+@pytest.fixture
+def server(address: str) -> Iterator[Session]:
+    with connected(address, "test") as opened:
+        yield opened
+        opened.rows("DROP SCHEMA public CASCADE")
+        opened.rows("CREATE SCHEMA public")
+
+
+class Backfill:
+    """A backfill of the stream `shop`, run in this process."""
+
+    def __init__(self, folder: Path, address: str, **asked: Any) -> None:
+        self.address = address
+        self.store: Store = open_store(f"file://{folder}/staging")
+        self.config = published_configs.publish(self.store, CONFIG)
+        made = layout.instant(datetime.now(UTC))
+        self.request = Request(FORMAT, "b1", "shop", address, made, **asked)
+        self.into = Into({}, keyed=True)
+
+    def planned(self) -> Plan:
+        with connected(self.address, "test") as server:
+            settings = self.config.streams["shop"].settings
+            found = make_plan(server, self.request, settings, lambda _: self.into, self.request.made_at)
+        return plans.fix(self.store, "shop", found)
+
+    def task(self, plan: Plan, floor: int = 0) -> ChunkTask:
+        work = Work(self.request, plan, self.config.streams["shop"], self.config.sha, floor)
+        return ChunkTask(self.store, work, sleep=lambda _: None)
+
+    def run(self) -> Plan:
+        plan = self.planned()
+        self.task(plan).run(range(len(plan.chunks)))
+        return plan
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The changes of all staged batches."""
+        found = [get(self.store, path) for path in paths(self.store, "staged/shop")]
+        return [row for data in found if data for row in pq.read_table(pa.BufferReader(data)).to_pylist()]
+
+    def images(self) -> list[str]:
+        return sorted(row["after"] for row in self.rows())
+
+
+# A column of each type, and values of it as PostgreSQL writes them.
+TYPES = {
+    "boolean": ["true", "false"], "smallint": ["-32768"], "integer": ["2147483647"], "oid": ["4294967295"],
+    "bigint": ["-9223372036854775808"], "real": ["0.1", "NaN", "-0", "1e38"],
+    "double precision": ["0.1", "-Infinity", "-0", "1e300"], "numeric(12,2)": ["1.10", "-0.01", "NaN"],
+    "numeric": ["1.100", "NaN", "12345678901234567890123456789012345678901"], "numeric(5,-2)": ["12300"],
+    "money": ["-1234.56"], "text": ["", "\u00e9 \" \\ \n \t \x7f", "\\x", "\u20ac"], "varchar(3)": ["abc"],
+    "char(5)": ["ab"], '"char"': ["x"], "name": ["n"], "bytea": ["\\x00ff", "\\x" + "61" * 100],
+    "date": ["2024-02-29", "infinity"], "time": ["23:59:59.999999", "24:00:00"], "timetz": ["10:00:00.5+02"],
+    "timestamp": ["2024-02-29 23:59:59.1", "infinity"], "timestamp(3)": ["2024-02-29 23:59:59.123"],
+    "timestamptz": ["2024-02-29 23:59:59.123456+02", "-infinity", "0044-03-15 BC"],
+    "interval": ["1 year 2 mons -3 days 04:05:06.789"], "uuid": ["A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11"],
+    "json": ['{"a":  1,\n "b":"x"}'], "jsonb": ['{"b": [1, null]}'], "xml": ["<a/>"], "bit": ["1"],
+    "bit(10)": ["1010000001"], "varbit(9)": ["101"], "inet": ["10.0.0.1", "10.0.0.1/8"], "cidr": ["10.0.0.0/8"],
+    "macaddr": ["08:00:2b:01:02:03"], "point": ["(1.5,-2)"], "int4range": ["[1,5)"], "tsvector": ["'a':1 'b'"],
+    "mood": ["sad"], "positive": ["5"], "pair": ["(1,a)"], "integer[]": ["{1,NULL,3}", "{}"],
+    "text[]": ['{"a b",NULL,"\\"q\\"","NULL"}'], "numeric(5,2)[]": ["{1.50,NULL}"], "inet[]": ["{10.0.0.1}"],
+    "timestamp[]": ['{"2024-02-29 23:59:59"}'], "uuid[]": ["{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}"],
+    "mood[]": ["{sad,NULL}"], "boolean[]": ["{t,f}"], "double precision[]": ["{0.1,NaN,-0}"],
+    "bytea[]": ['{"\\\\x00ff"}'], "date[]": ["{2024-02-29}"], "char(3)[]": ["{a}"],
+}  # fmt: skip
+
+
+def literal(text: str) -> str:
+    return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def decoded(codec: RowCodec, image: bytes) -> str:
+    """The values, or why there are none; NaN equals itself."""
+    try:
+        return repr(codec.decode(image).values)
+    except EventError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        DecodeSettings(),
+        DecodeSettings(decimal="string", binary="hex", interval="string"),
+        DecodeSettings(decimal="double", binary="base64-url-safe"),
+    ],
+    ids=["precise", "string", "double"],
+)
+def test_a_value_is_the_same_by_the_stream_and_by_a_backfill(server: Session, settings: DecodeSettings) -> None:
+    server.rows("CREATE TYPE mood AS ENUM ('sad', 'happy')")
+    server.rows("CREATE TYPE pair AS (a int, b text)")
+    server.rows("CREATE DOMAIN positive AS integer CHECK (VALUE > 0)")
+    columns = ", ".join(f'"c {n}" {kind}' for n, kind in enumerate(TYPES))
+    server.rows(f"CREATE TABLE t (id serial PRIMARY KEY, {columns}, g int GENERATED ALWAYS AS (id * 2) STORED)")
+    for n, (kind, texts) in enumerate(TYPES.items()):
+        for text in texts:
+            server.rows(f'INSERT INTO t ("c {n}") VALUES ({literal(text)}::text::{kind})')
+    (table,) = find_tables(server, ["public.t"])
+    mine = [column for column in table.columns if not column.generated]
+    types = types_of(server, mine)
+    form = RowForm([SourceColumn(one.name, one.oid, one.modifier) for one in mine], types, settings)
+    # What pgoutput sends: the output functions' texts.
+    texts = ", ".join(f'CASE WHEN "{one.name}" IS NOT NULL THEN concat("{one.name}") END' for one in mine)
+    streamed = {}
+    for row in server.rows(f"SELECT {texts} FROM t"):
+        streamed[row[0]] = form.image([None if text is None else text.encode() for text in row])
+    request = Request(FORMAT, "b1", "shop", "", "", ("public.t",))
+    plan = make_plan(server, request, settings, lambda _: Into({}, keyed=True), "")
+    writer = RowWriter(plan.tables[0], types, settings)
+    opened, lines = open_chunk(server, plan, plan.chunks[0], 0), []
+    server.copy(opened.sql, lines.append)
+    server.rows("COMMIT")
+    ours, theirs = columns_of(plan.tables[0].schema.encode()), columns_of(form.schema)
+    assert [(one.name, one.type) for one in ours] == [(one.name, one.type) for one in theirs]
+    codecs = RowCodec(ours, ours, settings), RowCodec(theirs, theirs, settings)
+    images = [writer.image(line[:-1])[0] for line in lines]
+    read = {str(msgspec.json.decode(image)["id"]): decoded(codecs[0], image) for image in images}
+    for key, image in streamed.items():
+        assert read[key] == decoded(codecs[1], image), image
+    assert len(read) == len(streamed) == sum(map(len, TYPES.values()))
+
+
+def test_every_row_is_staged_once_by_whichever_way_the_table_is_cut(
+    server: Session, address: str, tmp_path: Path
+) -> None:
+    server.rows('CREATE TABLE t (a text, "B" int, v text, PRIMARY KEY (a, "B"))')
+    server.rows("INSERT INTO t SELECT md5(n::text), n, repeat('x', n % 50) FROM generate_series(1, 3000) n")
+    server.rows("ANALYZE t")
+    expected = sorted(row[0] for row in server.rows("SELECT row_to_json(t)::text FROM t"))
+    for by in ("ctid", "key"):
+        one = Backfill(tmp_path / by, address, by=by, chunk_rows=250, verify=True)
+        plan = one.run()
+        assert len(plan.chunks) > 5
+        assert one.images() == expected
+        seen = Watch(one.store, "shop", plan).look()
+        assert (seen.rows, seen.checked) == ({"public.t": 3000}, len(plan.chunks))
+        assert {(row["op"], row["connector"], row["table"]) for row in one.rows()} == {("r", "postgresql", "public.t")}
+        assert one.task(plan).run(range(len(plan.chunks))) == 0  # all of them are there
+
+
+def test_partitions_are_read_one_by_one_under_the_name_of_their_table(
+    server: Session, address: str, tmp_path: Path
+) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
+    server.rows("CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
+    server.rows("CREATE TABLE t_2 PARTITION OF t FOR VALUES FROM (10) TO (20)")
+    server.rows("INSERT INTO t SELECT n, 'v' FROM generate_series(0, 19) n")
+    one = Backfill(tmp_path, address, where="id % 2 = 0")
+    assert {chunk.relation for chunk in one.run().chunks} == {"public.t_1", "public.t_2"}
+    assert one.images() == sorted(f'{{"id":{n},"v":"v"}}' for n in range(0, 20, 2))
+    assert {row["table"] for row in one.rows()} == {"public.t"}
+
+
+def test_a_row_names_its_key_where_nobody_else_does(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (v text, a int, b uuid, PRIMARY KEY (b, a))")
+    server.rows("INSERT INTO t VALUES ('x', 1, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')")
+    one = Backfill(tmp_path, address)
+    one.into = Into({}, keyed=False)
+    one.run()
+    (row,) = one.rows()
+    assert row["key"].replace(" ", "") == '{"b":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11","a":1}'
+
+
+def test_what_the_publication_leaves_out_is_left_out(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text, secret text)")
+    server.rows("CREATE TABLE u (id int PRIMARY KEY)")
+    server.rows("INSERT INTO t VALUES (1, 'x', 'y'), (2, 'x', 'y')")
+    server.rows("CREATE PUBLICATION firn FOR TABLE t (id, v) WHERE (id > 1)")
+    one = Backfill(tmp_path / "1", address, publication="firn")
+    assert [table.name for table in one.run().tables] == ["public.t"]
+    assert one.images() == ['{"id":2,"v":"x"}']
+    with pytest.raises(ConfigError, match=r"publication firn lacks public\.u"):
+        Backfill(tmp_path / "2", address, publication="firn", tables=("public.u",)).planned()
+    server.rows("DROP PUBLICATION firn")
+
+
+@pytest.mark.parametrize(
+    ("kind", "existing", "text", "found"),
+    [
+        ("numeric(12,2)", "double", "1.10", 1.1),
+        ("numeric(12,2)", "decimal(14,2)", "1.10", "Decimal('1.10')"),
+        ("numeric", "decimal(20,4)", "1.1", "Decimal('1.1000')"),
+        ("timestamp", "long", "1970-01-01 00:00:01.5", 1_500_000),
+        ("timestamp(3)", "long", "1970-01-01 00:00:01.5", 1_500),
+        ("date", "int", "1970-01-03", 2),
+        ("real", "double", "0.1", 0.1),
+        ("integer", "long", "7", 7),
+        ("uuid", "string", "A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
+    ],
+)
+def test_the_columns_that_a_table_has_decide(
+    server: Session, address: str, tmp_path: Path, kind: str, existing: str, text: str, found: Any
+) -> None:
+    server.rows(f"CREATE TABLE t (id int PRIMARY KEY, v {kind})")
+    server.rows(f"INSERT INTO t VALUES (1, '{text}')")
+    one = Backfill(tmp_path, address)
+    one.into = Into({"id": parse("int"), "v": parse(existing)}, keyed=True)
+    plan = one.run()
+    columns = columns_of(plan.tables[0].schema.encode())
+    target = [column if column.name == "id" else type(column)("v", parse(existing)) for column in columns]
+    value = RowCodec(target, columns, DecodeSettings()).decode(one.images()[0].encode()).values[1]
+    assert value == found or repr(value) == found
+
+
+def test_a_column_that_fits_no_table_is_refused_before_anything_is_read(
+    server: Session, address: str, tmp_path: Path
+) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v boolean)")
+    one = Backfill(tmp_path, address)
+    one.into = Into({"v": Type("date")}, keyed=True)
+    with pytest.raises(TerminalError, match=r"column v is bool in the source and date in the table"):
+        one.planned()
+
+
+def test_a_chunk_waits_for_transactions_and_stands_where_the_log_ended_before(
+    server: Session, address: str, tmp_path: Path
+) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    server.rows("INSERT INTO t VALUES (1, 1)")
+    one = Backfill(tmp_path, address)
+    plan = one.planned()
+    with connected(address, "writer") as writer:
+        writer.rows("BEGIN")
+        writer.rows("UPDATE t SET v = 2")
+        before = lsn_of(writer.value("SELECT pg_current_wal_insert_lsn()::text"))
+        thread = threading.Thread(target=one.task(plan).run, args=([0],))
+        thread.start()
+        thread.join(0.5)
+        assert thread.is_alive()  # nothing is staged yet
+        assert one.rows() == []
+        writer.rows("COMMIT")
+        after = lsn_of(writer.value("SELECT pg_current_wal_insert_lsn()::text"))
+    thread.join(20)
+    (row,) = one.rows()
+    assert row["after"] == '{"id":1,"v":2}'
+    _, lsn = row["order"].strip("[]").replace('"', "").split(",")
+    assert before <= int(lsn) < after
+
+
+def test_a_table_that_was_rewritten_is_not_read_by_places(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY)")
+    one = Backfill(tmp_path, address)
+    plan = one.planned()
+    server.rows("VACUUM FULL t")
+    with pytest.raises(Moved, match="rewritten since the plan"):
+        one.task(plan).run([0])
+    assert one.rows() == []
+
+
+def test_a_stream_of_another_server_is_refused(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY)")
+    one = Backfill(tmp_path, address)
+    plan = one.planned()
+    with pytest.raises(ForeignStream, match="raise the stream's `generation`"):
+        one.task(plan, floor=1 << 60).run([0])
+
+
+def test_who_is_cancelled_stages_nothing_more(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY)")
+    one = Backfill(tmp_path, address)
+    plan = one.planned()
+    requests.write(one.store, one.request)
+    requests.end(one.store, "shop", "b1", requests.End(FORMAT, "cancelled", one.request.made_at))
+    with pytest.raises(Cancelled):
+        one.task(plan).run([0])
+
+
+def test_tables_that_can_not_be_read_are_named(server: Session, address: str, tmp_path: Path) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY)")
+    with pytest.raises(ConfigError, match=r"no table public\.u that could be read; it has public\.t"):
+        Backfill(tmp_path, address, tables=("public.u",)).planned()
+    with pytest.raises(ConfigError, match=r"column .nope. does not exist"):
+        Backfill(tmp_path / "2", address, tables=("public.t",), where="nope = 1").run()
