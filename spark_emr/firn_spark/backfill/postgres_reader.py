@@ -11,6 +11,7 @@ from firn.backfill.chunk_plan import Chunk
 from firn.backfill.postgres_chunk import RowWriter
 from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.postgres_tables import Column, types_of
+from firn.backfill.settling import Settled
 from firn.sources.postgres.connection import password_of
 from firn_spark.backfill.chunk_reader import ReadChunk, Work
 from firn_spark.backfill.staged_file import StagedFile
@@ -35,13 +36,15 @@ class PostgresReader:
         self._held = ExitStack()
         self._session: Session | None = None
         self._writers: dict[int, RowWriter] = {}
+        self._settled: Settled | None = None
 
     def read(self, chunk: Chunk) -> ReadChunk:
         """In a transaction of its own."""
         work, server = self._work, self._open()
         table = work.plan.tables[chunk.table]
         writer = self._writer(chunk.table)
-        opened = postgres_chunk.open_chunk(server, work.plan, chunk, work.floor)
+        opened = postgres_chunk.open_chunk(server, work.plan, chunk, work.floor, self._settled)
+        self._settled = opened.settled
         keyed = bool(table.key)
         file = StagedFile(table.name, table.schema, "postgresql", opened.order, opened.at_ms, keyed=keyed)
         counted = postgres_chunk.counted(server, opened) if work.request.verify else None
@@ -57,7 +60,7 @@ class PostgresReader:
     def close(self) -> None:
         """The session, in whatever state it is."""
         self._held.close()
-        self._session = None
+        self._session = self._settled = None
 
     def _open(self) -> Session:
         if self._session is None:

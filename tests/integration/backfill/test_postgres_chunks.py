@@ -14,6 +14,7 @@ import pytest
 
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
+from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Plan
 from firn.backfill.postgres_chunk import Moved, RowWriter, open_chunk
@@ -285,6 +286,26 @@ def test_a_chunk_waits_for_transactions_and_stands_where_the_log_ended_before(
     assert row["after"] == '{"id":1,"v":2}'
     _, lsn = row["order"].strip("[]").replace('"', "").split(",")
     assert before <= int(lsn) < after
+
+
+def test_a_chunk_takes_an_earlier_position_where_a_transaction_stays_open(
+    server: Session, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    server.rows("INSERT INTO t SELECT n, 1 FROM generate_series(1, 900) n")
+    one = Backfill(tmp_path, address, by="key", chunk_rows=100)
+    plan = one.planned()
+    monkeypatch.setattr(postgres_chunk, "LONG", 0.2)
+    first = open_chunk(server, plan, plan.chunks[0], 0)
+    server.rows("COMMIT")
+    with connected(address, "writer") as writer:
+        writer.rows("BEGIN")
+        writer.rows("UPDATE t SET v = 2 WHERE id = 900")
+        second = open_chunk(server, plan, plan.chunks[1], 0, first.settled)
+        assert second.order == first.order
+        assert second.waited >= 0.2
+        server.rows("COMMIT")
+        writer.rows("ROLLBACK")
 
 
 def test_a_table_that_was_rewritten_is_not_read_by_places(server: Session, address: str, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`server`: what tells the source from another one (PostgreSQL's system identifier)."""
+    """`server`: what tells the source from another one (PostgreSQL's system identifier and timeline)."""
 
     format: int
     backfill: str

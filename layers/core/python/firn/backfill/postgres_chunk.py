@@ -10,7 +10,7 @@ import msgspec
 
 from firn.backfill.chunk_plan import Cell, Chunk, Plan, PlannedTable
 from firn.backfill.postgres_connection import Session, literal
-from firn.backfill.postgres_plan import read_sql
+from firn.backfill.postgres_plan import read_sql, server_of
 from firn.backfill.read_position import lsn_of, lsn_text, order_of_read
 from firn.backfill.settling import Settled, settle
 from firn.changes.decode.source_encodings import DecodeSettings
@@ -19,6 +19,7 @@ from firn.sources.postgres.column_forms import Write, column_form
 from firn.sources.postgres.type_catalog import TypeCatalog
 
 PATIENCE: Final = 600.0  # seconds for transactions to end, before the chunk is tried again later
+LONG: Final = 10.0  # after which a chunk takes the position of an earlier one
 _LOOK_EVERY: Final = 0.05
 _BETWEEN: Final = "\x02"
 
@@ -55,31 +56,37 @@ class Log:
 
 @dataclass(frozen=True)
 class Opened:
-    """A chunk whose snapshot is open. `order`: of its reads; `position`: its place in the log, as PostgreSQL writes it;
-    `at_ms`: when it was opened, by the server's clock; `waited`: seconds for transactions; `sql`: gives its rows."""
+    """A chunk whose snapshot is open. `order`: of its reads, by the place in the log that was `settled`; `at_ms`: when
+    it was opened, by the server's clock; `waited`: seconds for transactions; `sql`: gives its rows."""
 
     order: str
-    position: str
+    settled: Settled
     at_ms: int
     waited: float
     sql: str
 
+    @property
+    def position(self) -> str:
+        """The place in the log, as PostgreSQL writes it."""
+        return lsn_text(self.settled.position)
 
-def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int) -> Opened:
-    """Begins the chunk's transaction, once what runs has ended. `floor`: read_position.floor_of.
+
+def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int, before: Settled | None = None) -> Opened:
+    """Begins the chunk's transaction, once what runs has ended. `floor`: read_position.floor_of, from before `before`:
+    an earlier wait, which holds for this chunk too where a transaction stays open for long.
 
     Raises TransientError (transactions that don't end, a connection that does), Moved, ForeignServer, ForeignStream,
     ConfigError: the session is of no use then.
     """
     began = time.monotonic()
-    position = _settled(session, began).position
+    settled = _settled(session, began, before)
     waited = time.monotonic() - began
-    order = order_of_read(floor, position)
+    order = order_of_read(floor, settled.position)
     session.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     # The first query opens the snapshot, which all that follow see.
     at = session.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
     _check(session, plan, chunk)
-    return Opened(order, lsn_text(position), int(at), waited, read_sql(plan.tables[chunk.table], chunk))
+    return Opened(order, settled, int(at), waited, read_sql(plan.tables[chunk.table], chunk))
 
 
 def counted(session: Session, opened: Opened) -> tuple[int, str]:
@@ -91,23 +98,37 @@ def counted(session: Session, opened: Opened) -> tuple[int, str]:
     return int(count), str(total)
 
 
-def _settled(session: Session, began: float) -> Settled:
+class _Long(Exception):
+    """A transaction stays open for long, and an earlier wait will do."""
+
+    def __init__(self, before: Settled) -> None:
+        super().__init__()
+        self.before = before
+
+
+def _settled(session: Session, began: float, before: Settled | None) -> Settled:
     def pause(looks: int, oldest: int) -> None:
-        if time.monotonic() - began > PATIENCE:
+        waited = time.monotonic() - began
+        if before is not None and waited > LONG:
+            raise _Long(before)
+        if waited > PATIENCE:
             raise TransientError(
                 f"a transaction that was open {PATIENCE:.0f} s ago has not ended, its xid is {oldest}: look for it in "
                 "pg_stat_activity and pg_prepared_xacts, and end it or wait"
             )
         time.sleep(min(1.0, _LOOK_EVERY * looks))
 
-    return settle(Log(session), pause)
+    try:
+        return settle(Log(session), pause)
+    except _Long as why:
+        return why.before
 
 
 def _check(session: Session, plan: Plan, chunk: Chunk) -> None:
-    server = str(session.value("SELECT system_identifier::text FROM pg_control_system()"))
+    server = server_of(session)
     if server != plan.server:
         raise ForeignServer(
-            f"the server's system identifier is {server}, and {plan.server} in the plan: it is another one by now. "
+            f"system identifier and timeline are {server}, and {plan.server} in the plan: another server answers. "
             "Begin anew: firn backfill --cancel, then the same command again"
         )
     if not chunk.file:

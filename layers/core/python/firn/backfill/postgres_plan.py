@@ -63,8 +63,17 @@ def make_plan(session: Session, request: Request, settings: DecodeSettings, targ
         tables.append(_planned(table, types_of(session, table.columns), settings, into, sent))
     if not tables:
         raise ConfigError(f"the source has no table that stream {request.stream} takes: see tables: in firn.yaml")
-    server = str(session.value("SELECT system_identifier::text FROM pg_control_system()"))
-    return Plan(FORMAT, request.id, now, tables, chunks, server)
+    return Plan(FORMAT, request.id, now, tables, chunks, server_of(session))
+
+
+def server_of(session: Session) -> str:
+    """Which server answers: its system identifier and timeline, which a replica that takes over has another of."""
+    return str(
+        session.value(
+            "SELECT system_identifier::text || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8) "
+            "FROM pg_control_system()"
+        )
+    )
 
 
 _ALL: Final = Published(None, "")
