@@ -14,6 +14,7 @@ SKIPPED = 3
 
 _JVM_FOLDERS = ("/usr/lib/jvm", "/opt", "/Library/Java/JavaVirtualMachines")
 _POSTGRES_FOLDERS = ("/usr/lib/postgresql", "/usr/pgsql-*", "/opt/homebrew/opt", "/usr/local/opt")
+_MARIADB_FOLDERS = ("/usr/sbin", "/usr/local/sbin", "/opt/homebrew/opt/mariadb/bin")  # not on every user's PATH
 _POSTGRES_TOOLS = ("initdb", "postgres", "pgbench", "psql")
 
 
@@ -65,8 +66,7 @@ def _version(folder: Path) -> int:
 
 def mariadb() -> tuple[Path, Path] | None:
     """MariaDB's server and what makes its data folder."""
-    folders = (*os.environ.get("PATH", "").split(":"), "/usr/sbin", "/usr/local/sbin", "/opt/homebrew/opt/mariadb/bin")
-    places = [Path(folder) for folder in folders if folder]
+    places = [Path(folder) for folder in (*os.environ.get("PATH", "").split(":"), *_MARIADB_FOLDERS) if folder]
     server, install = (
         next((place / name for place in places if (place / name).exists()), None)
         for name in ("mariadbd", "mariadb-install-db")

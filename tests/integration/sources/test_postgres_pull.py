@@ -3,10 +3,12 @@ while the database crashes: what is staged leads to the database's own tables, r
 """
 
 import random
+import resource
 import shutil
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -109,7 +111,7 @@ class Puller:
         self.thread = threading.Thread(target=self._run, daemon=True)
 
     def _step(self, name: str) -> None:
-        if self.left and self._draw.random() < 0.08:
+        if self.left and self._draw.random() < (0.004 if name == "row" else 0.08):
             self.left -= 1
             self.died[name] = self.died.get(name, 0) + 1
             raise Killed
@@ -192,7 +194,7 @@ def test_what_is_staged_is_the_databases_own_tables_though_both_die_again_and_ag
     puller.done.set()
     puller.thread.join(120)
     assert not puller.thread.is_alive(), puller.errors[-3:]
-    assert sum(puller.died.values()) >= kills * 0.7, puller.died
+    assert sum(puller.died.values()) >= (kills if SOAK else kills * 0.7), puller.died
     changes = staged(store)
     assert len({(one["order"], one["tx_order"]) for one in changes}) == len(changes)
     tables = Replay(USUAL).apply(changes).tables
@@ -215,8 +217,6 @@ def test_what_is_staged_is_the_databases_own_tables_though_both_die_again_and_ag
 
 def test_a_large_transaction_is_read_in_bounded_memory(server: Postgres, tmp_path) -> None:
     """100 MB in the soak, 12 MB in the gate: the memory that its rows take is a few parts', whatever their number."""
-    import tracemalloc
-
     store = open_store(f"file://{tmp_path}")
     connection = Connection(source_of(server).address, server.password, "large")
     server.run(
@@ -227,12 +227,16 @@ def test_a_large_transaction_is_read_in_bounded_memory(server: Postgres, tmp_pat
     server.run(f"INSERT INTO large SELECT g, repeat(md5(g::text), 32) FROM generate_series(1, {rows}) g;")
     task = PullTask(store, source_of(server), lambda: datetime.now(UTC), 1 << 24, part_bytes=2 << 20)
     slot = PostgresSlot(connection, task.source)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     tracemalloc.start()
     found = pull(task, CONFIG, slot)
+    while found.behind:  # a window ends before the transaction's commit
+        found = pull(task, CONFIG, slot)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     print(
-        f"{found.changes} changes in {found.batches} batches, peak {peak / 1e6:.1f} MB, decoded {found.decoding:.2f} s"
+        f"{found.changes} changes in {found.batches} batches, peak {peak / 1e6:.1f} MB, the process {more:.0f} MB more"
     )
     assert found.changes == rows
     assert found.batches > 5

@@ -181,6 +181,17 @@ def test_a_pull_that_dies_anywhere_stages_each_change_once(seed: int) -> None:
     assert sum(batch.events for batch in found.batches) == len(rows)
 
 
+def test_what_plans_hold_is_skipped_though_the_slot_is_further_back() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 1, 3)
+    pull(task_of(store), CONFIG, log)
+    log.crash()
+    log.advance = lambda upto: None  # and it forgets again and again
+    inserts(log, 10, 2)
+    assert pull(task_of(store), CONFIG, log).changes == 2
+    assert sorted(len(rows) for _, rows in staged(store)) == [2, 3]
+
+
 def sealed_whole(store) -> None:
     """What dispatch would seal now holds whole transactions only."""
     found = epochs.candidates(store, "shop", START + timedelta(minutes=1))
@@ -274,6 +285,7 @@ def test_a_plan_is_not_made_when_storage_is_away_and_nothing_is_skipped() -> Non
         (lambda log: setattr(log, "confirmed", log.end), "created again, or somebody else reads it"),
         (lambda log: setattr(log, "end", 1001), "set back to an earlier state"),
     ],
+    ids=["system", "timeline", "slot", "ahead", "behind"],
 )
 def test_a_log_that_does_not_go_on_where_the_last_plan_ended_stops_the_source(change, why: str) -> None:
     log, store = Wal(), obstore.store.MemoryStore()

@@ -1,0 +1,94 @@
+"""Mistakes in pulling a database."""
+
+from typing import Final
+
+from tests.mutants.copy import Mutant
+
+_SOURCES: Final = "layers/core/python/firn/sources"
+_PULL: Final = f"{_SOURCES}/pull.py"
+_PULLS: Final = "layers/core/python/firn/log/pulls.py"
+_CHANGES: Final = f"{_SOURCES}/postgres/transaction_changes.py"
+_OF_PULL: Final = "tests/unit/sources/test_pull.py"
+_OF_MESSAGES: Final = "tests/unit/sources/test_pgoutput.py"
+_DIES: Final = f"{_OF_PULL}::test_a_pull_that_dies_anywhere_stages_each_change_once[0]"
+_STOPS: Final = f"{_OF_PULL}::test_a_log_that_does_not_go_on_where_the_last_plan_ended_stops_the_source"
+
+MUTANTS: Final = (
+    Mutant(
+        "the slot is let go before its changes are staged",
+        _PULL,
+        "    parts = _Parts(task, config, database, plan, there)\n",
+        "    parts = _Parts(task, config, database, plan, there)\n    database.advance(upto)\n",
+        (_DIES,),
+    ),
+    Mutant(
+        "a plan that was not finished is taken for done",
+        _PULL,
+        "if last is not None and last.done is None:",
+        "if last is not None and last.done is None and False:",
+        (_DIES,),
+    ),
+    Mutant(
+        "what plans hold is read again after the database forgot",
+        _PULL,
+        "return begin <= message.commit_lsn < upto",
+        "return message.commit_lsn < upto",
+        (f"{_OF_PULL}::test_what_plans_hold_is_skipped_though_the_slot_is_further_back",),
+    ),
+    Mutant(
+        "a promoted replica is read on",
+        _PULL,
+        "if before.timeline != now.timeline:",
+        "if False:",
+        (f"{_STOPS}[timeline]",),
+    ),
+    Mutant(
+        "a slot that begins after the last plan is read on",
+        _PULL,
+        "if state.confirmed > last.plan.upto_lsn:",
+        "if False:",
+        (f"{_STOPS}[ahead]",),
+    ),
+    Mutant(
+        "parts of a transaction are sealed before the others are there",
+        _PULLS,
+        "if done is None or (",
+        "if False or (done is not None and ",
+        (f"{_OF_PULL}::test_parts_of_a_large_transaction_are_sealed_in_one_epoch_or_not_at_all",),
+    ),
+    Mutant(
+        "a listing from before the last part counts as whole",
+        _PULLS,
+        "done.parts > len(batches) and done.parts > sum(_family(one) == family for one in there)",
+        "done.parts < 0",
+        (f"{_OF_PULL}::test_a_listing_that_is_older_than_the_last_part_seals_nothing_of_the_plan",),
+    ),
+    Mutant(
+        "an epoch ends inside a transaction",
+        _PULLS,
+        "while 0 < end < len(plans) and plans[end] is not None and plans[end] == plans[end - 1]:",
+        "while False:",
+        (f"{_OF_PULL}::test_parts_of_a_large_transaction_are_sealed_in_one_epoch_or_not_at_all",),
+    ),
+    Mutant(
+        "a key that changes is an update of the new row alone",
+        _CHANGES,
+        "        if moved:\n",
+        "        if moved and False:\n",
+        (f"{_OF_MESSAGES}::test_the_recorded_changes_lead_to_the_recorded_tables",),
+    ),
+    Mutant(
+        "equal rows of one COPY have one number",
+        _CHANGES,
+        "self._number += 1",
+        "self._number = 1",
+        (f"{_OF_MESSAGES}::test_what_was_recorded_holds_each_kind_of_change",),
+    ),
+    Mutant(
+        "a text that is Debezium's placeholder is taken for an unavailable value",
+        "layers/core/python/firn/changes/decode/codec.py",
+        "_never if ruled else is_mark if s.marked else placeholder.test(s, k)",
+        "_never if ruled else placeholder.test(s, k)",
+        ("tests/unit/sources/test_column_forms.py::test_no_value_is_taken_for_the_mark_of_an_unavailable_one",),
+    ),
+)  # fmt: skip
