@@ -27,6 +27,10 @@ class TooLarge(TerminalError):
     """A chunk holds more than one batch can."""
 
 
+class NotText(TerminalError):
+    """A row holds what is no text."""
+
+
 class StagedFile:
     """Reads of one source table, in memory. `schema`: the Connect schema of them all, "" for none; `order` and `ts`: of
     them all; `keyed`: whether they name their keys."""
@@ -73,14 +77,20 @@ class StagedFile:
         return file.getvalue()
 
     def flush(self) -> None:
-        """Writes what was added until now, which then counts. Raises TooLarge."""
+        """Writes what was added until now, which then counts. Raises TooLarge, NotText."""
         count = len(self._images)
         if not count:
             return
         columns: dict[str, pa.Array] = {
             name: pa.repeat(pa.scalar(value, _FIELDS[name][0]), count) for name, value in self._same.items()
         }
-        columns["after"] = _texts(self._images)
+        try:
+            columns["after"] = _texts(self._images)
+        except pa.ArrowInvalid:
+            raise NotText(
+                f"a row of {self._same['table']} is not UTF-8, which JSON has to be: correct it in the source (a database in "
+                "SQL_ASCII takes any bytes), or leave it out with --where"
+            ) from None
         columns["schema"] = pa.array([None if self.rows else self._schema or None], pa.string())
         if count > 1:
             columns["schema"] = pa.concat_arrays([columns["schema"], pa.nulls(count - 1, pa.string())])
