@@ -88,8 +88,8 @@ class StagedFile:
             columns["after"] = _texts(self._images)
         except pa.ArrowInvalid:
             raise NotText(
-                f"a row of {self._same['table']} is not UTF-8, which JSON has to be: correct it in the source (a database in "
-                "SQL_ASCII takes any bytes), or leave it out with --where"
+                f"a row of {self._same['table']} is not UTF-8, which JSON has to be: correct it in the source (a "
+                "database in SQL_ASCII takes any bytes), or leave it out with --where"
             ) from None
         columns["schema"] = pa.array([None if self.rows else self._schema or None], pa.string())
         if count > 1:
