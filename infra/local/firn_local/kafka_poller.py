@@ -3,8 +3,8 @@ an event, its partitions in their order, offsets committed once the function has
 
 A process by itself, in the environment that `make setup-kafka` makes (confluent-kafka); nothing of Firn is imported. On
 the first line of standard input, whose end means that the parent is gone, as JSON: `url` and `token` (of the function
-host), `servers`, `topics` (names, or patterns with *), `batch_size`, `window` (s), `group`, and `until_read`: whether to
-end, with the number of messages on standard output, once all is read that is there.
+host), `servers`, `topics` (names, or patterns with *), `batch_size`, `window` (s), `group`, and `until_read`: whether
+to end, with the number of messages on standard output, once all is read that is there.
 
 Event: Lambda Developer Guide, "Using Lambda with self-managed Apache Kafka", "Example event".
 """
