@@ -137,6 +137,19 @@ def test_a_stream_says_by_which_ways_it_takes_events(load: Load, store: FaultySt
     assert [one["name"] for one in listed] == ["both", "posted"]
 
 
+def test_a_stream_that_an_event_source_feeds_takes_nothing_else_unless_it_says_so(
+    load: Load, store: FaultyStore, key: str
+) -> None:
+    arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/{}"
+    fed, open_too = f"kinesis: '{arn.format('a')}', ", f"kinesis: '{arn.format('b')}', accept: [http], "
+    publish(store, streams(fed=fed, open=open_too))
+    assert sent(load("ingest_queue"), "fed", "open") == ["0", "1"]
+    http = load("ingest_http")
+    answers = {name: asked(http, request(name, {"x-api-key": KEY})) for name in ("fed", "open")}
+    assert {name: status for name, (status, _) in answers.items()} == {"fed": 403, "open": 202}
+    assert "takes what kinesis brings only" in answers["fed"][1]["message"]
+
+
 def test_a_queue_of_a_streams_own_reaches_it_and_no_other(load: Load, store: FaultyStore, key: str) -> None:
     publish(store, streams(keyed=key, open="", closed=f"accept: [http], {key}"))
     assert sent(load("ingest_queue", queue_stream="keyed"), None, "keyed", "open") == ["2"]

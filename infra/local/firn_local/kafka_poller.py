@@ -2,9 +2,9 @@
 an event, its partitions in their order, offsets committed once the function has taken them.
 
 A process by itself, in the environment that `make setup-kafka` makes (confluent-kafka); nothing of Firn is imported. On
-standard input, as JSON: `url` and `token` (of the function host), `servers`, `topics` (names, or patterns with *),
-`batch_size`, `window` (s), `group`, and `until_read`: whether to end, with the number of messages on standard output,
-once all is read that is there.
+the first line of standard input, whose end means that the parent is gone, as JSON: `url` and `token` (of the function
+host), `servers`, `topics` (names, or patterns with *), `batch_size`, `window` (s), `group`, and `until_read`: whether
+to end, with the number of messages on standard output, once all is read that is there.
 
 Event: Lambda Developer Guide, "Using Lambda with self-managed Apache Kafka", "Example event".
 """
@@ -12,6 +12,7 @@ Event: Lambda Developer Guide, "Using Lambda with self-managed Apache Kafka", "E
 import base64
 import json
 import logging
+import os
 import re
 import signal
 import sys
@@ -163,9 +164,17 @@ _PASSING = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RES
             KafkaError.UNKNOWN_TOPIC_OR_PART)  # fmt: skip
 
 
+def _follow_parent() -> None:
+    while os.read(0, 64):
+        pass
+    os._exit(1)  # at once: the next one has this one's partitions only when Kafka knows that it is gone
+
+
 def main() -> int:
     """Run it; -> its exit code."""
-    asked = json.loads(sys.stdin.read())
+    asked = json.loads(sys.stdin.readline())
+    if not asked.get("until_read"):
+        threading.Thread(target=_follow_parent, daemon=True).start()
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
     consumer = Consumer(
         {

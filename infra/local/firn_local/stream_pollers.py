@@ -116,9 +116,12 @@ class _KafkaProcess:
                     [str(KAFKA_PYTHON), "-P", str(poller)], stdin=subprocess.PIPE, stdout=log, stderr=log, text=True,
                     start_new_session=True,
                 )  # fmt: skip
-            # Not among its arguments, which everybody on this machine may read.
+            assert self._process.stdin is not None  # noqa: S101
             with suppress(OSError):
-                self._process.communicate(self._asked)
+                # Not among its arguments, which everybody on this machine may read. It ends when this pipe does.
+                self._process.stdin.write(self._asked + "\n")
+                self._process.stdin.flush()
+            self._process.wait()
             self._stopping.wait(1)
 
 

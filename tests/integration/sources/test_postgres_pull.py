@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
 from examples.sources.postgres import USER, Postgres
 from firn.changes.decode.codec import DecodeSettings, RowCodec
@@ -30,6 +31,7 @@ from firn.sources.postgres.row_form import RowForm, SourceColumn
 from firn.sources.postgres.slot import PostgresSlot
 from firn.sources.postgres.type_catalog import LOOK_UP, PgType, TypeCatalog
 from firn.sources.pull import PullTask, pull
+from firn_cli.main import app
 from tests.postgresql import binaries
 from tests.soak import LONG
 from tests.unit.sources.replay import Replay
@@ -213,6 +215,37 @@ def test_what_is_staged_is_the_databases_own_tables_though_both_die_again_and_ag
     newest = pulls.newest(store, "shop", "shop")
     assert newest is not None
     assert newest.done is not None
+
+
+def test_sources_add_checks_a_real_database_makes_what_is_missing_and_writes_it(server: Postgres, tmp_path) -> None:
+    server.run("CREATE TABLE nokey (a int)")
+    server.run("CREATE TABLE made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)")
+    server.run("CREATE TABLE parts (id int, at date, PRIMARY KEY (id, at)) PARTITION BY RANGE (at)")
+    server.run("CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM ('2024-01-01') TO ('2025-01-01')")
+    file = tmp_path / "firn.yaml"
+    url = f"postgres://{USER}:{server.password}@127.0.0.1:{server.port}/{server.database}"
+    given = ["sources", "add", url, "--name", "two", "--publication", "two", "--config", str(file)]
+    some = ["--table", "public.made", "--table", "public.parts"]
+    runner = CliRunner()
+    refused = runner.invoke(app, [*given, "--create", "--table", "public.nokey"])
+    assert refused.exit_code == 1
+    assert 'ALTER TABLE "public"."nokey" REPLICA IDENTITY FULL;' in refused.output
+    assert not file.exists()
+    asked = runner.invoke(app, [*given, *some])
+    assert asked.exit_code == 1
+    assert "SELECT pg_create_logical_replication_slot('firn_two', 'pgoutput');" in asked.output
+    assert "the generated columns twice are not in the stream" in asked.output
+    assert not file.exists()
+    done = runner.invoke(app, [*given, *some, "--create"])
+    assert done.exit_code == 0, done.output
+    text = file.read_text()
+    assert server.password not in text + done.output
+    config = parse(text)
+    assert [rule.key for rule in config.streams["two"].tables] == [("id",), ("id", "at")]
+    assert config.sources["two"].slot == "firn_two"
+    again = runner.invoke(app, [*given, *some])
+    assert (again.exit_code, file.read_text()) == (0, text)
+    server.run("SELECT pg_drop_replication_slot('firn_two'); DROP PUBLICATION two; DROP TABLE nokey, made, parts;")
 
 
 def test_a_large_transaction_is_read_in_bounded_memory(server: Postgres, tmp_path) -> None:

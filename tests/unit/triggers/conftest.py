@@ -62,10 +62,11 @@ def deliver(config: Config) -> Deliver:
 
 
 def staged(store: Store, stream: str) -> list[dict[str, Any]]:
-    """All staged rows of a stream."""
+    """All staged rows of a stream; columns that say nothing are not in a file."""
+    nothing = dict.fromkeys(("after", "before", "order", "key", "connector"))
     found: list[dict[str, Any]] = []
     for path in paths(store, f"staged/{stream}"):
         data = get(store, path)
         assert data is not None
-        found += pq.read_table(io.BytesIO(data)).to_pylist()
+        found += [nothing | row for row in pq.read_table(io.BytesIO(data)).to_pylist()]
     return found

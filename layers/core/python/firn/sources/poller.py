@@ -26,6 +26,8 @@ SHORTEST_WAIT: Final = 1.0  # seconds between two rounds, each of which is three
 DECODING_SHARE: Final = 2.0  # seconds of waiting for each second of decoding
 STATE_SECONDS: Final = 15.0
 GATE_SECONDS: Final = 5.0
+AWAKE_SECONDS: Final = 60.0  # of silence, after which the session says something, or the database ends it
+FORGET_EVERY: Final = 1_000  # plans
 
 
 class SourceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -87,7 +89,7 @@ class Poller:
         read_all = before.read_all if before else ""
         try:
             database = connect()
-            self._rounds(database, done, read_all)
+            self._rounds(database, done, read_all, before.plan if before else 0)
         except SourceBusy as busy:
             done.ended = str(busy)
         except SourceStopped as stopped:
@@ -99,10 +101,10 @@ class Poller:
             raise
         return done
 
-    def _rounds(self, database: SourceDatabase, done: Polled, read_all: str) -> None:
+    def _rounds(self, database: SourceDatabase, done: Polled, read_all: str, known: int) -> None:
         clock = self.task.clock
         last_change = let_go = clock()
-        told, known = -STATE_SECONDS, 0
+        told = -STATE_SECONDS
         while True:
             begun = clock()
             if self.gate.shut(self.task.source.stream, self.task.now()) is not None:
@@ -115,6 +117,8 @@ class Poller:
                 read_all = read_all if round_.behind else now
                 if round_.plan:
                     known, let_go = round_.plan, begun
+                    if known % FORGET_EVERY == 0:
+                        pulls.forget(self.task.store, self.task.source.stream, done.source, self.task.now())
                     done.plans, done.batches = done.plans + 1, done.batches + round_.batches
                     done.changes += round_.changes
                 if round_.changes or round_.behind:
@@ -125,7 +129,17 @@ class Poller:
                 wait = max(SHORTEST_WAIT, DECODING_SHARE * round_.decoding)
             if self.seconds_left() <= wait or clock() - last_change >= self.task.source.linger_seconds:
                 return
-            self.sleep(wait)
+            self._wait(database, wait)
+            if self.config().sources.get(self.task.source.name) != self.task.source:
+                done.ended = "firn.yaml says something else of it: the next reader goes by that"
+                return
+
+    def _wait(self, database: SourceDatabase, seconds: float) -> None:
+        while seconds > AWAKE_SECONDS:
+            self.sleep(AWAKE_SECONDS)
+            database.look()
+            seconds -= AWAKE_SECONDS
+        self.sleep(seconds)
 
     def _now(self) -> str:
         return layout.instant(self.task.now())

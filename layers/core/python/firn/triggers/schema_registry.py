@@ -8,8 +8,6 @@ APIs: Confluent's `GET /schemas/ids/{id}` ("Schema Registry API Reference"), whi
 """
 
 import base64
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
@@ -105,6 +103,9 @@ def _bare(body: bytes) -> _Answer:
 
 
 def _http(url: str, headers: dict[str, str]) -> bytes | None:
+    import urllib.error  # with TLS, which takes longer to import than all else here
+    import urllib.request
+
     request = urllib.request.Request(url, headers={"Accept": "application/json", **headers})  # noqa: S310 (firn.yaml's)
     try:
         with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310

@@ -23,7 +23,7 @@ _ENDS: Final = {
     "idle_in_transaction_session_timeout": "15min",
     "statement_timeout": "0",
     "lock_timeout": "10s",
-    "idle_session_timeout": "2min",
+    "idle_session_timeout": "5min",
 }
 _WRONG: Final = ("28", "3D", "42", "0A", "22", "25006", "55000", "57P05")  # SQLSTATE: another try gives the same
 
