@@ -13,7 +13,7 @@ from firn.backfill.backfill_request import End, Request
 from firn.backfill.chunk_plan import Plan
 from firn.backfill.postgres_plan import Into, make_plan
 from firn.backfill.progress import Watch
-from firn.backfill.read_position import floor_of
+from firn.backfill.read_position import NEVER, floor_of
 from firn.changes.decode.types import Type
 from firn.config.model import Config, StreamConfig
 from firn.errors import ConfigError, EventError
@@ -84,6 +84,8 @@ class _Backfill:
         # Before any position is asked for: what the tables know by now was committed by now.
         cut = cuts.last(self._store, stream)
         floor = floor_of(cut.high[0] if cut is not None and cut.high else None, self._settings.generation)
+        if self._request.position == "now" and floor > NEVER:
+            raise ConfigError("--position now is for streams of PostgreSQL: another source's places are no LSNs")
         plan = plans.read(self._store, stream, backfill) or plans.fix(self._store, stream, self._planned())
         told = {"tables": len(plan.tables), "chunks": len(plan.chunks), "estimated_rows": plan.rows}
         self._log({"stream": stream, "backfill": backfill, "status": "planned"} | told)
