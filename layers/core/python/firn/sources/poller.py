@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from firn.config.model import Config
-from firn.errors import FirnError
+from firn.errors import FirnError, TerminalError
 from firn.log import layout, pulls
 from firn.log.backlog_gate import Gate
 from firn.log.store import Store
-from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceDatabase, SourceStopped
+from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceDatabase
 from firn.sources.pull import IDLE_SECONDS, PullTask, Round, pull
 
 _log: Final = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Poller:
             self._rounds(database, done, read_all, before.plan if before else 0)
         except SourceBusy as busy:
             done.ended = str(busy)
-        except SourceStopped as stopped:
+        except TerminalError as stopped:  # SourceStopped, a login that is refused, a message that nobody can read
             done.ended = str(stopped)
             _log.error("source %s stopped: %s", self.task.source.name, stopped)
             self._tell(done, SourceStatus(self._now(), read_all, stopped=str(stopped)))
