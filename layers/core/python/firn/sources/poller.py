@@ -27,7 +27,7 @@ DECODING_SHARE: Final = 2.0  # seconds of waiting for each second of decoding
 STATE_SECONDS: Final = 15.0
 GATE_SECONDS: Final = 5.0
 AWAKE_SECONDS: Final = 60.0  # of silence, after which the session says something, or the database ends it
-FORGET_EVERY: Final = 1_000  # plans
+FORGET_EVERY: Final = 5_000  # plans
 
 
 class SourceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
