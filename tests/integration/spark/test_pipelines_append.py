@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.log import published_configs
-from firn_spark.slices import slice_engine
+from firn_spark.merge import shared_decoding
+from firn_spark.slices import shared_changes, slice_engine
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import event, letters
@@ -93,6 +95,34 @@ def test_each_target_is_the_select_over_all_events_however_they_come(
         assert rows_of(lake, "lake.clean", "id", "name", "twice") == selected(CLEAN, told)
         assert len(lake.by_key("lake.t", "id")) == len({one["after"]["id"] for one in told})
         assert all(row["_firn_before"] is None for row in lake.rows("lake.clean"))
+
+
+def test_five_pipelines_of_one_source_decode_its_changes_once(
+    spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+
+    def seen(which: Any, count: Callable[..., int]) -> None:
+        before = getattr(which, "beside" if home == "driver" else "map_in_arrow")
+
+        def counting(*arguments: Any) -> Any:
+            decoded.append(count(*arguments))
+            return before(*arguments)
+
+        monkeypatch.setattr(which, before.__name__, counting)
+
+    if home == "driver":
+        seen(shared_decoding, lambda changes, _: len(changes))
+    else:
+        seen(shared_changes, lambda *_: len(told))  # a frame of all of them
+    told = events(random.Random(1), 12)
+    five = {f"p{n}": f"INSERT INTO lake.p{n} SELECT id, name, n FROM app.t WHERE id % 5 <> {n}" for n in range(5)}
+    lake = Lake(spark, tmp_path, config(**five))
+    lake.post(told, at_once=12)
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    for name, sql in five.items():
+        assert rows_of(lake, f"lake.{name}", "id", "name", "n") == selected(sql, told)
+    assert decoded == [12]
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
