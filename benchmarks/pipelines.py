@@ -27,6 +27,7 @@ from firn.tables.routing import appends_of, route
 from firn.tables.table_plan import planned
 from firn_spark.driver.staged_changes import Held
 from firn_spark.merge.append_columns import AppendColumns
+from firn_spark.merge.column_decoder import Columns
 from firn_spark.merge.decision import MOST_ODD
 from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.staged.read import SealedBatch
@@ -69,7 +70,8 @@ def taken(stream: StreamConfig, staged: Held) -> int:
         own = AppendColumns("web", False, (), appends_of(stream, target.sources))
         if target.feeds:
             plan = plan_feeds(target, stream, None)
-            columns, decoding = FeedColumns(own, plan.feeds), plan.planned.decoding
+            columns: Columns = FeedColumns(own, plan.feeds)
+            decoding = plan.planned.decoding
         else:
             columns, decoding = own, planned(target, stream, None).decoding
         found += len(staged.of(target.sources).split(columns, decoding, MOST_ODD).plain)
