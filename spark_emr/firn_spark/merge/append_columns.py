@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.row_decoder import META, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
-from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME, TRANSACTION
 from firn_spark.merge.decision import decoded as decoded_one_by_one
 from firn_spark.merge.shared_decoding import ID, PLACE, Shared, as_staged, found_in
 from firn_spark.staged.decode import decoded_schema
@@ -38,7 +38,8 @@ class AppendColumns:
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Of the good ones: ID, FIRST (null, if it is not asked for), some of META, then c0, c1, …"""
         told = decoded_schema(decoding, (*_KEPT, "_table") if "source" in self.metadata else _KEPT)
-        return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *told])
+        named = [(TRANSACTION, pa.string())] if "transaction" in self.metadata else []
+        return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *named, *told])
 
     def why(self, odd: pa.Table, decoding: Decoding) -> dict[tuple[str, int], tuple[str, str]]:
         """Why no row was made of these changes, by batch and index: code and message."""
@@ -62,7 +63,10 @@ class AppendColumns:
             if found["_code"].null_count < len(found):
                 good = found.filter(pc.is_null(found["_code"]))
                 odd = found[PLACE].filter(pc.is_valid(found["_code"])).combine_chunks()
-            told = [self._first(good) if name == FIRST else good[name] for name in schema.names]
+            beside = {FIRST: self._first(good)}
+            if TRANSACTION in schema.names:
+                beside[TRANSACTION] = changes["transaction"].take(good[PLACE])
+            told = [beside[name] if name in beside else good[name] for name in schema.names]
             yield pa.table(told, schema=schema), as_staged(changes.take(odd))
 
     def _first(self, good: pa.Table) -> pa.Array:
@@ -107,6 +111,8 @@ def cells(good: pa.Table, columns: Sequence[Column], by: AppendColumns) -> dict[
     own = {OP: good["_op"], POSITION: good["_pos"], BEFORE: good["_before"], IDENTITY: good[ID]}
     if "source" in by.metadata:
         own[SOURCE] = good["_table"]
+    if TRANSACTION in good.column_names:
+        own[TRANSACTION] = good[TRANSACTION]
     if "stream" in by.metadata:
         own[STREAM] = pa.repeat(pa.scalar(by.stream, pa.string()), len(good))
     return found | own | {TIME: pc.multiply(good["_ts"], 1000)}

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from firn.changes.decode.row_decoder import META, Decoding
+from firn.changes.metadata_columns import TRANSACTION
 from firn.log import layout
 from firn_spark.merge.append_columns import FIRST, AppendColumns, first_names
 from firn_spark.merge.shared_decoding import ID, PLACE, Shared, as_staged, found_in, together
@@ -92,6 +93,8 @@ class FeedColumns:
             found = found.append_column(FIRST, first)
         else:
             found = _run(feed, found, decoding, why)
+        if TRANSACTION in schema.names:
+            found = found.append_column(TRANSACTION, changes["transaction"].take(found[PLACE]))
         found = found.append_column(COUNTED, pa.repeat(pa.scalar(False), len(found)))
         return found.select(schema.names).cast(schema)
 
