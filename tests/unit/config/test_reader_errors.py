@@ -124,7 +124,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("bloom: {columns: key, max_bytes: 1GB}", "bloom.max_bytes: '1GB' is more than 128MB; write 1MB"),
         ("bloom: {columns: key, size: 1MB}", "bloom.size: is not a setting; write"),
         ("metadata: [source]", "metadata: is of append tables, and this one is a mirror; leave it out, or write mode:"),
-        ("metadata: [when]\n        mode: append", "'when' is not known here; write source or stream"),
+        ("metadata: [when]\n        mode: append", "'when' is not known here; write source, stream or transaction"),
         ("compression: zip", "compression: 'zip' is not a compression; write gzip"),
         ("compression_level: 99", "compression_level: '99' is not a whole number from 1 to 22; write 3"),
         (
