@@ -217,3 +217,25 @@ def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: Sp
     assert (clean.events, clean.merged, clean.ignored, clean.dead, clean.pending) == (4, 1, 1, 1, 1)
     assert (base.events, base.merged, base.pending) == (4, 3, 1)
     assert (rest.events, rest.merged, rest.pending, rest.state) == (0, 0, 0, "ok")
+
+
+def test_a_rule_fills_several_tables_and_one_that_comes_later_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """Snapshot reads that the rule leaves out are left out of all."""
+    rules = "warehouse: file:///x\ncatalog: {type: sql}\nstreams:\n  spec:\n    tables:\n"
+    rules += "      app.t: {to: [lake.log, %s], mode: append, snapshot_reads: ignore, metadata: [source]}\n"
+    rules += "      app.m: {to: [lake.m, %s], key: [id]}\n"
+    lake = Lake(spark, tmp_path, rules % ("lake.second", "lake.n"))
+    told = [row(1), event("r", 2, {"id": 2}), event("d", 3, before={"id": 1, "name": "N1"})]
+    mirrored = [event("c", 10 + n, {"id": n, "name": f"M{n}"}, table="m") for n in range(3)]
+    lake.land(told + mirrored)
+    lake.config = published_configs.publish(lake.store, rules % ("lake.second, lake.third", "lake.n, lake.o"))
+    lake.land([row(4), event("d", 20, before={"id": 1}, table="m")])
+    first = rows_of(lake, "lake.log", "id", "name", "_firn_op", "_firn_source")
+    assert first == Counter([(1, "N1", "c", "app.t"), (1, "N1", "d", "app.t"), (4, "N4", "c", "app.t")])
+    for table in ("lake.second", "lake.third"):
+        assert rows_of(lake, table, "id", "name", "_firn_op", "_firn_source") == first
+        assert all(f"/{table}/" in one["_firn_id"] for one in lake.rows(table))
+    for table in ("lake.m", "lake.n", "lake.o"):
+        assert rows_of(lake, table, "id", "name") == Counter([(0, "M0"), (2, "M2")])
+    found = audited(lake)
+    assert found.balanced, found.differences

@@ -104,7 +104,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("to: a.b.c", "'a.b.c' has more than one dot; write namespace.table"),
         ("to: shop.{tabel}", "holds an unknown placeholder; write {schema} or {table}"),
         ("to: .orders", "gives no table name"),
-        ("to: [a.b]", "public.orders.to: is a list; write shop.orders"),
+        ("to: {a: b}", "public.orders.to: is a mapping; write shop.orders"),
         ("key: [a, a]", "names a twice; write each column once"),
         ("key: []", "needs texts; write key: [id]"),
         ("key: [[a]]", "needs texts; write key: [id]"),

@@ -103,7 +103,8 @@ class TableRule:
     `update`: whether a plain row takes the place of the one before, or changes the columns that it names.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `writing`: how its files are written otherwise.
-    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be."""
+    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be.
+    `also`: further tables that get all of it, each by a pipeline of its own (further_targets)."""
 
     source: str
     to: str
@@ -122,6 +123,7 @@ class TableRule:
     writing: FileWriting = field(default_factory=FileWriting)
     metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
     schema: "RowSchema | None" = None
+    also: tuple[str, ...] = ()
 
     @property
     def is_pattern(self) -> bool:
