@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
+    from firn.changes.row_condition import RowCondition
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
 
@@ -214,6 +215,7 @@ class StreamConfig:
     table_by: str | None = None  # of rows: the field that names the source table
     op_field: str | None = None  # of rows: the field whose values in `delete_when` make a delete
     delete_when: frozenset[str] = frozenset()
+    delete_if: "RowCondition | None" = None  # of rows: which are deletes, where no field tells it by its values
     commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
     job: str = "shared"
     auth: Auth | None = None
@@ -243,7 +245,13 @@ class StreamConfig:
     @property
     def own_fields(self) -> frozenset[str]:
         """The fields of plain rows that say something to the stream itself: table, op, order."""
-        return frozenset({*self.order_by, self.table_by, self.op_field} - {None})  # type: ignore[arg-type]
+        told = self.delete_if.fields if self.delete_if is not None else ()
+        return frozenset({*self.order_by, self.table_by, self.op_field, *told} - {None})
+
+    @property
+    def tells_deletes(self) -> bool:
+        """Whether a plain row may be a delete."""
+        return self.op_field is not None or self.delete_if is not None
 
     @property
     def order(self) -> "Order":

@@ -192,6 +192,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         table_by=rows.table_by,
         op_field=rows.op_field,
         delete_when=rows.delete_when,
+        delete_if=rows.delete_if,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),
