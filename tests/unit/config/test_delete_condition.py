@@ -88,7 +88,6 @@ def stream(more: str) -> str:
 def test_firn_yaml_takes_it_without_op_field() -> None:
     found = config(stream("    delete_when: \"status = 'gone' AND at IS NOT NULL\"\n")).streams["web"]
     assert found.delete_if == parse("status = 'gone' AND at IS NOT NULL")
-    assert found.tells_deletes
     assert found.own_fields == {"status", "at"}
     values = config(stream("    op_field: status\n    delete_when: gone\n")).streams["web"]
     assert values.delete_if is None

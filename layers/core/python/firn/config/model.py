@@ -249,11 +249,6 @@ class StreamConfig:
         return frozenset({*self.order_by, self.table_by, self.op_field, *told} - {None})
 
     @property
-    def tells_deletes(self) -> bool:
-        """Whether a plain row may be a delete."""
-        return self.op_field is not None or self.delete_if is not None
-
-    @property
     def order(self) -> "Order":
         """What orders the stream's changes, in its present generation."""
         from firn.changes.merge.ordering import Order
