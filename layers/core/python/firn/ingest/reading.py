@@ -87,11 +87,7 @@ def read(
     else:
         rejected = [msgspec.structs.replace(one, table=table) for one in parsed.rejected]
         parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
-    if settings.op_field is not None:
-        told = _texts(parsed.after, settings.op_field, scalars=True)
-        parsed = _with_deletes(parsed, [text in settings.delete_when for text in told])
-    elif settings.delete_if is not None:
-        parsed = _with_deletes(parsed, _fitting(parsed.after, settings.delete_if))
+    parsed = _with_deletes(parsed, settings)
     if any(rule.update == "patch" for rule in settings.tables):
         parsed = _with_patches(parsed, settings)
     if not settings.order_by:
@@ -181,7 +177,13 @@ def _fitting(rows: Sequence[bytes | None], condition: "RowCondition") -> list[bo
     return found
 
 
-def _with_deletes(parsed: Parsed, gone: Sequence[bool]) -> Parsed:
+def _with_deletes(parsed: Parsed, settings: StreamConfig) -> Parsed:
+    gone: list[bool] = []
+    if settings.op_field is not None:
+        told = _texts(parsed.after, settings.op_field, scalars=True)
+        gone = [text in settings.delete_when for text in told]
+    elif settings.delete_if is not None:
+        gone = _fitting(parsed.after, settings.delete_if)
     if not any(gone):
         return parsed
     return msgspec.structs.replace(
