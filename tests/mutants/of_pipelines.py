@@ -39,6 +39,13 @@ MUTANTS: Final = (
         ("tests/unit/spark/test_shared_decoding.py::test_tables_that_decode_otherwise_or_other_changes_share_nothing",),
     ),
     Mutant(
+        "what is unknown of a row is not true, and so its opposite is",
+        f"{_CORE}/changes/row_condition.py",
+        "return None if found is None else not found",
+        "return not found",
+        ("tests/unit/config/test_delete_condition.py",),
+    ),
+    Mutant(
         "of changes that are left out the rows of others stand beside those that come next",
         "spark_emr/firn_spark/merge/shared_decoding.py",
         "if len(found) == len(changes):",
