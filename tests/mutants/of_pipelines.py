@@ -43,7 +43,7 @@ MUTANTS: Final = (
         f"{_CORE}/changes/row_condition.py",
         "return None if found is None else not found",
         "return not found",
-        ("tests/unit/config/test_delete_condition.py",),
+        ("tests/unit/config/test_delete_condition.py::test_what_is_unknown_is_not_true_and_neither_is_its_opposite",),
     ),
     Mutant(
         "of changes that are left out the rows of others stand beside those that come next",

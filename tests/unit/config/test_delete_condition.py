@@ -38,6 +38,11 @@ def test_a_row_is_a_delete_where_the_condition_is_true(text: str, true: list[Any
     assert [condition.holds(json.dumps(row).encode()) for row in false] == [False] * len(false)
 
 
+def test_what_is_unknown_is_not_true_and_neither_is_its_opposite() -> None:
+    for text in ("n = 1", "NOT n = 1", "NOT (NOT n = 1)", "n = 1 OR n <> 1"):
+        assert not parse(text).holds(b'{"n": "1"}')
+
+
 def test_its_fields_are_known() -> None:
     assert parse("a = 1 OR NOT (b.c IS NULL AND 'x' = d)").fields == {"a", "b", "d"}
 
