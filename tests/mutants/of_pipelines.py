@@ -50,7 +50,9 @@ MUTANTS: Final = (
         "spark_emr/firn_spark/merge/shared_decoding.py",
         "if len(found) == len(changes):",
         "if len(found):",
-        ("tests/unit/spark/test_shared_decoding.py::test_what_travels_beside_changes_is_what_they_are_decoded_to",),
+        (
+            "tests/unit/spark/test_shared_decoding.py::test_what_travels_beside_changes_is_what_they_are_decoded_to[False]",
+        ),
     ),
 )
 

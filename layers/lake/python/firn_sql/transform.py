@@ -177,7 +177,7 @@ class Transform:
         return f"SELECT {', '.join([*columns, quoted(ROW)])} FROM ({inner})"  # noqa: S608 (names are quoted)
 
     def _check_names(self, names: list[str]) -> None:
-        if not names:
+        if not names and self._columns:  # of a source that has none yet, `*` gives none
             raise self._refuse("it gives no columns", "write at least one")
         seen: dict[str, str] = {}
         for name in names:
