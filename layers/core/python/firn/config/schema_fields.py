@@ -26,7 +26,7 @@ def check_fields(
     if (others := [name for name in columns if name not in found]) and not section.problems.published:
         section.note(
             "columns",
-            f"{shown(others[0])} is beside a schema, by which rows are judged as they come, and which says nothing of it; "
+            f"{shown(others[0])} is beside a schema, which rows are held to as they come and which lacks it; "
             "write it as a field of the schema",
         )
     for name in key or ():
