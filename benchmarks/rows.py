@@ -109,7 +109,8 @@ def compared(mode: str, lines: list[bytes], runs: int) -> list[tuple[str, float,
     found = []
     for where, way in ways.items():
         least = {name: min(spent(lambda name=name: way(name)) for _ in range(runs)) for name in bodies}  # type: ignore[misc]
-        found.append((where, *(least[name] / len(lines) * 1e6 for name in ("debezium", "rows"))))
+        each = {name: seconds / len(lines) * 1e6 for name, seconds in least.items()}
+        found.append((where, each["debezium"], each["rows"]))
     return found
 
 
