@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -108,7 +109,7 @@ def compared(mode: str, lines: list[bytes], runs: int) -> list[tuple[str, float,
     }
     found = []
     for where, way in ways.items():
-        least = {name: min(spent(lambda name=name: way(name)) for _ in range(runs)) for name in bodies}  # type: ignore[misc]
+        least = {name: min(spent(partial(way, name)) for _ in range(runs)) for name in bodies}
         each = {name: seconds / len(lines) * 1e6 for name, seconds in least.items()}
         found.append((where, each["debezium"], each["rows"]))
     return found
