@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check sam templates package upload bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -50,7 +50,7 @@ up: setup  ## the embedded stack in the foreground (the same as .venv/bin/firn u
 	@$(BIN)/firn up
 
 test: setup-tests  ## all tests
-	@$(BIN)/python -m pytest -n 3 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
+	@$(BIN)/python -m pytest -n 4 --dist loadscope tests/unit tests/property tests/model tests/faults tests/attacks tests/mutants \
 	  tests/integration tests/e2e
 
 test-unit: setup  ## pure and fast: no network, no JVM
@@ -82,18 +82,27 @@ soak: setup  ## hours of random histories, faults and real kills; prints the see
 	  tests/unit/lake/test_bounded_memory.py tests/e2e || failed=1; \
 	echo "FIRN_SEED=$$seed"; exit $$failed
 
-check: setup-sam  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, and the functions' sizes, import times and systems
+# Side by side, and all of them, whatever the first one says.
+check: setup-sam setup-checkov  ## ruff, mypy --strict, import rules, sam validate and build, rules for templates, and the functions' sizes, import times and systems
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target check-code templates check-functions
+
+check-code:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
-	@$(MAKE) --no-print-directory templates
+
+check-functions: sam
 	@$(BIN)/python -m infra.package --functions-only
 
 # The built template, because Checkov knows no SAM short forms; a rule that is left out has its reason in checkov.yaml.
+templates: cfn-lint checkov  ## cfn-lint and Checkov on all templates
+
 # In all regions: not every one has function URLs.
-templates: sam setup-checkov  ## cfn-lint and Checkov on all templates
+cfn-lint: sam
 	@.venv-sam/bin/cfn-lint --regions ALL_REGIONS -- .aws-sam/build/template.yaml infra/monitoring.yaml
+
+checkov: sam setup-checkov
 	@.venv-checkov/bin/checkov --config-file infra/setup/checkov.yaml -f .aws-sam/build/template.yaml -f infra/monitoring.yaml
 
 sam: setup-sam  ## sam validate --lint and sam build

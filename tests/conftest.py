@@ -2,8 +2,10 @@
 so that a red run is about the change at hand; HYPOTHESIS_PROFILE=soak looks further, at random.
 """
 
+import gc
 import os
 import sys
+from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -29,8 +31,10 @@ def no_credentials_of_another_test() -> None:
 # They start stacks, whose functions and jobs are processes of their own, out of one package that they share: they run
 # one after the other, in one process of pytest and always in the same order.
 _STACKS = ("tests/integration/stack", "tests/e2e", "tests/integration/spark/test_packaged_job.py")
-# Two processes of pytest take the files of Spark, with a JVM each that lives as long as they do: these begin beside the
-# stacks. Then what takes longest, so that the small files at the end keep all processes busy.
+# Two processes of pytest take the files of Spark, with a JVM each that lives as long as they do, and one takes what
+# needs none. First what takes longest, so that the small files at the end keep all processes busy.
+_SPARK = ("tests/integration/spark", "tests/attacks")
+_JVMS = 2
 _ORDER = (
     "stacks",
     "tests/integration",
@@ -41,8 +45,15 @@ _ORDER = (
 )
 
 
+_NICE = os.getpriority(os.PRIO_PROCESS, 0) + 5
+
+
 class _InOrder(LoadScopeScheduling):
     """`--dist loadscope`, where a group, and otherwise a file, stays in one process."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        self._with_jvm: set[WorkerController] = set()
 
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_STACKS):
@@ -50,11 +61,33 @@ class _InOrder(LoadScopeScheduling):
         return nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        def turn(scope: str) -> int:
-            return next((n for n, one in enumerate(_ORDER) if scope.startswith(one)), len(_ORDER))
+        enough = node not in self._with_jvm and len(self._with_jvm) >= _JVMS
 
-        self.workqueue.move_to_end(min(self.workqueue, key=turn), last=False)
+        def turn(scope: str) -> tuple[bool, int]:
+            place = next((n for n, one in enumerate(_ORDER) if scope.startswith(one)), len(_ORDER))
+            return enough and scope.startswith(_SPARK), place
+
+        scope = min(self.workqueue, key=turn)
+        if scope.startswith(_SPARK):
+            self._with_jvm.add(node)
+        self.workqueue.move_to_end(scope, last=False)
         super()._assign_work_unit(node)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The stacks come first: what runs in their process waits for them, and the others have no such queue."""
+    if "PYTEST_XDIST_WORKER" in os.environ and not item.nodeid.startswith(_STACKS):
+        os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Eight thousand tests are made, and none is thrown away: to look for some takes as long as to make them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -65,5 +98,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """What `-n 3 --dist loadscope` runs where."""
+    """What `-n 4 --dist loadscope` runs where."""
     return _InOrder(config, log)

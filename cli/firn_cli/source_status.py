@@ -10,6 +10,7 @@ import msgspec
 from firn.deployment.terminal import size
 from firn.log import published_configs
 from firn.log.store import Store
+from firn.sources.column_watch import notes_of
 from firn.sources.poller import SourceStatus, read_status
 
 LONG_TRANSACTION: Final = 300.0  # seconds
@@ -44,7 +45,8 @@ def source_states(store: Store, now: datetime) -> list[SourceState]:
         status = read_status(store, one.stream, one.name)
         read_all = status.read_all if status else ""
         age = None if not read_all else max(0.0, (now - datetime.fromisoformat(read_all)).total_seconds())
-        found.append(SourceState(one.name, one.stream, one.slot, status, age, tuple(_notes(status, now))))
+        notes = [*_notes(status, now), *(f"{n.table}: {n.text}" for n in notes_of(store, one.stream, one.name, now))]
+        found.append(SourceState(one.name, one.stream, one.slot, status, age, tuple(notes)))
     return found
 
 

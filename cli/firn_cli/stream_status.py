@@ -131,6 +131,7 @@ def _status(
     notes += [_retyped(one) for one in tables if one.retyped]
     notes += report_of_sinks.notes(store, settings)
     notes += progress.notes(store, stream)
+    notes += [note for one in tables if (note := _fed_no_more(settings, one)) is not None]
     if waiting:
         notes.append(f"{waiting:,} dead letters wait: firn dead list {stream}")
     return StreamStatus(
@@ -174,6 +175,23 @@ def _retyped(table: "TableSummary") -> str:
     newest = {one.column: one for one in table.retyped}
     told = "; ".join(map(str, newest.values()))
     return f"columns of {table.name} got another type: {told} (declare a column in firn.yaml to give it one for good)"
+
+
+def _fed_no_more(settings: StreamConfig, table: "TableSummary") -> str | None:
+    """That a table of the stream gets nothing any more, or nothing of a pipeline that is gone: its rows stay."""
+    namespace, name = table.identifier if len(table.identifier) == 2 else ("", "")
+    if not namespace:
+        return None
+    if not any(rule.feeds(TableName(namespace, name)) for rule in settings.targets):
+        return (
+            f"no rule and no pipeline of firn.yaml fills {table.name} any more: it stays as it is (write its rule or "
+            "pipeline again, or drop the table)"
+        )
+    gone = sorted(set(table.pipelines) - {one.name for one in settings.pipelines if one.rule is not None})
+    if not gone:
+        return None
+    which = f"the pipeline {gone[0]} is" if len(gone) == 1 else f"the pipelines {', '.join(gone)} are"
+    return f"{which} gone; {'its' if len(gone) == 1 else 'their'} rows in {table.name} stay"
 
 
 def _dead_letters(store: Store, stream: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from infra.package.runtimes import Runtime, runtime
 
 MEGABYTE: Final = 1_000_000
 LARGEST_BYTES: Final = 240 * MEGABYTE
-RUNS: Final = 5
+RUNS: Final = 5  # of a function that has a budget of seconds
 TEMPLATE: Final = ROOT / "template.yaml"
 # A process that sees the built folders and Python's own library, and nothing else: what the package lacks is missing.
 # Its CPU seconds, because the clock on the wall also counts what else the machine does.
@@ -76,7 +76,8 @@ class Measured:
     """A layer, a function with its layers, or the job's archive.
 
     bytes       unzipped
-    seconds     of CPU, the least of several cold imports; None: nothing is known to be imported of it
+    seconds     of CPU, of a cold import, the least of several where there is a budget; None: nothing is known to be
+                imported of it
     python, glibc               what runs it has; `…_needed`: what it needs, None for any
     problems    what of its budget it breaks, and what it needs that is not there, in words
     """
@@ -119,6 +120,7 @@ def measure(
     def one(kind: str, name: str, folders: list[Path], modules: Sequence[str], on: Runtime) -> None:
         began(name)
         together = Needs()
+        budget = budgets.get(name, Budget()) if kind == "function" else UNLIMITED
         for folder in folders:
             if folder not in read:
                 read[folder] = needs(folder)
@@ -128,8 +130,10 @@ def measure(
         shown = together if kind == "function" else read[folders[-1]]
         with tempfile.TemporaryDirectory() as scratch:
             path = [*map(_on_path, reversed(folders)), *_unpacked(folders, Path(scratch))]
-            seconds = min(_import_seconds(name, modules, path, on.pythons[0]) for _ in range(runs)) if modules else None
-        budget = budgets.get(name, Budget()) if kind == "function" else UNLIMITED
+            times = runs if budget.seconds is not None else 1
+            seconds = (
+                min(_import_seconds(name, modules, path, on.pythons[0]) for _ in range(times)) if modules else None
+            )
         found[name] = _measured(kind, name, size, seconds, budget, shown, together, on)
 
     for name, resource in resources.items():

@@ -26,11 +26,13 @@ from firn.tables import table_state
 from firn.tables.table_state import FACTS, REBUILD
 from firn_spark.merge.facts_table import name_in
 from firn_spark.tables.evolve import Table, Tables, metadata_of
+from firn_spark.tables.java import java_class
 
 REBUILT: Final = "firn.rebuilt"  # table property: the number of the newest rebuild in place that was published
 OF: Final = "firn.rebuild.of"  # table property of what a rebuild makes: what it is a rebuild of
 _UNDER: Final = "firn.rebuild.config"  # in a branch's first snapshot: the configuration's sha, mode and key
-_ERRORS: Final = "org.apache.iceberg.exceptions"
+_ICEBERG: Final = "org.apache.iceberg"
+_ERRORS: Final = f"{_ICEBERG}.exceptions"
 # An answer that is not known is settled by the next look: a swap that landed shows, and one that lands late is refused.
 _LOOK_AGAIN: Final = frozenset({f"{_ERRORS}.CommitFailedException", f"{_ERRORS}.CommitStateUnknownException"})
 
@@ -123,7 +125,7 @@ class InPlace:
     """The rebuild `number` of one table in place."""
 
     def __init__(self, spark: SparkSession, tables: Placed, of: TableName, number: int) -> None:
-        self._jvm: Any = spark._jvm
+        self._spark = spark
         self._plain = Tables(spark)  # main, as everybody sees it
         self._tables = tables
         self._of = of
@@ -186,7 +188,7 @@ class InPlace:
         if new.snapshot_id is None or table.state.snapshot_id is None or self._retyped(base):
             raise Moved
         builder = self._builder(base)
-        tag = self._jvm.org.apache.iceberg.SnapshotRef.tagBuilder(table.state.snapshot_id).build()
+        tag = java_class(self._spark, f"{_ICEBERG}.SnapshotRef").tagBuilder(table.state.snapshot_id).build()
         builder.setRef(branch.tag, tag)
         builder.setBranchSnapshot(new.snapshot_id, "main")
         builder.removeRef(branch.name)
@@ -238,13 +240,13 @@ class InPlace:
             raise
 
     def _builder(self, base: Any) -> Any:
-        return self._jvm.org.apache.iceberg.TableMetadata.buildFrom(base)
+        return java_class(self._spark, f"{_ICEBERG}.TableMetadata").buildFrom(base)
 
     def _json(self, base: Any) -> str:
-        return str(self._jvm.org.apache.iceberg.TableMetadataParser.toJson(base))
+        return str(java_class(self._spark, f"{_ICEBERG}.TableMetadataParser").toJson(base))
 
     def _map(self, values: Mapping[str, str]) -> Any:
-        found = self._jvm.java.util.HashMap()
+        found = java_class(self._spark, "java.util.HashMap")()
         for name, value in values.items():
             found.put(name, value)
         return found

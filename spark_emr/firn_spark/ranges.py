@@ -3,14 +3,13 @@ tasks."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from threading import Lock
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.storagelevel import StorageLevel
 
 from firn.changes.merge.ordering import Order
 from firn.changes.redelivery import Early
@@ -26,6 +25,7 @@ from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.routing import Target
+from firn_spark.arrow import kept
 from firn_spark.driver.engine import DriverEngine
 from firn_spark.driver.range import ALONE, MOST_BYTES, MOST_EVENTS, DriverRange, small
 from firn_spark.driver.reader_pool import Reading, Spread, cores, readers
@@ -33,6 +33,7 @@ from firn_spark.driver.staged_changes import Held, Staged
 from firn_spark.driver.staged_log import HeldLog, SparkLog, StagedLog
 from firn_spark.not_eligible import Unfit
 from firn_spark.parallel import at_once
+from firn_spark.slices.shared_changes import SharedChanges
 from firn_spark.slices.slice_engine import SliceEngine
 from firn_spark.staged.batch_facts import facts_of
 from firn_spark.staged.frames import changes_in, schemas_in, span_in
@@ -167,18 +168,21 @@ class Ranges:
         spark, by, log = context.spark, sealed.settings.order, sealed.log
         batches = batches_of(sealed.epochs, log)
         raw = raw_in_place(spark, self._staging, log, batches, by, whole=sealed.whole)
-        raw = raw.persist(StorageLevel.MEMORY_AND_DISK)
-
-        return SparkRange(context, raw, Committer(context, SliceEngine(raw, self._staged_before(sealed, spark))))
+        held = ExitStack()
+        raw = held.enter_context(kept(raw))
+        engine = SliceEngine(raw, self._staged_before(sealed, spark), SharedChanges(held))
+        return SparkRange(context, raw, Committer(context, engine), held.close)
 
 
 class SparkRange:
     """A Range: the changes of some epochs as one persisted DataFrame."""
 
-    def __init__(self, context: RangeContext, raw: DataFrame, committer: Committer) -> None:
+    def __init__(self, context: RangeContext, raw: DataFrame, committer: Committer, close: Callable[[], None]) -> None:
+        """`close`: lets go of all rows that are kept."""
         self._context = context
         self._raw = raw
         self._committer = committer
+        self._close = close
 
     @cached_property
     def facts(self) -> Mapping[str, TableFacts]:
@@ -214,7 +218,7 @@ class SparkRange:
 
     def close(self) -> None:
         """Let go of the persisted rows."""
-        self._raw.unpersist()
+        self._close()
 
 
 @contextmanager

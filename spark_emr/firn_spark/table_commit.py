@@ -23,7 +23,7 @@ from firn.tables.batch_facts import TableFacts
 from firn.tables.outcome import Outcome
 from firn.tables.planning import ColumnPlan, changed
 from firn.tables.renames import renames_of
-from firn.tables.routing import Target
+from firn.tables.routing import Target, appends_of
 from firn.tables.settled_plan import settled
 from firn.tables.table_plan import Planned
 from firn.tables.table_state import (
@@ -96,7 +96,8 @@ class TableCommit:
         """How its changes become rows of an append table."""
         state, stream = self.table.state if self.table else None, self.context.stream
         known = state is not None and stream in state.first_identity
-        own = AppendColumns(stream, known, self.target.rule.metadata)
+        tables = appends_of(self.context.config, self.target.sources)
+        own = AppendColumns(stream, known, self.target.rule.metadata, tables)
         return FeedColumns(own, self.feeds.feeds) if self.feeds else own
 
     @property

@@ -20,7 +20,7 @@ def change(table: str, lsn: int, after: Any, **more: Any) -> Raw:
     usual = {
         "op": "c", "table": table, "ts": 1_700_000_000_000 + lsn, "connector": "postgresql",
         "order": f'["{lsn}","{lsn}"]', "tx_order": None, "emitted": None, "flat": False,
-        "key": None, "before": None, "schema": None,
+        "key": None, "before": None, "schema": None, "transaction": None,
     }  # fmt: skip
     return {**usual, "after": after, **more}
 

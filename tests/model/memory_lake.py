@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from itertools import count
 from typing import Any, Literal, TypeVar
 
 import pytest
 
-from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.row_decoder import Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
@@ -193,7 +194,12 @@ class Table:
             location=self.location or f"{WAREHOUSE}/{self.name.slug}",
             properties=self.properties,
             fields=tuple(
-                {"id": place, "name": column.name, "required": column.required, "type": type_json(column.type, 1_000)}
+                {
+                    "id": place,
+                    "name": column.name,
+                    "required": column.required,
+                    "type": typed_json(column.type, count(1_000)),
+                }
                 for place, column in enumerate(self.columns, start=1)
             ),
             snapshot_id=self.current,

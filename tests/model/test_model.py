@@ -448,4 +448,4 @@ def chosen_surely(among: list[T], pick: int) -> T:
 
 
 TestFirn = Firn.TestCase
-TestFirn.settings = settings(max_examples=max(200, settings().max_examples), stateful_step_count=50)
+TestFirn.settings = settings(max_examples=max(120, settings().max_examples), stateful_step_count=50)

@@ -4,6 +4,7 @@ Each line of standard input is {folder, path, environment, output, arguments}. T
 process id (it leads a session of its own), and its exit code once it ended. Nothing of Firn is loaded before the fork.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -11,10 +12,14 @@ import sys
 import traceback
 from typing import Any, Final
 
+from _pytest.config import default_plugins
+
 LIBRARIES: Final = (
     "pytest", "hypothesis", "hypothesis.strategies", "msgspec", "pyarrow", "pyarrow.compute", "pyarrow.ipc",
     "pyarrow.parquet", "obstore.store", "arro3.core", "arro3.io", "yaml", "duckdb", "pyiceberg.catalog.sql",
-    "pyiceberg.table", "xdist.plugin", "pytest_cov.plugin",
+    "pyiceberg.table", "pyspark.sql", "sqlglot", "boto3", "typer", "_hypothesis_pytestplugin", "pytest_cov.plugin",
+    "xdist.looponfail", "xdist.plugin", "xdist.remote", "xdist.scheduler", "xdist.workermanage",
+    *(f"_pytest.{plugin}" for plugin in default_plugins),
 )  # fmt: skip
 
 
@@ -41,6 +46,7 @@ def main() -> None:
     """Serves until standard input ends."""
     for library in LIBRARIES:
         importlib.import_module(library)
+    gc.freeze()  # pytest collects ten times when it ends: of the libraries nothing is to be found
     for line in sys.stdin:
         fork = os.fork()
         if fork == 0:

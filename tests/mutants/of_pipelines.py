@@ -31,6 +31,29 @@ MUTANTS: Final = (
         "found.difference = found.acked - parts",
         ("tests/unit/audit/test_pipelines.py::test_what_goes_to_two_tables_is_accounted_for_in_both",),
     ),
+    Mutant(
+        "a table takes changes as another one has decoded them by other types",
+        "spark_emr/firn_spark/merge/shared_decoding.py",
+        "if by == decoding:",
+        "if by:",
+        ("tests/unit/spark/test_shared_decoding.py::test_tables_that_decode_otherwise_or_other_changes_share_nothing",),
+    ),
+    Mutant(
+        "what is unknown of a row is not true, and so its opposite is",
+        f"{_CORE}/changes/row_condition.py",
+        "return None if found is None else not found",
+        "return not found",
+        ("tests/unit/config/test_delete_condition.py::test_what_is_unknown_is_not_true_and_neither_is_its_opposite",),
+    ),
+    Mutant(
+        "of changes that are left out the rows of others stand beside those that come next",
+        "spark_emr/firn_spark/merge/shared_decoding.py",
+        "if len(found) == len(changes):",
+        "if len(found):",
+        (
+            "tests/unit/spark/test_shared_decoding.py::test_what_travels_beside_changes_is_what_they_are_decoded_to[False]",
+        ),
+    ),
 )
 
 WITH_SPARK: Final = (

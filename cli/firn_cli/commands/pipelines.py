@@ -192,8 +192,8 @@ def history(name: Name, folder: Dir = DEFAULT_DIR, as_json: Json = False) -> Non
     from firn.log import published_configs
 
     store = find_stack(folder, running=False).store()
-    stream, _ = _find(published_configs.current(store), name)
-    found = _versions(store, stream.name, name.rpartition(".")[2])
+    stream, pipeline = _find(published_configs.current(store), name)
+    found = _versions(store, stream.name, pipeline.name)
     if as_json:
         print_json(found)
         return

@@ -84,6 +84,7 @@ class Runner:
         self._fetch = fetch
         self._minute = minute
         self._lock = threading.Lock()
+        self._preparing = threading.Lock()
         self._active: dict[str, _Active] = {}
         self._tell = tell
         self._closing = False
@@ -189,7 +190,10 @@ class Runner:
         run, folder = active.run, self.jobs / active.run.id
         scratch = folder / "tmp"
         scratch.mkdir(parents=True, exist_ok=True)
-        prepared = prepare(run.driver.get("sparkSubmitParameters") or "", scratch, self._read)
+        with self._preparing:
+            prepared = prepare(
+                run.driver.get("sparkSubmitParameters") or "", scratch, self._read, self.jobs.parent / "job-files"
+            )
         command = self._spark.arguments(
             run.driver,
             run.request.get("configurationOverrides") or {},

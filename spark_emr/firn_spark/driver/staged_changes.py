@@ -19,6 +19,7 @@ from firn.quarantine.rules import High, Span
 from firn.tables.batch_facts import TableFacts
 from firn_spark.merge import column_decoder
 from firn_spark.merge.column_decoder import Columns
+from firn_spark.merge.shared_decoding import DecodedOnce
 from firn_spark.not_eligible import Unfit
 from firn_spark.staged.facts import said_by_others
 from firn_spark.staged.kept_generations import early_of
@@ -123,6 +124,7 @@ class Held(Said):
         """`whole`: as for read.bodies; `most`: bytes, None for no bound. Raises as read.raw_changes, and Unfit."""
         super().__init__()
         self._tables: dict[str, list[_Slim]] = {}
+        self._decoded = DecodedOnce()
         self.bytes = 0
         for batches, order in parts:
             for rows in rows_of_all(bodies(store, staging, batches, whole=whole), order):
@@ -159,7 +161,10 @@ class Held(Said):
         """Those changes in parts: by columns, and the others. Raises Unfit for more than `most` of the others."""
         plain: list[pa.Table] = []
         odd: list[pa.Table] = []
-        for some, others in columns.split(self._parts(sources, above), decoding):
+        parts = self._parts(sources, above)
+        if (by := columns.shared(decoding)) is not None:
+            parts = self._decoded.parts((tuple(sources), above), parts, by)
+        for some, others in columns.split(parts, decoding):
             plain.append(some)
             if len(others):
                 odd.append(others)

@@ -19,7 +19,7 @@ from firn_spark.files.row_group import RowGroup
 from firn_spark.not_eligible import ForeignFiles, Unfit, first_of
 from firn_spark.tables import deletes
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.objects import Objects
 
 T = TypeVar("T")
@@ -139,9 +139,10 @@ def plan(spark: SparkSession, table: Table, wanted: Wanted, limits: Limits | Non
         tasks.close()
     if limits is not None and gone.size() > limits.files:
         raise Unfit(f"more than {limits.files} files of deletes to look through")
-    if foreign or not all(map(readable_files.is_by_position, gone)):
+    deletes = list(elements(gone))
+    if foreign or not all(map(readable_files.is_by_position, deletes)):
         raise readable_files.others_of(scan)
-    weights = {file.location(): int(file.fileSizeInBytes()) for file in gone}
+    weights = {file.location(): int(file.fileSizeInBytes()) for file in deletes}
     if limits is not None and sum(weights.values()) > limits.delete_bytes:
         raise Unfit(f"more than {limits.delete_bytes} bytes of deletes to look through")
     return Files(wanted, sorted(set(found)), sorted(weights), needed_in(table))

@@ -19,7 +19,7 @@ from firn.config.file_writing import BloomSize
 from firn.tables import bloom_filters
 from firn_spark.files import parquet_options, partition_values, values
 from firn_spark.tables.evolve import Table
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 from firn_spark.tables.locations import is_too_long, of_new_file
 from firn_spark.tables.objects import Objects
 
@@ -106,7 +106,8 @@ def partition_fields(table: Table) -> list[PartitionField]:
     """The fields of the table's spec."""
     known = {number: (kind, path) for number, kind, path in _paths(table.state.fields, ())}
     told = (
-        (str(one.name()), str(one.transform().toString()), int(one.sourceId())) for one in table.java.spec().fields()
+        (str(one.name()), str(one.transform().toString()), int(one.sourceId()))
+        for one in elements(table.java.spec().fields())
     )
     return [PartitionField(name, transform, *known.get(source, ("void", ()))) for name, transform, source in told]
 
@@ -309,7 +310,7 @@ def _partitions(
     of a table that is partitioned by values whose texts Iceberg reads, and that Java holds alike."""
     if not texts:
         return {}
-    kinds = [str(field.type().toString()) for field in table.java.spec().partitionType().fields()]
+    kinds = [str(field.type().toString()) for field in elements(table.java.spec().partitionType().fields())]
     alike = [
         {"id": place, "name": f"p{place}", "type": partition_values.text_type(kind), "required": False}
         for place, kind in enumerate(kinds, start=1)

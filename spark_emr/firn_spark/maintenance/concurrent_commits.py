@@ -11,6 +11,7 @@ from typing import Any, Final
 from firn_spark.maintenance.delete_targets import paths_in
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.java import elements
 from firn_spark.tables.objects import Objects
 
 _MOST_SNAPSHOTS: Final = 500
@@ -30,7 +31,7 @@ def caught_up(table: Table, read_at: int | None, paths: Collection[str]) -> int:
     for snapshot in _since(table, head, read_at):
         if str(snapshot.operation()) in _MOVES:
             continue
-        for file in snapshot.addedDeleteFiles(table.java.io()):
+        for file in elements(snapshot.addedDeleteFiles(table.java.io())):
             if str(file.content().name()) != "POSITION_DELETES":
                 raise LostRace(f"{table.name} got deletes that are not by position")
             budget -= int(file.fileSizeInBytes())

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from firn.maintenance import compaction_planner
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import CommitUnknown
-from firn_spark.tables.java import java_class
+from firn_spark.tables.java import elements, java_class
 
 _SMALL: Final = 0.25  # of the target size, on average
 _TARGET: Final = "commit.manifest.target-size-bytes"
@@ -45,7 +45,7 @@ def merge(spark: SparkSession, table: Table) -> int:
 
 def worth(table: Table, snapshot: Any) -> bool:
     """Whether there are many manifests of data files, and small ones."""
-    found = list(snapshot.dataManifests(table.java.io()))
+    found = list(elements(snapshot.dataManifests(table.java.io())))
     if len(found) <= compaction_planner.MANY_MANIFESTS:
         return False
     target = int(table.state.properties.get(_TARGET, _USUAL))
@@ -53,4 +53,4 @@ def worth(table: Table, snapshot: Any) -> bool:
 
 
 def _count(manifests: Any) -> int:
-    return sum(1 for _ in manifests)
+    return sum(1 for _ in elements(manifests))

@@ -1,31 +1,34 @@
 """Changes of an append table by columns: a row for each, with who it is (decoded_rows.identity)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from firn.changes.decode.row_decoder import META, READ, AppendDecoder, Decoding
+from firn.changes.decode.row_decoder import META, Decoding
 from firn.changes.decode.types import Column
 from firn.changes.merge import decoded_rows
-from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, OP, POSITION, SOURCE, STREAM, TIME, TRANSACTION
 from firn_spark.merge.decision import decoded as decoded_one_by_one
-from firn_spark.staged.decode import decoded, decoded_schema
+from firn_spark.merge.shared_decoding import ID, PLACE, Shared, as_staged, found_in
+from firn_spark.staged.decode import decoded_schema
 
-ID, FIRST = "_id", "_first"  # identity and, of a table that may know changes by it, the first identity
+FIRST = "_first"  # of a table that may know changes by it, the first identity; ID is the identity
 _KEPT = ("_op", "_ts", "_pos", "_before")  # of META, beside the columns
 
 
 @dataclass(frozen=True)
 class AppendColumns:
     """How changes of a stream are decoded to columns (column_decoder.Columns). `first`: the table may hold changes by
-    their first identity; `metadata`: what its rule asks for (metadata_columns.ASKED_METADATA)."""
+    their first identity; `metadata`: what its rule asks for (metadata_columns.ASKED_METADATA); `tables`: how many
+    tables take the same changes (routing.tables_of)."""
 
     stream: str
     first: bool
     metadata: tuple[str, ...] = ()
+    tables: int = 1
 
     @property
     def own(self) -> "AppendColumns":
@@ -35,7 +38,8 @@ class AppendColumns:
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Of the good ones: ID, FIRST (null, if it is not asked for), some of META, then c0, c1, …"""
         told = decoded_schema(decoding, (*_KEPT, "_table") if "source" in self.metadata else _KEPT)
-        return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *told])
+        named = [(TRANSACTION, pa.string())] if "transaction" in self.metadata else []
+        return pa.schema([(ID, pa.string()), (FIRST, pa.string()), *named, *told])
 
     def why(self, odd: pa.Table, decoding: Decoding) -> dict[tuple[str, int], tuple[str, str]]:
         """Why no row was made of these changes, by batch and index: code and message."""
@@ -46,32 +50,35 @@ class AppendColumns:
         """Of how many changes these rows are."""
         return len(rows)
 
+    def shared(self, decoding: Decoding) -> Shared | None:
+        """As column_decoder.Columns says."""
+        return Shared(decoding, self.stream, self.tables) if self.tables > 1 else None
+
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Changes, a part of them (packed.CHANGES) at a time: the good ones decoded, and the others as they are."""
         schema = self.schema(decoding)
         for changes in parts:
-            raw = changes.select(READ).combine_chunks().to_batches()
-            batches = list(decoded(raw, decoding, AppendDecoder))
-            if not batches:
-                continue
-            found = pa.Table.from_batches(batches)
-            bad = found.filter(pc.is_valid(found["_code"])).select(["_batch", "_index"]).to_pylist()
-            good = found.filter(pc.is_null(found["_code"])) if bad else found
-            rows = list(zip(*(good[name].to_pylist() for name in META), strict=True))
-            names = [decoded_rows.identity(row, self.stream) for row in rows]
-            first = [decoded_rows.first_identity(row) for row in rows] if self.first else [None] * len(rows)
-            columns = {ID: pa.array(names, pa.string()), FIRST: pa.array(first, pa.string())}
-            told = [columns[name] if name in columns else good[name] for name in schema.names]
-            yield pa.table(told, schema=schema), changes.filter(_are(changes, bad))
+            found = found_in(changes, decoding, self.stream)
+            good, odd = found, pa.array([], pa.int64())
+            if found["_code"].null_count < len(found):
+                good = found.filter(pc.is_null(found["_code"]))
+                odd = found[PLACE].filter(pc.is_valid(found["_code"])).combine_chunks()
+            beside = {FIRST: self._first(good)}
+            if TRANSACTION in schema.names:
+                beside[TRANSACTION] = changes["transaction"].take(good[PLACE])
+            told = [beside[name] if name in beside else good[name] for name in schema.names]
+            yield pa.table(told, schema=schema), as_staged(changes.take(odd))
+
+    def _first(self, good: pa.Table) -> pa.Array:
+        if not self.first:
+            return pa.nulls(len(good), pa.string())
+        return first_names(good)
 
 
-def _are(changes: pa.Table, places: Sequence[Mapping[str, Any]]) -> pa.Array:
-    """Which changes are those, by batch and index."""
-    if not places:
-        return pa.repeat(False, len(changes))
-    wanted = {(one["_batch"], one["_index"]) for one in places}
-    there = zip(changes["batch"].to_pylist(), changes["index"].to_pylist(), strict=True)
-    return pa.array([one in wanted for one in there], pa.bool_())
+def first_names(found: pa.Table) -> pa.Array:
+    """The first identities of good rows (shared_decoding.found_in)."""
+    rows = zip(*(found[name].to_pylist() for name in META), strict=True)
+    return pa.array([decoded_rows.first_identity(row) for row in rows], pa.string())
 
 
 def once(good: pa.Table) -> pa.Table:
@@ -104,6 +111,8 @@ def cells(good: pa.Table, columns: Sequence[Column], by: AppendColumns) -> dict[
     own = {OP: good["_op"], POSITION: good["_pos"], BEFORE: good["_before"], IDENTITY: good[ID]}
     if "source" in by.metadata:
         own[SOURCE] = good["_table"]
+    if TRANSACTION in good.column_names:
+        own[TRANSACTION] = good[TRANSACTION]
     if "stream" in by.metadata:
         own[STREAM] = pa.repeat(pa.scalar(by.stream, pa.string()), len(good))
     return found | own | {TIME: pc.multiply(good["_ts"], 1000)}

@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from firn.changes.decode.row_decoder import READ, Decoding, MirrorDecoder
 from firn.changes.positions import WIDTH
 from firn_spark.files import values
+from firn_spark.merge.shared_decoding import Shared
 from firn_spark.staged.decode import decoded as decoded_batches
 from firn_spark.staged.decode import decoded_schema
 
@@ -22,6 +23,10 @@ class Columns(Protocol):
     def schema(self, decoding: Decoding) -> pa.Schema:
         """Of those that are."""
 
+    def shared(self, decoding: Decoding, /) -> Shared | None:
+        """How the changes are decoded for several tables at once; None if no other table takes them. `split` finds what
+        they are decoded to beside them then (shared_decoding.beside)."""
+
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """Changes, a part of them (packed.CHANGES) at a time: those decoded to columns, and the others as they are."""
 
@@ -32,6 +37,10 @@ class MirrorColumns:
     def schema(self, decoding: Decoding) -> pa.Schema:
         """As Columns says."""
         return schema(decoding)
+
+    def shared(self, _decoding: Decoding) -> Shared | None:
+        """As Columns says: what is decoded for a mirror is of no use to another table."""
+        return None
 
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """As Columns says."""

@@ -23,7 +23,8 @@ from firn_spark.files import row_lookup
 from firn_spark.files.row_lookup import Files, Wanted
 from firn_spark.files.write import Layout, data_files, layout_of, rows_of, write_rows
 from firn_spark.merge import append_columns, append_commit
-from firn_spark.merge.append_columns import ID, AppendColumns
+from firn_spark.merge.append_columns import AppendColumns
+from firn_spark.merge.shared_decoding import ID, Shared
 from firn_spark.not_eligible import results_of
 from firn_spark.pipelines.feed_columns import FeedColumns
 from firn_spark.slices import by_partition
@@ -45,6 +46,10 @@ class _Columns:
     def schema(self, decoding: Decoding) -> pa.Schema:
         """As column_decoder.Columns says."""
         return self.own.schema(decoding).append(pa.field(_AT, pa.binary()))
+
+    def shared(self, decoding: Decoding) -> Shared | None:
+        """As column_decoder.Columns says."""
+        return self.own.shared(decoding)
 
     def split(self, parts: Iterable[pa.Table], decoding: Decoding) -> Iterator[tuple[pa.Table, pa.Table]]:
         """As column_decoder.Columns says."""

@@ -52,10 +52,11 @@ from firn_spark.merge.key_lookup import TableLookup
 from firn_spark.merge.survey import Survey
 from firn_spark.not_eligible import results_of
 from firn_spark.slices import by_partition
-from firn_spark.slices.appending import append, read_of
+from firn_spark.slices.appending import Read, append, read_of
 from firn_spark.slices.decoding import Seen, Slicing, labels_of, sampled, seen_in
 from firn_spark.slices.key_ranges import bounds_of, ends_of
 from firn_spark.slices.old_files import rewritten_in
+from firn_spark.slices.shared_changes import SharedChanges
 from firn_spark.slices.work import Done, Slice, Work, done_in
 from firn_spark.staged.batch_facts import facts_without
 from firn_spark.staged.frames import changes_in, schemas_in
@@ -74,10 +75,11 @@ class SliceEngine:
 
     name = "slices"
 
-    def __init__(self, raw: DataFrame, back: Callable[[Target], StagedLog]) -> None:
-        """`back`: as for DriverEngine."""
+    def __init__(self, raw: DataFrame, back: Callable[[Target], StagedLog], shared: SharedChanges) -> None:
+        """`back`: as for DriverEngine; `shared`: those that several tables take."""
         self._raw = raw
         self._back = back
+        self._shared = shared
 
     def commit(self, one: TableCommit) -> None:
         """As Engine says."""
@@ -85,14 +87,14 @@ class SliceEngine:
 
     def append(self, one: TableCommit) -> None:
         """A row for each change."""
-        append(one, one.read or read_of(one, self._mine(one), EVENTS, _BYTES), self._bury)
+        append(one, one.read or self._appended(one), self._bury)
 
     def rejected(self, one: TableCommit) -> Letters:
         """As Engine says."""
         if one.planned.mode.keyed:
             one.read = read = _read(one, self._mine(one))
             return decoded_rows.why_of(read.changes.bad)
-        one.read = rows = read_of(one, self._mine(one), EVENTS, _BYTES)
+        one.read = rows = self._appended(one)
         return rows.bad
 
     def told(self, target: Target, above: int, without: frozenset[ChangeId]) -> Mapping[str, TableFacts]:
@@ -148,6 +150,13 @@ class SliceEngine:
     def _mine(self, one: TableCommit) -> DataFrame:
         """The changes of the target's sources in the epochs that it lacks."""
         return _of(self._raw, one.target, one.above)
+
+    def _appended(self, one: TableCommit) -> Read:
+        """The same, as an append table takes them."""
+        mine, by = self._mine(one), one.appending.shared(one.decoding)
+        if by is not None:
+            mine = self._shared.of((one.target.sources, one.above), mine, by)
+        return read_of(one, mine, EVENTS, _BYTES)
 
     def _bury_late(self, one: TableCommit, mine: DataFrame, rows: DecidedRows, floor: bytes) -> None:
         """Dead letters for what is older than what is remembered. Decoded again, with their batches: this is rare."""

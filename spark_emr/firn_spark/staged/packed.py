@@ -15,7 +15,7 @@ STAGED = {
     "index": pa.int32(), "table": pa.string(), "op": pa.string(), "ts": pa.int64(), "connector": pa.string(),
     "order": pa.string(), "tx_order": pa.int64(), "emitted": pa.int64(), "flat": pa.bool_(), "key": pa.string(),
     "before": pa.string(), "after": pa.string(), "schema_id": pa.string(), "schema": pa.string(),
-    "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
+    "transaction": pa.string(), "occurrence": pa.int32(), "generation": pa.int64(), "origin": pa.string(),
 }  # fmt: skip
 # pos, ord: see changes/positions.py. occurrence: how many equal changes came before it in the same request,
 # or ordering.OWN_PLACE.

@@ -87,10 +87,9 @@ class Tables:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        self._jvm: Any = spark._jvm
-        self._gateway: Any = spark.sparkContext._gateway
         # Spark makes a catalog, once a session, from the settings of whichever session is active in this thread.
-        self._jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+        sessions = java_class(spark, "org.apache.spark.sql.classic.SparkSession")
+        sessions.setActiveSession(spark._jsparkSession)
         catalogs = spark._jsparkSession.sessionState().catalogManager()
         self._catalog: Any = catalogs.catalog(CATALOG).icebergCatalog()
 
@@ -138,7 +137,7 @@ class Tables:
         update = table.java.updateSchema()
         for column in added:
             # Without a parent a dot in the name is part of the name, not a path.
-            update = update.addColumn(None, column.name, iceberg_type(self._jvm, column.type))
+            update = update.addColumn(None, column.name, iceberg_type(self._spark, column.type))
         was = {column.name: column.type for column in table.columns()[0]}
         for column in plan.widened:
             update = self._widen(update, column.name, column.type, storable(was[column.name]))
@@ -178,9 +177,9 @@ class Tables:
                 if part in before:
                     update = self._widen(update, f"{name}.{part}", inner, before[part])
                 else:
-                    update = update.addColumn(name, part, iceberg_type(self._jvm, inner))
+                    update = update.addColumn(name, part, iceberg_type(self._spark, inner))
             return update
-        return update.updateColumn(name, iceberg_type(self._jvm, kind))
+        return update.updateColumn(name, iceberg_type(self._spark, kind))
 
     def _look(self, name: TableName, java: Any) -> Table:
         return Table(name, java, table_state.parse(metadata_of(self._spark, java)))
@@ -191,9 +190,10 @@ class Tables:
         return parser.fromJson(json.dumps({"namespace": [namespace], "name": table}))
 
     def _create_namespace(self, namespace: str) -> None:
-        parts = self._gateway.new_array(self._jvm.java.lang.String, 1)
+        gateway: Any = self._spark.sparkContext._gateway
+        parts = gateway.new_array(java_class(self._spark, "java.lang.String"), 1)
         parts[0] = namespace
-        of = self._jvm.org.apache.iceberg.catalog.Namespace.of(parts)
+        of = java_class(self._spark, f"{_ICEBERG}.catalog.Namespace").of(parts)
         if self._catalog.namespaceExists(of):
             return
         try:

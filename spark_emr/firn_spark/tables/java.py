@@ -1,5 +1,6 @@
 """Java's classes by their names. A walk from `jvm.org` to a class asks the JVM at each dot; this asks nothing."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from py4j.java_gateway import JavaClass
@@ -13,6 +14,14 @@ def java_class(spark: SparkSession, name: str) -> Any:
     """The class with this full name (`$` before an inner class), to construct or to call its static methods."""
     gateway: Any = spark.sparkContext._gateway
     return JavaClass(name, gateway._gateway_client)
+
+
+def elements(of: Any) -> Iterator[Any]:
+    """What a Java Iterable holds. Python's own `for` over one ends by an exception of Java's, and PySpark asks the JVM
+    some hundred times which of its own exceptions that might be."""
+    found = of.iterator()
+    while found.hasNext():
+        yield found.next()
 
 
 def text_of(buffer: Any) -> str:

@@ -54,7 +54,7 @@ def retype(spark: SparkSession, tables: Tables, table: Table, columns: Sequence[
     if new:
         update = table.java.updateSchema()
         for column in new:
-            update = update.addColumn(None, column.name + RETYPED, iceberg_type(spark._jvm, column.type))
+            update = update.addColumn(None, column.name + RETYPED, iceberg_type(spark, column.type))
         update.commit()
         table = fence.unmoved(table, tables.look_again(table))
     ids = {field["name"]: int(field["id"]) for field in table.state.fields}

@@ -10,7 +10,9 @@ from pyspark.sql import functions as f
 
 from firn.config.names import OWN, quoted
 from firn_spark.tables.evolve import Table
+from firn_spark.tables.java import java_class
 
+_ICEBERG_SPARK: Final = "org.apache.iceberg.spark"
 # Beside all of a table's columns: no source's column is called so.
 FILE: Final = f"{OWN}file"
 PLACE: Final = f"{OWN}place"
@@ -23,15 +25,14 @@ def rows_of(spark: SparkSession, table: Table, tasks: Iterable[Any]) -> Iterator
 
     The scan of given tasks is an internal API of Iceberg 1.11, like writing.write_rows: its compaction reads so.
     """
-    jvm: Any = spark._jvm
-    manager = jvm.org.apache.iceberg.spark.ScanTaskSetManager.get()
-    staged = jvm.java.util.ArrayList()
+    manager = java_class(spark, f"{_ICEBERG_SPARK}.ScanTaskSetManager").get()
+    staged = java_class(spark, "java.util.ArrayList")()
     for task in tasks:
         staged.add(task)
     token = uuid.uuid4().hex
     manager.stageTasks(table.java, token, staged)
     try:
-        rows = spark.read.option(jvm.org.apache.iceberg.spark.SparkReadOptions.SCAN_TASK_SET_ID, token)
+        rows = spark.read.option(java_class(spark, f"{_ICEBERG_SPARK}.SparkReadOptions").SCAN_TASK_SET_ID, token)
         names = [f.col(quoted(field["name"])) for field in table.state.fields]
         yield rows.table(table.files_sql).select(*names, f.col("_file").alias(FILE), f.col("_pos").alias(PLACE))
     finally:

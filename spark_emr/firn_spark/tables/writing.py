@@ -15,7 +15,9 @@ from firn.config.names import quoted
 from firn_spark.session import CATALOG
 from firn_spark.tables.evolve import Table
 from firn_spark.tables.fence import LostRace
+from firn_spark.tables.java import elements, java_class
 
+_ICEBERG_SPARK: Final = "org.apache.iceberg.spark"
 # Whatever others write into the table: look-ups read no other format.
 _SORTED: Final = {"fanout-enabled": "false", "write-format": "parquet"}
 _AS_THEY_COME: Final = {"use-table-distribution-and-ordering": "false", "distribution-mode": "none"}
@@ -45,7 +47,7 @@ def own_order(table: Table) -> Sequence[Column]:
     kinds = {int(field["id"]): (str(field["name"]), field["type"]) for field in table.state.fields}
     if not any(kinds[one][1] in ("float", "double", "uuid") for one in table.state.partitioned_by if one in kinds):
         return ()
-    fields = [(str(one.transform().toString()), int(one.sourceId())) for one in table.java.spec().fields()]
+    fields = [(str(one.transform().toString()), int(one.sourceId())) for one in elements(table.java.spec().fields())]
     return [_partition(transform, *kinds[source]) for transform, source in fields if source in kinds]
 
 
@@ -62,14 +64,12 @@ def _partition(transform: str, name: str, kind: Any) -> Column:
 
 
 def _written(spark: SparkSession, table: Table, rows: DataFrame, options: Mapping[str, str]) -> list[Any]:
-    jvm: Any = spark._jvm
-    spark_package = jvm.org.apache.iceberg.spark
     token = uuid.uuid4().hex
     before = table.java.currentSnapshot()
-    given = {**options, spark_package.SparkWriteOptions.REWRITTEN_FILE_SCAN_TASK_SET_ID: token}
+    given = {**options, java_class(spark, f"{_ICEBERG_SPARK}.SparkWriteOptions").REWRITTEN_FILE_SCAN_TASK_SET_ID: token}
     rows.writeTo(table.files_sql).options(**given).append()
-    coordinator = spark_package.FileRewriteCoordinator.get()
-    files = list(coordinator.fetchNewFiles(table.java, token))
+    coordinator = java_class(spark, f"{_ICEBERG_SPARK}.FileRewriteCoordinator").get()
+    files = list(elements(coordinator.fetchNewFiles(table.java, token)))
     coordinator.clearRewrite(table.java, token)
     if not files:
         table.java.refresh()

@@ -83,7 +83,7 @@ class Loss:
 
 
 def unknown(spark: Any) -> Py4JJavaError:
-    """The catalog's answer is not known. `spark`: whatever has its `_jvm`."""
+    """The catalog's answer is not known."""
     jvm = spark._jvm
     cause = jvm.java.lang.RuntimeException("the connection was lost")
     return Py4JJavaError("lost", jvm.org.apache.iceberg.exceptions.CommitStateUnknownException(cause))
@@ -129,7 +129,7 @@ class LosesSwaps:
             elif fate != "never":
                 operations.commit(base, wanted)
             if fate != "fine":
-                raise unknown(place)
+                raise unknown(place._spark)
 
         unsure = SimpleNamespace(java=SimpleNamespace(operations=lambda: SimpleNamespace(commit=commit)))
         self._real(place, unsure, base, builder)

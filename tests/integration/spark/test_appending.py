@@ -216,7 +216,7 @@ def died(*_: Any) -> None:
 
 
 @HOMES
-def test_rows_name_their_source_table_and_stream_where_the_rule_asks_for_it(
+def test_rows_name_their_source_table_stream_and_transaction_where_the_rule_asks_for_it(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str
 ) -> None:
     commit_in(home, monkeypatch, events=3, one_task=3)
@@ -231,13 +231,14 @@ def test_rows_name_their_source_table_and_stream_where_the_rule_asks_for_it(
 
     lake = Lake(spark, tmp_path, rules(""))
     lake.land([event("c", 10, {"id": 1}, table="a")])
-    lake.config = published_configs.publish(lake.store, rules(", metadata: [source, stream]"))
-    lake.post([event("c", 20 + n, {"id": 2 + n}, table="ab"[n % 2]) for n in range(6)])
+    lake.config = published_configs.publish(lake.store, rules(", metadata: [source, stream, transaction]"))
+    block = [{"transaction": {"id": f"7:{n}", "total_order": n}} if n else {} for n in range(6)]
+    lake.post([event("c", 20 + n, {"id": 2 + n}, table="ab"[n % 2]) | block[n] for n in range(6)])
     before = fresh(lake)
     assert lake.commit(lake.seal()) == 0, lake.lines
     found = sorted(lake.rows("lake.log"), key=lambda row: row["id"])
-    assert [(row["_firn_source"], row["_firn_stream"]) for row in found] == [
-        (None, None), *[(f"app.{'ab'[n % 2]}", "spec") for n in range(6)]
+    assert [(row["_firn_source"], row["_firn_stream"], row["_firn_transaction"]) for row in found] == [
+        (None, None, None), *[(f"app.{'ab'[n % 2]}", "spec", f"7:{n}" if n else None) for n in range(6)]
     ]  # fmt: skip
     assert before == fresh(lake) == found
     lake.config = published_configs.publish(lake.store, rules(", metadata: [stream]"))

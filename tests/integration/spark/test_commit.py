@@ -21,6 +21,7 @@ from firn_spark.tables.fence import LostRace
 from tests.integration.spark.committing import Died, Unsure, append_rows, unknown
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -399,8 +400,10 @@ def test_the_second_half_of_a_move_finds_the_first_in_files_that_tell_their_boun
 
 
 @HOMES
-@pytest.mark.parametrize("creates", [False, True])
-@pytest.mark.parametrize("took", ["d", "t"])
+@pytest.mark.parametrize(
+    ("took", "creates"),
+    [("d", True), ("t", False), pytest.param("d", False, marks=long_only), pytest.param("t", True, marks=long_only)],
+)
 def test_what_comes_beside_an_update_does_not_change_what_it_takes_from_a_row_that_was_loaded(
     spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, took: str, creates: bool
 ) -> None:

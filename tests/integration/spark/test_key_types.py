@@ -17,7 +17,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters
 from tests.integration.spark.test_specification import change
-from tests.soak import seeds
+from tests.soak import seeds, times
 
 pytestmark = pytest.mark.spark
 
@@ -105,9 +105,9 @@ def test_random_changes_equal_the_specification(
 ) -> None:
     commit_in(home, monkeypatch, events=40)
     dice, kind = random.Random(f"{name} {seed}"), KINDS[name]
-    events, told = told_of(dice, kind, 300)
+    events, told = told_of(dice, kind, times(170, 300))
     order = sorted(range(len(events)), key=lambda at: events[at]["source"]["lsn"] + dice.randrange(120))
-    order += dice.choices(order, k=30)
+    order += dice.choices(order, k=times(20, 30))
     stream = "    debezium: {decimal.handling.mode: string}\n"
     lake = Lake(spark, tmp_path, config(f"key: [id], columns: {{id: {kind.type}, v: string, w: string}}", stream))
     known: list[RowChange] = []

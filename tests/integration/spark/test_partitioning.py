@@ -18,6 +18,7 @@ from tests.integration.snapshots import epochs_of
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import config, event
+from tests.soak import LONG
 
 pytestmark = pytest.mark.spark
 
@@ -248,8 +249,9 @@ def test_every_transform_of_every_type_sorts_rows_as_iceberg_partitions_them(
     assert (said["merged"], said["way"]["lookup"]) == (60, home)
     assert home == "driver" or said["way"]["slices"] == 3
     assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(60))
-    _are_where_iceberg_looks(one, by)
-    # Rows go on to other partitions.
+    if LONG:
+        _are_where_iceberg_looks(one, by)
+    # Every second row goes on to another partition.
     one.land([event("u", 500 + n, rows[(n + 1) % 60] | {"id": n}) for n in range(0, 60, 2)])
     assert sorted(found["id"] for found in one.rows("lake.t")) == list(range(60))
     _are_where_iceberg_looks(one, by)

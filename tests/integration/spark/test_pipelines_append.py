@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.log import published_configs
-from firn_spark.slices import slice_engine
+from firn_spark.merge import shared_decoding
+from firn_spark.slices import shared_changes, slice_engine
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import event, letters
@@ -93,6 +95,34 @@ def test_each_target_is_the_select_over_all_events_however_they_come(
         assert rows_of(lake, "lake.clean", "id", "name", "twice") == selected(CLEAN, told)
         assert len(lake.by_key("lake.t", "id")) == len({one["after"]["id"] for one in told})
         assert all(row["_firn_before"] is None for row in lake.rows("lake.clean"))
+
+
+def test_five_pipelines_of_one_source_decode_its_changes_once(
+    spark: SparkSession, tmp_path: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded: list[int] = []
+
+    def seen(which: Any, count: Callable[..., int]) -> None:
+        before = getattr(which, "beside" if home == "driver" else "map_in_arrow")
+
+        def counting(*arguments: Any) -> Any:
+            decoded.append(count(*arguments))
+            return before(*arguments)
+
+        monkeypatch.setattr(which, before.__name__, counting)
+
+    if home == "driver":
+        seen(shared_decoding, lambda changes, _: len(changes))
+    else:
+        seen(shared_changes, lambda *_: len(told))  # a frame of all of them
+    told = events(random.Random(1), 12)
+    five = {f"p{n}": f"INSERT INTO lake.p{n} SELECT id, name, n FROM app.t WHERE id % 5 <> {n}" for n in range(5)}
+    lake = Lake(spark, tmp_path, config(**five))
+    lake.post(told, at_once=12)
+    assert lake.commit(lake.seal()) == 0, lake.lines
+    for name, sql in five.items():
+        assert rows_of(lake, f"lake.{name}", "id", "name", "n") == selected(sql, told)
+    assert decoded == [12]
 
 
 def row(n: int, **more: Any) -> dict[str, Any]:
@@ -187,3 +217,25 @@ def test_the_audit_counts_a_change_once_for_each_table_that_it_goes_to(spark: Sp
     assert (clean.events, clean.merged, clean.ignored, clean.dead, clean.pending) == (4, 1, 1, 1, 1)
     assert (base.events, base.merged, base.pending) == (4, 3, 1)
     assert (rest.events, rest.merged, rest.pending, rest.state) == (0, 0, 0, "ok")
+
+
+def test_a_rule_fills_several_tables_and_one_that_comes_later_is_complete(spark: SparkSession, tmp_path: Path) -> None:
+    """Snapshot reads that the rule leaves out are left out of all."""
+    rules = "warehouse: file:///x\ncatalog: {type: sql}\nstreams:\n  spec:\n    tables:\n"
+    rules += "      app.t: {to: [lake.log, %s], mode: append, snapshot_reads: ignore, metadata: [source]}\n"
+    rules += "      app.m: {to: [lake.m, %s], key: [id]}\n"
+    lake = Lake(spark, tmp_path, rules % ("lake.second", "lake.n"))
+    told = [row(1), event("r", 2, {"id": 2}), event("d", 3, before={"id": 1, "name": "N1"})]
+    mirrored = [event("c", 10 + n, {"id": n, "name": f"M{n}"}, table="m") for n in range(3)]
+    lake.land(told + mirrored)
+    lake.config = published_configs.publish(lake.store, rules % ("lake.second, lake.third", "lake.n, lake.o"))
+    lake.land([row(4), event("d", 20, before={"id": 1}, table="m")])
+    first = rows_of(lake, "lake.log", "id", "name", "_firn_op", "_firn_source")
+    assert first == Counter([(1, "N1", "c", "app.t"), (1, "N1", "d", "app.t"), (4, "N4", "c", "app.t")])
+    for table in ("lake.second", "lake.third"):
+        assert rows_of(lake, table, "id", "name", "_firn_op", "_firn_source") == first
+        assert all(f"/{table}/" in one["_firn_id"] for one in lake.rows(table))
+    for table in ("lake.m", "lake.n", "lake.o"):
+        assert rows_of(lake, table, "id", "name") == Counter([(0, "M0"), (2, "M2")])
+    found = audited(lake)
+    assert found.balanced, found.differences

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_commit import GONE, config, event, letters, with_schema
+from tests.soak import long_only
 
 pytestmark = pytest.mark.spark
 
@@ -61,8 +62,15 @@ def test_a_key_that_becomes_text_still_meets_its_rows_and_its_deletes(
 
 
 @HOMES
-@pytest.mark.parametrize("logged", [True, False])
-@pytest.mark.parametrize("key", [50, "fifty"])
+@pytest.mark.parametrize(
+    ("key", "logged"),
+    [
+        (50, True),
+        ("fifty", False),
+        pytest.param(50, False, marks=long_only),
+        pytest.param("fifty", True, marks=long_only),
+    ],
+)
 def test_the_row_that_a_move_took_away_is_found_when_its_columns_got_another_type(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: str, key: Any, *, logged: bool
 ) -> None:

@@ -18,6 +18,17 @@ from firn_local.template import _scope
 # permissions with CloudWatch Logs"), and the queue of an event source (the same, "Using Lambda with Amazon SQS").
 BY_LAMBDA = {"logs:CreateLogStream", "logs:PutLogEvents"}
 BY_LAMBDA_OF_A_QUEUE = {"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+# The same of streams ("Using Lambda to process records from Amazon Kinesis Data Streams", "Using AWS Lambda with Amazon
+# DynamoDB", "Using Lambda with Amazon MSK").
+BY_LAMBDA_OF_STREAMS = {
+    *(f"kinesis:{name}" for name in ("DescribeStream", "DescribeStreamSummary", "GetRecords", "GetShardIterator")),
+    *("kinesis:ListShards", "sqs:SendMessage"),
+    *(f"dynamodb:{name}" for name in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")),
+    *(f"kafka:{name}" for name in ("DescribeCluster", "DescribeClusterV2", "GetBootstrapBrokers")),
+    *(f"kafka-cluster:{name}" for name in ("Connect", "DescribeTopic", "ReadData", "DescribeGroup", "AlterGroup")),
+    *(f"ec2:{name}NetworkInterface" for name in ("Create", "Delete")),
+    *(f"ec2:Describe{name}" for name in ("NetworkInterfaces", "SecurityGroups", "Subnets", "Vpcs")),
+}
 # What EMR does with the jobs' role: logs (EMR Serverless User Guide, "Logging for EMR Serverless with CloudWatch"), and
 # the packaged job, which the local runner takes from the source tree.
 BY_EMR = BY_LAMBDA | {"logs:DescribeLogStreams", "logs:DescribeLogGroups"}

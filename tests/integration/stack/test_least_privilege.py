@@ -41,6 +41,7 @@ from firn_local.stack import ROLE_ARN, Options, Stack
 from tests.integration.stack.granted import (
     BY_LAMBDA,
     BY_LAMBDA_OF_A_QUEUE,
+    BY_LAMBDA_OF_STREAMS,
     Grant,
     differences,
     forget_aws,
@@ -79,7 +80,7 @@ sys.exit(int(file.read_text()))
 ROLES = {
     "ingest_http": ("IngestHttpRole", BY_LAMBDA),
     "ingest_queue": ("IngestQueueRole", BY_LAMBDA | BY_LAMBDA_OF_A_QUEUE),
-    "ingest_stream": ("IngestStreamRole", BY_LAMBDA),
+    "ingest_stream": ("IngestStreamRole", BY_LAMBDA | BY_LAMBDA_OF_STREAMS),
     "dispatch": ("DispatchRole", BY_LAMBDA),
     "job_events": ("JobEventsRole", BY_LAMBDA),
     "compact": ("CompactRole", BY_LAMBDA),
@@ -424,6 +425,12 @@ def granted(template: Path, role: str) -> list[Grant]:
     # As the stack reads it, where the function's own application is the one that is given.
     parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
     parameters["GlueDatabases"] = "shop"
+    parameters |= {
+        "KinesisStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/clicks",
+        "DynamoDbStreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1",
+        "KafkaTopic": "users",
+        "MskClusterArn": "arn:aws:kafka:us-east-1:123456789012:cluster/bank/1",
+    }
     return grants(template, role, parameters)
 
 

@@ -25,7 +25,7 @@ def parsed(rows: int) -> Parsed:
     return Parsed(
         index=[*range(rows)], op=["r"] * rows, table=["public.t"] * rows, ts=none, connector=["postgresql"] * rows,
         order=['["0","5"]'] * rows, tx_order=none, emitted=none, flat=[False] * rows, key=none, before=none,
-        after=[b'{"id":1}'] * rows, schema=none, ignored={}, rejected=[],
+        after=[b'{"id":1}'] * rows, schema=none, transaction=none, ignored={}, rejected=[],
     )  # fmt: skip
 
 

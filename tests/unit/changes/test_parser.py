@@ -136,6 +136,18 @@ def test_the_place_in_the_transaction_comes_along() -> None:
     assert one(event()).tx_order is None
 
 
+def test_the_transaction_comes_along_and_makes_no_event_bad() -> None:
+    block = {"id": "7:100", "total_order": 5}
+    assert one(event(transaction=block)).transaction == "7:100"
+    assert one(event(transaction=block | {"id": 7})).transaction == "7"
+    assert one(cloudevent(iodebeziumtxid="7:100", iodebeziumtxtotalorder="5")).transaction == "7:100"
+    assert one(cloudevent(iodebeziumtxid="7")).transaction is None  # `source.txId`
+    assert one(row(__transaction_id="7:100")).transaction == "7:100"
+    for bad in (None, True, 1.5, {"a": 1}, [], "x" * 1_000):
+        assert one(event(transaction=block | {"id": bad})).transaction is None
+    assert [one(other).transaction for other in (event(), event(transaction=None), row())] == [None] * 3
+
+
 def test_a_document_that_travels_as_text_is_unpacked() -> None:
     document = '{"_id": {"$oid": "6a"}, "n": 1, "tags": [1, 2]}'
     change = one(event(source=source(connector="mongodb", collection="orders", ord=1), after=document))

@@ -123,6 +123,27 @@ def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
     assert "no key for shop.log" in shop.notes[0]
 
 
+def test_tables_of_removed_rules_and_pipelines_are_named(store: Store, catalog: Catalog) -> None:
+    text = "streams: {{web: {{envelope: rows, tables: {{users: {{to: {}, mode: append}}}}, pipelines: {{{}}}}}}}"
+    every = "a: {sql: INSERT INTO web.log SELECT * FROM users}, b: {sql: INSERT INTO web.log SELECT 1 FROM users}"
+    properties = {"firn.stream": "web", "firn.mode": "append", "firn.key": "[]"}
+    catalog.create_namespace("web")
+    catalog.create_table("web.users", pa.schema([("a", pa.int64())]), properties=properties)
+    told = properties | {"firn.pipeline.input": '{"a": [], "b": []}'}
+    catalog.create_table("web.log", pa.schema([("a", pa.int64())]), properties=told)
+
+    def said(*config: str) -> list[str]:
+        published_configs.publish(store, text.format(*config))
+        (web,) = stream_statuses(store, catalog, NOW)
+        return [note for note in web.notes if "stay" in note]
+
+    assert said("web.users", every) == []
+    assert said("web.users", every.partition(", b")[0]) == ["the pipeline b is gone; its rows in web.log stay"]
+    (one,) = said("web.users", "")
+    assert one.startswith("no rule and no pipeline of firn.yaml fills web.log any more: it stays as it is (")
+    assert [note.partition(" any")[0][-9:] for note in said("other.users", every)] == ["web.users"]
+
+
 def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: Catalog) -> None:
     assert stream_statuses(store, catalog, NOW) == []
 

@@ -40,6 +40,7 @@ def row(index: int, n: int = 1, code: str = "no_key", **more: Any) -> dict[str, 
         "occurrence": 1,
         "origin": None,
         "emitted": None,
+        "transaction": None,
     }
     place = {"epoch": n, "batch": BATCH, "index": index, "generation": None, "pos": None, "schema": None}
     return change | place | {"_code": code, "_message": "why"} | more

@@ -104,7 +104,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("to: a.b.c", "'a.b.c' has more than one dot; write namespace.table"),
         ("to: shop.{tabel}", "holds an unknown placeholder; write {schema} or {table}"),
         ("to: .orders", "gives no table name"),
-        ("to: [a.b]", "public.orders.to: is a list; write shop.orders"),
+        ("to: {a: b}", "public.orders.to: is a mapping; write shop.orders"),
         ("key: [a, a]", "names a twice; write each column once"),
         ("key: []", "needs texts; write key: [id]"),
         ("key: [[a]]", "needs texts; write key: [id]"),
@@ -124,7 +124,7 @@ def test_problems_of_a_stream(line: str, told: str) -> None:
         ("bloom: {columns: key, max_bytes: 1GB}", "bloom.max_bytes: '1GB' is more than 128MB; write 1MB"),
         ("bloom: {columns: key, size: 1MB}", "bloom.size: is not a setting; write"),
         ("metadata: [source]", "metadata: is of append tables, and this one is a mirror; leave it out, or write mode:"),
-        ("metadata: [when]\n        mode: append", "'when' is not known here; write source or stream"),
+        ("metadata: [when]\n        mode: append", "'when' is not known here; write source, stream or transaction"),
         ("compression: zip", "compression: 'zip' is not a compression; write gzip"),
         ("compression_level: 99", "compression_level: '99' is not a whole number from 1 to 22; write 3"),
         (

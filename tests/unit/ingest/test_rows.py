@@ -312,3 +312,27 @@ def test_a_row_of_a_table_that_takes_patches_is_an_update() -> None:
     assert [(row["table"], row["op"]) for row in staged(store, done)] == [
         ("users", "u"), ("users", "d"), ("whole", "c"), ("clicks", "c"),
     ]  # fmt: skip
+
+
+def test_a_condition_says_which_rows_are_deletes() -> None:
+    """Evaluated as rows come: what the log holds are deletes, for job, fresh reads and audit alike."""
+    by = config("    delete_when: \"status = 'gone' OR meta.deleted\"\n")
+    store = MemoryStore()
+    sent = [
+        {"id": 1, "status": "gone"}, {"id": 2, "status": "here"}, {"id": 3, "meta": {"deleted": True}}, {"id": 4},
+        {"id": 5, "status": ["gone"], "meta": "x"},
+    ]  # fmt: skip
+    found = staged(store, post(store, sent, by=by))
+    assert [row["op"] for row in found] == ["d", "c", "d", "c", "c"]
+    assert [(row["before"], row["after"]) for row in found[:2]] == [
+        (json.dumps(sent[0]), None), (None, json.dumps(sent[1]))
+    ]  # fmt: skip
+    lines = b"\n".join([b'{"id": 1, "status": "go\\u006ee"}', b'{"id": 2, "status": ' + b"[" * 900 + b"]" * 900 + b"}"])
+    assert [row["op"] for row in staged(store, post(store, lines, by=by))] == ["d", "c"]
+
+
+def test_a_row_that_a_condition_deletes_need_not_fit_the_schema() -> None:
+    tables = "\n    tables: {users: {to: web.users, key: [id], unknown: reject, schema: {fields: ["
+    tables += "{name: id, type: int64, required: true}, {name: n, type: int64, required: true}]}}}\n"
+    done = post(MemoryStore(), [{"id": 1, "gone": True}, {"id": 2}], by=config("    delete_when: gone\n", tables))
+    assert (done.accepted, done.rejected) == (1, 1)

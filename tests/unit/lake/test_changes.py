@@ -35,6 +35,7 @@ from firn_lake.lake import Lake
 from firn_lake.lake_table import LakeTable
 from firn_lake.reading.versions import NoSuchColumn, version_of
 from tests.applying import applied, rows_of
+from tests.soak import times
 
 
 def lake_table(catalog: Catalog, table: Table) -> LakeTable:
@@ -271,7 +272,7 @@ def test_two_sides_larger_than_the_memory_go_over_disk(monkeypatch: pytest.Monke
     assert found == ({"update": 100} if key else {"delete": 100, "insert": 100})
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(times(2, 20)))
 def test_changes_applied_to_the_earlier_rows_give_the_later_ones(catalog: Catalog, seed: int) -> None:
     dice = random.Random(seed)
     catalog.create_namespace_if_not_exists("shop")

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -142,6 +143,37 @@ def test_a_run_that_brings_its_archive_gets_nothing_of_the_checkout(tmp_path: Pa
     # Of this machine's jars it gets the one that AWS needs none of.
     assert line.count("--jars") == 1
     assert "iceberg" not in line[line.index("--driver-class-path") + 1]
+
+
+def test_what_lies_below_its_hash_is_brought_once_and_each_run_has_its_own_of_it(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("commit.py"), io.BytesIO())
+    fetched: list[str] = []
+
+    def fetch(url: str) -> bytes:
+        fetched.append(url)
+        return packed.getvalue()
+
+    def run(number: int, sha256: str) -> Path:
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        code = f"s3://b/code/{sha256}"
+        found = prepare(f"--jars {code}/a.jar --archives {code}/job.tar.gz#job", folder, fetch, tmp_path / "kept")
+        assert found.parameters == ["--jars", f"{folder}/a.jar"]
+        assert (folder / "a.jar").read_bytes() == packed.getvalue()
+        assert [path.name for path in (folder / "job").iterdir()] == ["commit.py"]
+        return folder
+
+    first = run(1, "a" * 64)
+    (first / "job" / "commit.pyc").touch()  # as Python does
+    shutil.rmtree(first)
+    run(2, "a" * 64)
+    assert len(fetched) == 2
+    second = run(3, "b" * 64)
+    assert len(fetched) == 4
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["b" * 64], "what no run will ask for has gone"
+    assert (second / "job" / "commit.py").is_file()
 
 
 def test_an_archive_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ PARSED = Parsed(
     before=[None, None, '{"n":"ü"}'.encode()],
     after=[b'{ "id": 1.50 }', b"{}", None],
     schema=[b"{S}", b"{T}", b"{S}"],
+    transaction=[None, "7:100", None],
     ignored={},
     rejected=[],
 )
@@ -37,7 +38,7 @@ def test_a_staged_batch_holds_the_columns_of_format_1() -> None:
     assert {field.name: str(field.type) for field in table.schema} == {
         "index": "int32", "table": "string", "op": "string", "ts": "int64", "connector": "string", "order": "string",
         "tx_order": "int64", "emitted": "int64", "flat": "bool", "key": "string", "before": "string", "after": "string",
-        "schema_id": "string", "schema": "string",
+        "schema_id": "string", "schema": "string", "transaction": "string",
     }  # fmt: skip
     images = pq.ParquetFile(file).metadata.row_group(0).column(11)
     assert (images.path_in_schema, images.compression) == ("after", "ZSTD")
@@ -58,6 +59,7 @@ def test_a_column_that_says_nothing_is_left_out() -> None:
         tx_order=[None] * 3,
         emitted=[None] * 3,
         schema=[None] * 3,
+        transaction=[None] * 3,
     )
     table = pq.read_table(io.BytesIO(write_batch(plain, META)))
     assert table.column_names == ["table", "op", "ts", "connector", "order", "before", "after"]
@@ -92,7 +94,7 @@ def test_a_footer_longer_than_the_first_read_is_read_too() -> None:
 
 
 def test_an_empty_batch_is_still_a_file_with_its_counts() -> None:
-    empty = Parsed([], [], [], [], [], [], [], [], [], [], [], [], [], ignored={}, rejected=[])
+    empty = Parsed([], [], [], [], [], [], [], [], [], [], [], [], [], [], ignored={}, rejected=[])
     meta = BatchMeta(1, "shop", "b", "t", "sha", 0, 0, {"heartbeat": 9}, {})
     store = FaultyStore()
     put(store, "a", write_batch(empty, meta))
@@ -115,6 +117,7 @@ def test_data_that_looks_like_a_footer_entry_is_not_taken_for_it() -> None:
         [None],
         [fake.encode()],
         [None],
+        [fake],
         {},
         [],
     )
@@ -140,7 +143,22 @@ def test_a_newer_format_is_refused() -> None:
 
 def test_an_image_that_is_not_utf8_can_not_be_staged() -> None:
     bad = Parsed(
-        [0], ["c"], ["t"], [None], [""], [None], [None], [None], [False], [None], [None], [b"\xff"], [None], {}, []
+        [0],
+        ["c"],
+        ["t"],
+        [None],
+        [""],
+        [None],
+        [None],
+        [None],
+        [False],
+        [None],
+        [None],
+        [b"\xff"],
+        [None],
+        [None],
+        {},
+        [],
     )
     with pytest.raises(UnicodeError):
         write_batch(bad, META)

@@ -159,12 +159,11 @@ def test_a_note_that_is_lost_or_broken_only_costs_a_second_look(stream: Stream) 
 @pytest.mark.parametrize("fault", ["refused", "lost before", "lost after", "dies before", "dies after"])
 def test_whatever_fails_the_next_sweep_ends_it(fault: Fault, ground: Ground) -> None:
     """The n-th call fails, for n upward until a sweep in which nothing failed."""
+    stream = Stream(ground)
+    land(stream, 5)
+    stream.seal(event("c", 9, {"id": 9, "v": "a"}))  # not committed
+    late = stream.now + KEEP + DAY
     for at in itertools.count(1):
-        fresh = Ground()
-        stream = Stream(fresh)
-        land(stream, 5)
-        stream.seal(event("c", 9, {"id": 9, "v": "a"}))  # not committed
-        late = stream.now + KEEP + DAY
         gate = Counting(at, fault)
         inner = MemoryStore()
         for path in paths(stream.store, ""):

@@ -7,7 +7,7 @@ import pytest
 
 from firn.config.model import BacklogLimit
 from firn.config.reader import parse
-from firn.errors import TransientError
+from firn.errors import ConfigError, TransientError
 from firn.log import backlog_gate, layout, pulls
 from firn.log.backlog_gate import Gate, judged
 from firn.log.store import put
@@ -130,6 +130,8 @@ def test_another_reader_a_stopped_source_and_a_broken_connection() -> None:
     done = poller(time, log, store).run(raising(SourceStopped("look there")))
     assert done.ended == "look there"
     assert read_status(store, "shop", "shop").stopped == "look there"
+    done = poller(time, log, store).run(raising(ConfigError("the password is wrong")))
+    assert read_status(store, "shop", "shop").stopped == done.ended == "the password is wrong"
     with pytest.raises(TransientError):
         poller(time, log, store).run(raising(TransientError("away")))
     assert read_status(store, "shop", "shop").waits == "away"

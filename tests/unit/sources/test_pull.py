@@ -328,12 +328,33 @@ def test_a_slot_that_was_moved_past_an_unfinished_plan_stops_the_source() -> Non
         pull(task_of(store), CONFIG, log)
 
 
-def test_plans_are_removed_once_they_are_old_but_for_the_newest() -> None:
+def test_plans_are_removed_once_they_are_old_and_their_batches_are_sealed_all_the_same() -> None:
     log, store = Wal(), obstore.store.MemoryStore()
     for number in range(3):
         inserts(log, number, 1)
         pull(task_of(store), CONFIG, log)
+    late = datetime.now(UTC) + pulls.KEEP + timedelta(hours=1)
     assert pulls.forget(store, "shop", "shop", datetime.now(UTC)) == 0
-    assert pulls.forget(store, "shop", "shop", datetime.now(UTC) + pulls.KEEP + timedelta(hours=1)) == 4
+    assert pulls.forget(store, "shop", "shop", late) == 2
+    assert [path.rpartition("/")[2][-6:] for path in paths(store, "pulls")] == ["3.done", "3.plan", "s.json"]
     assert pulls.newest(store, "shop", "shop").plan.n == 3
     assert pulls.newest(store, "shop", "shop", after=3).plan.n == 3
+    pulls._dones.clear()
+    assert len(epochs.candidates(store, "shop", START).batches) == 3
+
+
+def test_what_was_never_finished_is_never_sealed_however_old_it_is() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 50, size=200)
+
+    def die(name: str) -> None:
+        if name == "after staged":
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, die), part_bytes=2000), CONFIG, log)
+    raised = parse(CONFIG.text.replace("{tables", "{generation: 1, tables"))
+    inserts(log, 100, 1)
+    assert pull(task_of(store), raised, log).plan == 2
+    assert pulls.forget(store, "shop", "shop", datetime.now(UTC) + timedelta(days=99)) == 0
+    assert [one.events for one in epochs.candidates(store, "shop", START).batches] == [51]

@@ -5,6 +5,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from firn.log.pulls import Database
+from firn.sources.column_watch import NumberedColumn
 from firn.sources.database_port import OpenTransaction, SlotState
 from firn.sources.postgres.pgoutput import Relation
 from firn.sources.postgres.row_form import UNCHANGED, SourceColumn
@@ -89,6 +90,7 @@ class Wal:
     tables: dict[int, Relation] = field(default_factory=lambda: {ITEMS.oid: ITEMS})
     step: Callable[[str], None] = lambda _: None
     peeked: int = 0
+    numbered: list[NumberedColumn] = field(default_factory=lambda: [NumberedColumn(1, "id"), NumberedColumn(2, "v")])
 
     def commit(self, *messages: bytes) -> None:
         """A transaction with these changes."""
@@ -137,6 +139,9 @@ class Wal:
 
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         return None
+
+    def columns(self, relation: Relation) -> list[NumberedColumn]:
+        return self.numbered
 
     def oldest_transaction(self) -> OpenTransaction | None:
         return None

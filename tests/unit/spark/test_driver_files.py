@@ -2,13 +2,14 @@
 
 import io
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from firn.changes.decode.iceberg_fields import HELD_TYPE, type_json
+from firn.changes.decode.iceberg_fields import HELD_TYPE, typed_json
 from firn.changes.decode.types import parse as kind_of
 from firn_spark.files import values
 
@@ -44,7 +45,7 @@ def field_ids(kind: pa.DataType) -> set[bytes]:
 @pytest.mark.parametrize("name", VALUES)
 def test_what_is_written_is_read_again(name: str) -> None:
     kind = kind_of(name)
-    field = values.file_field({"id": 7, "name": "a.b", "required": False, "type": type_json(kind, 100)})
+    field = values.file_field({"id": 7, "name": "a.b", "required": False, "type": typed_json(kind, count(100))})
     table = pa.table([values.written(VALUES[name], kind, field)], schema=pa.schema([field]))
     file = io.BytesIO()
     pq.write_table(table, file, store_schema=False, store_decimal_as_integer=True)
@@ -55,7 +56,9 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 
 def test_held_orders_are_a_map_with_ids() -> None:
-    field = values.file_field({"id": 7, "name": "_firn_held", "required": False, "type": type_json(HELD_TYPE, 8)})
+    field = values.file_field(
+        {"id": 7, "name": "_firn_held", "required": False, "type": typed_json(HELD_TYPE, count(8))}
+    )
     held = [[(3, b"x"), (4, b"")], None]
     table = pa.table([values.written(held, HELD_TYPE, field)], schema=pa.schema([field]))
     file = io.BytesIO()
@@ -68,7 +71,7 @@ def test_held_orders_are_a_map_with_ids() -> None:
     [("int", "long", 5), ("float", "double", 0.5), ("decimal(9,2)", "decimal(20,2)", Decimal("1.20"))],
 )
 def test_a_file_from_before_a_promotion_is_read_in_the_new_type(there: str, now: str, value: Any) -> None:
-    field = values.file_field({"id": 1, "name": "v", "required": False, "type": type_json(kind_of(there), 9)})
+    field = values.file_field({"id": 1, "name": "v", "required": False, "type": typed_json(kind_of(there), count(9))})
     column = pa.chunked_array([values.written([value, None], kind_of(there), field)])
     assert values.read(column, kind_of(now)) == [value, None]
 

@@ -95,3 +95,7 @@ def test_a_value_that_leaves_the_sql_a_meaning_gives_its_column_another_type() -
     rows: list[bytes | dict[str, Any]] = [{"id": 1}, {"id": "abc"}]
     good, odd = fed(rows, sql="SELECT id FROM clicks", rule="update: replace", known='[["id", "long"]]')
     assert (sorted(good), odd) == ([("1",), ("abc",)], [])
+
+
+def test_everything_of_a_source_that_has_no_column_yet_is_rows_without_columns() -> None:
+    assert fed([{}, {}], sql="SELECT * FROM clicks", rule="update: replace") == ([(), ()], [])

@@ -2,13 +2,14 @@
 
 import math
 from decimal import Decimal
+from itertools import count
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.decode.types import parse
 from firn.changes.merge.fold import key_of
 from firn_spark.files import values
@@ -55,4 +56,4 @@ def test_iceberg_is_not_asked_for_what_its_bounds_cannot_tell(text: str, value: 
 
 
 def _type_json(text: str) -> Any:
-    return type_json(parse(text), 2)
+    return typed_json(parse(text), count(2))

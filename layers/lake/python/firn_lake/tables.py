@@ -34,7 +34,7 @@ class Retyped:
 @dataclass(frozen=True)
 class TableSummary:
     """One table: `rows` are those of its current snapshot, `size_bytes` those of its live data files, `retyped` what
-    its snapshots tell of columns that got another type, newest last."""
+    its snapshots tell of columns that got another type, newest last, `pipelines` those that ever fed it, an append."""
 
     name: str
     rows: int | None  # None: the table has equality deletes, which only a scan can count
@@ -48,6 +48,8 @@ class TableSummary:
     updated_at: datetime | None
     current_snapshot: int | None
     retyped: tuple[Retyped, ...] = ()
+    identifier: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,17 @@ def summarize(table: "Table") -> TableSummary:
         updated_at=_time(snapshot.timestamp_ms) if snapshot else None,
         current_snapshot=snapshot.snapshot_id if snapshot else None,
         retyped=tuple(change for one in _by_age(table) for change in retyped_in(one)),
+        identifier=table.name(),
+        pipelines=_pipelines(properties.get("firn.pipeline.input", "{}")),
     )
+
+
+def _pipelines(text: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ()
+    return tuple(found) if isinstance(found, dict) else ()
 
 
 def list_tables(catalog: "Catalog") -> list[TableSummary]:

@@ -15,13 +15,13 @@ from firn.tables.planning import ColumnPlan, TooManyColumns, check_width, plan_c
 from firn.tables.renames import renames_of
 from firn.tables.routing import Target
 from firn.tables.table_plan import Planned, planned
-from firn.tables.table_state import TableState
+from firn.tables.table_state import PIPELINE_INPUT, TableState
 from firn_sql.bound_sql import bound
 from firn_sql.source_types import source_schema
 
-# Table property: by pipeline the columns of its source as they were seen, [[name, type], …]. Values are decoded by
-# them, so they must not depend on which epochs came together.
-INPUT: Final = "firn.pipeline.input"
+# By pipeline the columns of its source as they were seen, [[name, type], …]. Values are decoded by them, so they must
+# not depend on which epochs came together.
+INPUT: Final = PIPELINE_INPUT
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,7 @@ def input_plan(
         names=mine.names,
         unnamed=plan.unnamed,
         closed=None if schema is None else schema.others(settings.own_fields),
+        snapshot_reads=pipeline.rule is None or pipeline.rule.snapshot_reads == "upsert",
     )
     return plan, decoding
 

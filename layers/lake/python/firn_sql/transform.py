@@ -6,7 +6,6 @@ acceptance where the SQL asks for now(). One thread and no moved conditions: wha
 
 import copy
 import threading
-from array import array
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,7 +73,7 @@ class Transform:
         self._memory = memory
         self._columns = _visible(checked, columns)
         self._connection = _connected(memory)
-        self._connection.register(_SOURCE, self._input(columns.empty_table(), _count(0)))
+        self._connection.register(_SOURCE, self._input(columns.empty_table(), pa.arange(0, 0)))
         self.unknown: frozenset[str] = frozenset()
         tree = _rewritten(checked)
         self._sql = self._bound(written(tree))
@@ -85,13 +84,18 @@ class Transform:
             [pa.field(field.name, _plain(field.type)) for field in found if field.name != ROW]
         )
 
+    @property
+    def has_now(self) -> bool:
+        """Whether it reads NOW."""
+        return self._checked.now is not None
+
     def run(self, rows: pa.Table) -> Result:
         """The rows that these give. `rows`: the columns of the source, in any order, and NOW if the SQL has now().
 
         Deterministic, and the same for any split of the rows. Raises duckdb.Error where DuckDB itself is broken.
         """
         with self._turn:
-            table = self._input(rows, _count(rows.num_rows))
+            table = self._input(rows, pa.arange(0, rows.num_rows))
             try:
                 return self._result([self._attempt(table)], {})
             except (duckdb.Error, TooLarge) as error:
@@ -143,7 +147,7 @@ class Transform:
     def _input(self, rows: pa.Table, places: pa.Array) -> pa.Table:
         arrays = [rows.column(name) for name in self._columns]
         names = [*self._columns]
-        if self._checked.now is not None:
+        if self.has_now:
             kind = pa.timestamp("us", "UTC")
             has = NOW in rows.column_names
             if not has and rows.num_rows:
@@ -173,7 +177,7 @@ class Transform:
         return f"SELECT {', '.join([*columns, quoted(ROW)])} FROM ({inner})"  # noqa: S608 (names are quoted)
 
     def _check_names(self, names: list[str]) -> None:
-        if not names:
+        if not names and self._columns:  # of a source that has none yet, `*` gives none
             raise self._refuse("it gives no columns", "write at least one")
         seen: dict[str, str] = {}
         for name in names:
@@ -301,9 +305,4 @@ def _numbers(origin: pa.Array) -> pa.Array:
         return pa.repeat(pa.scalar(0, pa.int32()), len(origin))
     starts = pa.concat_arrays([pa.array([0], pa.int32()), encoded.run_ends[:-1]])
     begins = pc.run_end_decode(pa.RunEndEncodedArray.from_arrays(encoded.run_ends, starts))
-    return pc.subtract(_count(len(origin)).cast(pa.int32()), begins)
-
-
-def _count(n: int) -> pa.Array:
-    """0 to n - 1, int64."""
-    return pa.Array.from_buffers(pa.int64(), n, [None, pa.py_buffer(array("q", range(n)))])
+    return pc.subtract(pa.arange(0, len(origin)).cast(pa.int32()), begins)

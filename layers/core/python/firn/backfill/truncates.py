@@ -38,5 +38,6 @@ def _truncate(table: str) -> Parsed:
     none: list[Any] = [None]
     return Parsed(
         index=[0], op=["t"], table=[table], ts=none, connector=["postgresql"], order=[_LAST], tx_order=none,
-        emitted=none, flat=[False], key=none, before=none, after=none, schema=none, ignored={}, rejected=[],
+        emitted=none, flat=[False], key=none, before=none, after=none, schema=none, transaction=none,
+        ignored={}, rejected=[],
     )  # fmt: skip

@@ -50,6 +50,7 @@ class Change(msgspec.Struct, frozen=True):
     before: bytes | None  # the row before, a JSON object
     after: bytes | None  # the row after, a JSON object
     schema: bytes | None  # the inline Connect schema of the value
+    transaction: str | None = None  # the transaction's id, when the source sends transaction metadata
 
 
 class Ignored(msgspec.Struct, frozen=True):
@@ -91,6 +92,7 @@ class Parsed(msgspec.Struct, frozen=True):
     before: list[bytes | None]
     after: list[bytes | None]
     schema: list[bytes | None]  # equal schemas are one object
+    transaction: list[str | None]
     ignored: dict[str, int]
     rejected: list[Rejected]
 

@@ -7,7 +7,8 @@ from firn.changes.decode.types import BINARY, STRING, TIMESTAMPTZ, Column
 
 POSITION, TIME, OP, BEFORE, IDENTITY = "_firn_pos", "_firn_ts", "_firn_op", "_firn_before", "_firn_id"
 HELD, AT, LOOKED, SOURCE, STREAM = "_firn_held", "_firn_at", "_firn_looked", "_firn_source", "_firn_stream"
-METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SOURCE, STREAM})
+TRANSACTION = "_firn_transaction"
+METADATA = frozenset({POSITION, TIME, OP, BEFORE, IDENTITY, HELD, AT, LOOKED, SOURCE, STREAM, TRANSACTION})
 MIRROR_METADATA = (Column(POSITION, BINARY), Column(TIME, TIMESTAMPTZ))
 # Added when the first value is unavailable: most tables never need it.
 HELD_METADATA = Column(HELD, HELD_TYPE)
@@ -26,4 +27,6 @@ APPEND_METADATA = (
     Column(IDENTITY, STRING),
 )  # fmt: skip
 # Of an append table, those that its rule's `metadata` asks for, by its words.
-ASKED_METADATA = {"source": SOURCE_METADATA, "stream": Column(STREAM, STRING)}
+ASKED_METADATA = {
+    "source": SOURCE_METADATA, "stream": Column(STREAM, STRING), "transaction": Column(TRANSACTION, STRING),
+}  # fmt: skip

@@ -16,7 +16,7 @@ from firn.log.store import Store
 # What a rejected row has, beside epoch, batch, index, pos, schema, _code and _message.
 KEPT: Final = (
     "table", "op", "connector", "order", "ts", "tx_order", "emitted", "flat", "key", "before", "after", "occurrence",
-    "origin",
+    "origin", "transaction",
 )  # fmt: skip
 
 _AT_ONCE: Final = 16

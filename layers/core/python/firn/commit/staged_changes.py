@@ -16,7 +16,7 @@ from firn.tables.batch_facts import SAID_BY, Facts, TableFacts, collected, facts
 Change = Mapping[str, Any]
 _STAGED: Final = (
     "index", "table", "op", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
-    "schema_id", "schema", "occurrence", "generation", "origin",
+    "schema_id", "schema", "transaction", "occurrence", "generation", "origin",
 )  # fmt: skip
 _SAID: Final = ("table", "flat", "schema_id", "fact", "value")
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from firn.changes.decode.types import Type
     from firn.changes.merge.ordering import Order
+    from firn.changes.row_condition import RowCondition
     from firn.config.pipelines import Pipeline
     from firn.config.pull_source import PullSource
 
@@ -103,7 +104,8 @@ class TableRule:
     `update`: whether a plain row takes the place of the one before, or changes the columns that it names.
     `bloom`: the columns whose Parquet files get Bloom filters; "key": those of the key, whatever it is.
     `writing`: how its files are written otherwise.
-    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be."""
+    `renames`: columns that the source has renamed, new name -> old name; `schema`: what its rows must be.
+    `also`: further tables that get all of it, each by a pipeline of its own (further_targets)."""
 
     source: str
     to: str
@@ -122,6 +124,7 @@ class TableRule:
     writing: FileWriting = field(default_factory=FileWriting)
     metadata: tuple[str, ...] = ()  # of an append table: words of metadata_columns.ASKED_METADATA
     schema: "RowSchema | None" = None
+    also: tuple[str, ...] = ()
 
     @property
     def is_pattern(self) -> bool:
@@ -212,6 +215,7 @@ class StreamConfig:
     table_by: str | None = None  # of rows: the field that names the source table
     op_field: str | None = None  # of rows: the field whose values in `delete_when` make a delete
     delete_when: frozenset[str] = frozenset()
+    delete_if: "RowCondition | None" = None  # of rows: which are deletes, where no field tells it by its values
     commits: bool = False  # known of the stream, not of the file: firn.quarantine.rules.tells_commits
     job: str = "shared"
     auth: Auth | None = None
@@ -241,7 +245,8 @@ class StreamConfig:
     @property
     def own_fields(self) -> frozenset[str]:
         """The fields of plain rows that say something to the stream itself: table, op, order."""
-        return frozenset({*self.order_by, self.table_by, self.op_field} - {None})  # type: ignore[arg-type]
+        told = self.delete_if.fields if self.delete_if is not None else ()
+        return frozenset({*self.order_by, self.table_by, self.op_field, *told} - {None})
 
     @property
     def order(self) -> "Order":

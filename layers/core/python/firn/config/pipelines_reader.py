@@ -46,7 +46,7 @@ def read_pipelines(section: Section, settings: StreamConfig, placed: list[Placed
         found.append(pipeline)
         if pipeline.rule is not None:
             line = section.section(name).line_of("sql")
-            placed.append(Placed(settings.name, pipeline.rule, line, section.below(name), pipeline=True))
+            placed.append(Placed(settings.name, pipeline.rule, line, section.below(name), pipeline=True, setting="sql"))
     return tuple(found)
 
 

@@ -1,6 +1,5 @@
 """`sources:` of firn.yaml from the YAML tree."""
 
-import ipaddress
 import re
 from collections.abc import Mapping
 from typing import Final, get_args
@@ -113,6 +112,8 @@ def parse_address(text: str) -> PostgresAddress:
 
 def is_loopback(host: str) -> bool:
     """Whether the host is this machine."""
+    import ipaddress  # only where there are sources: ingest reads this file too
+
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

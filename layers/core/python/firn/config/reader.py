@@ -23,6 +23,7 @@ from firn.config.epoch_limits import Caps
 from firn.config.event_sources_reader import KEYS as EVENT_SOURCES
 from firn.config.event_sources_reader import check_event_sources, read_event_sources
 from firn.config.file_sinks_reader import check_places
+from firn.config.further_targets import read_further_targets
 from firn.config.maintenance import Care
 from firn.config.maintenance_reader import read_care
 from firn.config.model import (
@@ -191,6 +192,7 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         table_by=rows.table_by,
         op_field=rows.op_field,
         delete_when=rows.delete_when,
+        delete_if=rows.delete_if,
         job=section.text("job", "a name; streams that give the same one share their job runs") or StreamConfig.job,
         auth=read_auth(section.section("auth")),
         accept=read_accept(section),
@@ -199,7 +201,9 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
         max_body=section.parsed("max_body", quantities.body_size, None, "1MB"),
         fed_by=read_event_sources(section),
     )
-    return replace(settings, pipelines=read_pipelines(section.section("pipelines"), settings, placed, care))
+    further = read_further_targets(section.section("tables"), settings, placed)
+    pipelines = read_pipelines(section.section("pipelines"), settings, placed, care)
+    return replace(settings, pipelines=(*further, *pipelines))
 
 
 def _order_by(section: Section) -> tuple[str, ...]:

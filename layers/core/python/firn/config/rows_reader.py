@@ -2,10 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from firn.config.model import TableRule
 from firn.config.problems import Section
+from firn.config.sql_text import SqlRefused
+
+if TYPE_CHECKING:
+    from firn.changes.row_condition import RowCondition
 
 _DELETES: Final = frozenset({"d", "D", "delete", "DELETE"})
 _WORDS: Final = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}  # YAML's, as JSON has them
@@ -19,6 +23,7 @@ class Rows:
     table_by: str | None = None
     op_field: str | None = None
     delete_when: frozenset[str] = frozenset()
+    delete_if: "RowCondition | None" = None
 
 
 def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> Rows:
@@ -47,13 +52,32 @@ def read_rows(section: Section, tables: Sequence[TableRule], *, bare: bool) -> R
     field = section.text("op_field", "the name of the field that tells deletes, op for example")
     told = section.texts("delete_when", "delete_when: [D, delete]")
     values = frozenset(one.text if one.quoted else _WORDS.get(one.text, one.text) for one in told)
+    condition = None
     if values and field is None and not section.has("op_field"):
-        section.note("delete_when", "says which values make a delete, and op_field is missing; write op_field: op")
+        if section.is_list("delete_when"):
+            section.note(
+                "delete_when",
+                "says which values make a delete, and op_field is missing; write op_field: op, or a condition: "
+                "delete_when: \"status = 'gone'\"",
+            )
+        else:
+            condition = _condition(section, told[0].text)
     return Rows(
         section.text("table_by", "the name of the field that says the table, type for example"),
         field,
         (values or _DELETES) if field is not None else frozenset(),
+        condition,
     )
+
+
+def _condition(section: Section, text: str) -> "RowCondition | None":
+    from firn.config.condition_text import parse  # few streams have one
+
+    try:
+        return parse(text)
+    except SqlRefused as refused:
+        section.note("delete_when", f"is a condition without op_field: {refused}")
+        return None
 
 
 def _check_updates(section: Section, tables: Sequence[TableRule], *, bare: bool) -> None:

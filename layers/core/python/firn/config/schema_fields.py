@@ -23,6 +23,12 @@ def check_fields(
     found = {field.name: field for field in schema.fields}
     for name in found.keys() & columns.keys():
         section.note("columns", f"{shown(name)} is a field of the schema too; keep it in one of them")
+    if (others := [name for name in columns if name not in found]) and not section.problems.published:
+        section.note(
+            "columns",
+            f"{shown(others[0])} is beside a schema, which rows are held to as they come and which lacks it; "
+            "write it as a field of the schema",
+        )
     for name in key or ():
         if name in found and found[name].type.holds("struct"):
             section.note("key", f"{shown(name)} is a struct, which can't be told apart from others; name another field")

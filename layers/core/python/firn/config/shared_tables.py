@@ -10,19 +10,20 @@ from firn.errors import EventError
 
 @dataclass(frozen=True)
 class Placed:
-    """A rule and where the file has it: `line`, dotted `path`. `pipeline`: it is of the target of a pipeline, which
-    `field` of it names."""
+    """A rule and where the file has it: `line`, dotted `path`. `pipeline`: it is of the target of a pipeline, and
+    `setting` of it names that target."""
 
     stream: str
     rule: TableRule
     line: int
     path: str
     pipeline: bool = False
+    setting: str = "to"
 
     @property
     def field(self) -> str:
         """The path of the setting that names the target."""
-        return f"{self.path}.{'sql' if self.pipeline else 'to'}"
+        return f"{self.path}.{self.setting}"
 
 
 def check_targets(rules: Iterable[Placed], problems: Problems) -> None:

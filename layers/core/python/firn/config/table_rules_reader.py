@@ -67,11 +67,12 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
     schema = read_schema(section, files)
     told = columns | check_fields(section, schema, columns, key)
     partition_by = read_partitions(section, told)
+    to, *also = ("",) if ignore else _targets(source, section, stream, mode)
     bloom, bloom_size = read_bloom(section)
     writing = read_file_writing(section)
     return TableRule(
         source=source,
-        to="" if ignore else _to(source, section, stream, mode),
+        to=to,
         key=key,
         mode=mode,
         snapshot_reads=section.choice("snapshot_reads", SnapshotReads, "treatment of snapshot reads", "upsert"),
@@ -87,6 +88,7 @@ def _rule(source: str, section: Section, stream: str, care: Care, files: Section
         care=read_care(section.section("care"), writing.caring(care)),
         renames=read_renames(section.section("renames"), key, told, partition_by),
         schema=schema,
+        also=tuple(also),
     )
 
 
@@ -100,14 +102,27 @@ def _metadata(section: Section, mode: str) -> tuple[str, ...]:
     return asked
 
 
-def _to(source: str, section: Section, stream: str, mode: str) -> str:
+def _targets(source: str, section: Section, stream: str, mode: str) -> tuple[str, ...]:
+    """`to`, one at least; "" for what is none."""
     table = "{table}" if "*" in source else source.partition(".")[2] or source
     example = f"{stream}.{table}"
-    to = section.text("to", example)
-    if to is None:
-        if not section.has("to"):
+    if not section.is_list("to"):
+        to = section.text("to", example)
+        if to is None and not section.has("to"):
             section.note("to", f"is missing; write to: {example}")
-        return ""
+        return (_to(to, source, section, example, mode) if to else "",)
+    names = [item.text for item in section.texts("to", f"[{example}, {stream}.{table}_2]")]
+    for twice in sorted({name for name in names if names.count(name) > 1}):
+        section.note("to", f"names {shown(twice)} twice; write each table once")
+    if len(names) > 1 and "*" in source:
+        section.note(
+            "to", f"is a list, and {shown(source)} is a pattern; write a rule for each source table that has several"
+        )
+        names = names[:1]
+    return tuple(_to(one, source, section, example, mode) for one in dict.fromkeys(names)) or ("",)
+
+
+def _to(to: str, source: str, section: Section, example: str, mode: str) -> str:
     left = re.sub(r"\{(schema|table)\}", "x", to)
     if "{" in left or "}" in left:
         section.note("to", f"{shown(to)} holds an unknown placeholder; write {{schema}} or {{table}}")
@@ -119,7 +134,7 @@ def _to(source: str, section: Section, stream: str, mode: str) -> str:
     rule = TableRule(source, to)
     namespace, _, name = left.partition(".")
     if source.strip("*.") == "" and MODES[mode].keyed and "{table}" not in to:
-        section.note("to", f"{shown(to)} would mirror every source table into one; write to: {stream}.{{table}}")
+        section.note("to", f"{shown(to)} would mirror every source table into one; write to: {example}")
     elif not rule.is_pattern:
         try:
             found = rule.target(source)

@@ -3,7 +3,8 @@ since they do not say of themselves which table they are for, whether they delet
 schemas of their tables. Pure.
 
 * The table is the one that the request names, else what the row says in `table_by`, else the stream's only one.
-* A row is a delete if the text of its `op_field` is one of `delete_when`; else it is written.
+* A row is a delete if the text of its `op_field` is one of `delete_when`, or if `delete_when` is a condition that is
+  true of it; else it is written.
 * A row of a table with `update: patch` is an update, which says nothing of the columns that it does not name.
 * A stream without `order_by` goes by when its rows came: a row's place is that of its batch (the time of ingest, then
   the batch's random part) and its number in it. So do changes of an emitter that gives them no order (Canal). It is
@@ -32,6 +33,7 @@ from firn.ingest.schema_check import checked, of_table
 
 if TYPE_CHECKING:
     from firn.changes.decode.conformance import Conformance
+    from firn.changes.row_condition import RowCondition
 
 
 def read(
@@ -85,8 +87,7 @@ def read(
     else:
         rejected = [msgspec.structs.replace(one, table=table) for one in parsed.rejected]
         parsed = msgspec.structs.replace(parsed, table=[table] * len(parsed), rejected=rejected)
-    if settings.op_field is not None:
-        parsed = _with_deletes(parsed, settings.op_field, settings.delete_when)
+    parsed = _with_deletes(parsed, settings)
     if any(rule.update == "patch" for rule in settings.tables):
         parsed = _with_patches(parsed, settings)
     if not settings.order_by:
@@ -165,8 +166,24 @@ def _by_field(parsed: Parsed, field: str, limits: EventLimits) -> Parsed:
     return msgspec.structs.replace(found, table=[name for name in table if name])
 
 
-def _with_deletes(parsed: Parsed, field: str, deletes: frozenset[str]) -> Parsed:
-    gone = [text in deletes for text in _texts(parsed.after, field, scalars=True)]
+def _fitting(rows: Sequence[bytes | None], condition: "RowCondition") -> list[bool]:
+    """Of which rows the condition is true."""
+    found = []
+    for row in rows:
+        try:
+            found.append(condition.holds(row or b"{}"))
+        except (msgspec.DecodeError, RecursionError):  # a row that is no JSON inside: its own dead letter, in the job
+            found.append(False)
+    return found
+
+
+def _with_deletes(parsed: Parsed, settings: StreamConfig) -> Parsed:
+    gone: list[bool] = []
+    if settings.op_field is not None:
+        told = _texts(parsed.after, settings.op_field, scalars=True)
+        gone = [text in settings.delete_when for text in told]
+    elif settings.delete_if is not None:
+        gone = _fitting(parsed.after, settings.delete_if)
     if not any(gone):
         return parsed
     return msgspec.structs.replace(

@@ -161,7 +161,7 @@ def _in_its_place(parsed: Parsed, change: StagedChange) -> Parsed:
     order, connector = parsed.order[0], parsed.connector[0]
     if order is None or (connector == change.connector and connector in LITERAL and counts_as_it_came(order)):
         place = {"order": [change.order], "connector": [change.connector]}
-    for name in ("ts", "tx_order", "emitted"):
+    for name in ("ts", "tx_order", "emitted", "transaction"):
         if getattr(parsed, name)[0] is None:
             place[name] = [getattr(change, name)]
     return msgspec.structs.replace(parsed, **place)

@@ -39,7 +39,7 @@ def versions(settings: StreamConfig, tables: Sequence[str]) -> dict[str, str]:
 
 def of_table(settings: StreamConfig, table: str | None) -> "Conformance | None":
     """What judges the rows of a request for this source table, if they are nothing but rows of it: none is a delete."""
-    if table is None or settings.op_field is not None or not settings.has_schemas:
+    if table is None or settings.op_field is not None or settings.delete_if is not None or not settings.has_schemas:
         return None
     schema = schemas_of(settings, [table]).get(table)
     return None if schema is None else _check(schema, settings.settings, settings.own_fields)

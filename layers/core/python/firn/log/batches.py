@@ -40,6 +40,7 @@ _COLUMNS: Final[Mapping[str, tuple[Any, bool]]] = {  # name -> (type, nullable),
     "after": (_TEXT, True),
     "schema_id": (_TEXT, True),
     "schema": (_TEXT, True),
+    "transaction": (_TEXT, True),
     # Only of replayed dead letters (ingest/replay.py): what says who they were the first time.
     "occurrence": (_INT32, True),
     "generation": (_INT64, True),
@@ -53,7 +54,7 @@ _FIELDS: Final = {name: Field(name, kind, nullable=nullable) for name, (kind, nu
 # is digits, for which lz4 is quicker; pages of 128 KB are quicker than of 1 MB.
 _ENCODING: Final[Mapping[str, Any]] = {
     "dictionary_enabled": False,
-    "column_dictionary_enabled": dict.fromkeys(("table", "op", "connector", "schema_id"), True),
+    "column_dictionary_enabled": dict.fromkeys(("table", "op", "connector", "schema_id", "transaction"), True),
     "column_encoding": dict.fromkeys(("index", "ts", "emitted"), "delta_binary_packed"),
     "compression": "uncompressed",
     "column_compression": {"order": "lz4_raw"} | dict.fromkeys(("key", "before", "after", "schema"), "zstd(1)"),

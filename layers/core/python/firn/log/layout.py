@@ -8,7 +8,7 @@
     rebuilds/{run}.json                                         state/{stream}.json
     care/{run}.json                                             health/{stream}.json
     swept/{stream}.json                                         config/paused.json
-    pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json
+    pulls/{stream}/{source}/{n:020d}.plan, .done                pulls/{stream}/{source}/state.json, columns.json
     sinks/{stream}/state.json                                   sinks/{stream}/{pipeline}/{n:020d}.plan, .done
     backfills/…                                                 log/backfill_layout.py
     tier/{table's slug}.json                                    reads/{table's slug}/{yyyy}/{mm}/{dd}/{hh}-{hash}.json
@@ -333,6 +333,11 @@ def pull_path(stream: str, source: str, n: int) -> str:
 def pull_state_path(stream: str, source: str) -> str:
     """How a source is, as the pull saw it last; overwritten like a stream's state."""
     return f"{pull_prefix(stream, source)}/state.json"
+
+
+def pull_columns_path(stream: str, source: str) -> str:
+    """What the columns of a source's tables were called last; overwritten likewise."""
+    return f"{pull_prefix(stream, source)}/columns.json"
 
 
 def reads_prefix(table: str) -> str:

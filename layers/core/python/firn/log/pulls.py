@@ -19,10 +19,10 @@ import msgspec
 from firn.errors import FirnError
 from firn.log import layout
 from firn.log.batches import FORMAT
-from firn.log.store import Store, get, objects, paths, put, put_if_absent, remove
+from firn.log.store import Store, exists, get, objects, paths, put, put_if_absent, remove
 from firn.log.store_cache import Remembered
 
-KEEP: Final = timedelta(days=20)  # plans and what is said of them; the log is kept for 14 days as a rule
+KEEP: Final = timedelta(days=1)  # plans that are done, and that they are: whoever asks later finds neither
 _PART_DIGITS: Final = 6  # of the batch id, in hex: 16 million parts of a plan
 T = TypeVar("T")
 
@@ -153,6 +153,8 @@ def _known_done(store: Store, path: str, family: str) -> Done | None:
     known = _dones.of(store)
     if family not in known:
         found = done_of(store, path)
+        if found is None and not exists(store, path):
+            found = Done(FORMAT, 0, 0)  # forgotten, and so done long ago
         if found is None:
             return None
         if len(known) >= _DONES_LIMIT:
@@ -176,11 +178,17 @@ def whole_plans(plans: Sequence[str | None], count: int) -> int:
 
 
 def forget(store: Store, stream: str, source: str, now: datetime) -> int:
-    """Remove plans that are older than KEEP, but for the newest -> how many objects. Raises StorageUnavailable."""
-    found = [one for one in objects(store, layout.pull_prefix(stream, source)) if _number(one.path, "plan", "done")]
-    last = max((_number(one.path, "plan") or 0 for one in found), default=0)
-    gone = [one.path for one in found if one.modified < now - KEEP and _number(one.path, "plan", "done") != last]
-    remove(store, gone)
+    """Remove plans that are done and older than KEEP, but for the newest -> how many. Raises StorageUnavailable.
+
+    One that was never finished stays, for its batches must never be sealed.
+    """
+    found = objects(store, layout.pull_prefix(stream, source))
+    plans = {n: one for one in found if (n := _number(one.path, "plan"))}
+    done = {n for one in found if (n := _number(one.path, "done")) and one.modified < now - KEEP}
+    gone = sorted(n for n in done if n != max(plans, default=0))
+    # The plan first: without what is said of it, it would be unfinished.
+    remove(store, [plans[n].path for n in gone if n in plans])
+    remove(store, [_done_path(layout.pull_path(stream, source, n)) for n in gone])
     return len(gone)
 
 

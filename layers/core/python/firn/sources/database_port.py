@@ -6,6 +6,7 @@ from typing import Protocol
 
 from firn.errors import TerminalError, TransientError
 from firn.log.pulls import Database
+from firn.sources.column_watch import NumberedColumn
 from firn.sources.postgres.pgoutput import Relation
 from firn.sources.postgres.type_catalog import TypeCatalog
 
@@ -61,6 +62,9 @@ class SourceDatabase(Protocol):
 
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         """The columns of its primary key; None if it has none, or is gone."""
+
+    def columns(self, relation: Relation) -> list[NumberedColumn]:
+        """The columns of a table as they are now; none if it is gone."""
 
     def oldest_transaction(self) -> OpenTransaction | None:
         """The oldest that writes, None if there is none or it is not this user's to know."""

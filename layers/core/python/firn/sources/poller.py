@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from firn.config.model import Config
-from firn.errors import FirnError
+from firn.errors import FirnError, TerminalError
 from firn.log import layout, pulls
 from firn.log.backlog_gate import Gate
 from firn.log.store import Store
-from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceDatabase, SourceStopped
+from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceDatabase
 from firn.sources.pull import IDLE_SECONDS, PullTask, Round, pull
 
 _log: Final = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ DECODING_SHARE: Final = 2.0  # seconds of waiting for each second of decoding
 STATE_SECONDS: Final = 15.0
 GATE_SECONDS: Final = 5.0
 AWAKE_SECONDS: Final = 60.0  # of silence, after which the session says something, or the database ends it
-FORGET_EVERY: Final = 1_000  # plans
+FORGET_EVERY: Final = 5_000  # plans
 
 
 class SourceStatus(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -92,7 +92,7 @@ class Poller:
             self._rounds(database, done, read_all, before.plan if before else 0)
         except SourceBusy as busy:
             done.ended = str(busy)
-        except SourceStopped as stopped:
+        except TerminalError as stopped:  # SourceStopped, a login that is refused, a message that nobody can read
             done.ended = str(stopped)
             _log.error("source %s stopped: %s", self.task.source.name, stopped)
             self._tell(done, SourceStatus(self._now(), read_all, stopped=str(stopped)))

@@ -29,6 +29,7 @@ from firn.log import layout, pulls
 from firn.log.batches import FORMAT
 from firn.log.pulls import Newest, Plan
 from firn.log.store import Store
+from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
 from firn.sources.postgres import pgoutput
 from firn.sources.postgres.pgoutput import Message, Relation
@@ -237,7 +238,8 @@ class _Parts:
     def __init__(self, task: PullTask, config: Config, database: SourceDatabase, plan: Plan, there: set[str]) -> None:
         stream = stream_config(config, plan.stream)
         self._task, self._config, self._plan, self._there = task, config, plan, there
-        self._reader = ChangeReader(stream.settings, _look_up(database, stream), task.largest)
+        self._watch = ColumnWatch(task.store, plan.stream, plan.source, plan.at)
+        self._reader = ChangeReader(stream.settings, _look_up(database, stream, self._watch), task.largest)
         self.count = self.changes = 0
         self._bytes = self._messages = 0
         self._batch = pulls.batch_of(plan, 0)
@@ -259,6 +261,7 @@ class _Parts:
 
     def end(self) -> None:
         """The part ends here."""
+        self._watch.save()
         if not self._messages:
             return
         if self._batch not in self._there:
@@ -269,11 +272,13 @@ class _Parts:
         self._batch = pulls.batch_of(self._plan, self.count)
 
 
-def _look_up(database: SourceDatabase, stream: StreamConfig) -> Callable[[Relation], KnownTable]:
+def _look_up(database: SourceDatabase, stream: StreamConfig, watch: ColumnWatch) -> Callable[[Relation], KnownTable]:
     def look_up(relation: Relation) -> KnownTable:
+        name = f"{relation.schema}.{relation.table}"
+        watch.look(name, (column.name for column in relation.columns), database.columns(relation))
         key: tuple[str, ...] | None = None
         try:
-            rule = stream.rule_for(f"{relation.schema}.{relation.table}")
+            rule = stream.rule_for(name)
             key = None if rule is None else rule.key
         except EventError:
             pass  # each of its changes says so

@@ -175,11 +175,22 @@ def _feeds(mine: list[_Way]) -> tuple[Feed, ...]:
 
 def targets_of(config: StreamConfig, table: str) -> tuple[TableName, ...]:
     """The Iceberg tables that a source table's changes go to, each once; a table that refuses them is none."""
-    found = [name for name, _ in _through_pipelines(config, table)]
+    return tuple(dict.fromkeys(name for name, _ in _ways(config, table)))
+
+
+def _ways(config: StreamConfig, table: str) -> list[tuple[TableName, _Way]]:
+    """What brings a source table's changes into tables: its rule first; what refuses them is left out."""
+    found = _through_pipelines(config, table)
     with suppress(EventError):
         if (rule := config.rule_for(table)) is not None:
-            found.insert(0, rule.target(table))
-    return tuple(dict.fromkeys(found))
+            found.insert(0, (rule.target(table), (table, rule, None)))
+    return found
+
+
+def appends_of(config: StreamConfig, sources: Collection[str]) -> int:
+    """How many append tables take the changes of all these source tables."""
+    each = [{name for name, (_, rule, _) in _ways(config, table) if not rule.keyed} for table in sources]
+    return len(set.intersection(*each)) if each else 0
 
 
 def mirrors_on(config: StreamConfig) -> Iterator[tuple[Pipeline, TableName, TableName]]:

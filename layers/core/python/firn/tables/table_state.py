@@ -18,6 +18,8 @@ REBUILD = "firn.rebuild"  # in the first snapshot of a table that was rebuilt in
 SCHEMA = "firn.schema"  # in a snapshot: how often the table was altered up to it (docs/adr/0031)
 MODE, KEY = "firn.mode", "firn.key"  # table properties
 INFERRED_AS = "firn.inferred"  # table property: see TableState.inferred
+# Table property: of each pipeline that feeds an append table, what it was seen to read (firn_sql.feed_plan).
+PIPELINE_INPUT: Final = "firn.pipeline.input"
 FIRST_IDENTITY = "firn.identity.first"  # property of an append table: see TableState.first_identity
 FORMAT = "firn.format"  # table property: 1, or what a version needs to know at least to write the table
 _TOLD_APART: Final = 2  # rows name their source table, or append rows have the identity of ADR 30

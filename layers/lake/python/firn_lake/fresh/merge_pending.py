@@ -14,7 +14,7 @@ from firn.changes.merge import decoded_rows
 from firn.changes.merge.decide import decide, look, may_move
 from firn.changes.merge.fold import Key, Row, RowChange
 from firn.changes.merge.ordering import plain
-from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, STREAM, TIME
+from firn.changes.metadata_columns import BEFORE, IDENTITY, METADATA, OP, POSITION, SOURCE, STREAM, TIME, TRANSACTION
 from firn.tables.routing import all_of
 from firn.tables.table_state import HELD_IDS, TableState, fed_by, of_unnamed
 from firn_lake.fresh.delete_memory import Facts, rows_of
@@ -183,10 +183,20 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     found[BEFORE] = [row[decoded_rows.BEFORE] for row in changes]
     found[IDENTITY] = list(rows)
     asked = {one.stream: {column.name for column in one.metadata} for one in waiting}
+    by = {one.stream: one for one in waiting}
     for name in set[str]().union(*asked.values()):
-        told = [(one.stream, {SOURCE: one.change[decoded_rows.TABLE], STREAM: one.stream}) for one in rows.values()]
-        found[name] = [own[name] if name in asked[stream] else None for stream, own in told]
+        found[name] = [
+            _asked(name, one, by[one.stream]) if name in asked[one.stream] else None for one in rows.values()
+        ]
     return Result(found, columns, committed=there)
+
+
+def _asked(name: str, row: Fed, of: Waiting) -> str | None:
+    """What a row has in a column of ASKED_METADATA."""
+    change = row.change
+    if name == TRANSACTION:
+        return of.transactions.get((change[decoded_rows.BATCH], change[decoded_rows.INDEX]))
+    return of.stream if name == STREAM else str(change[decoded_rows.TABLE])
 
 
 def _through_sql(waiting: Sequence[Waiting]) -> dict[str, Fed]:

@@ -73,6 +73,12 @@ class Waiting:
         """Firn's own columns that the rule of an append table asks for."""
         return [] if self.mode.keyed else [ASKED_METADATA[word] for word in self.target.rule.metadata]
 
+    @cached_property
+    def transactions(self) -> Mapping[ChangeId, str]:
+        """The ids of the transactions of changes, where they tell one."""
+        raw = (one for batch in self.pending.above(self.above) for one in batch.of(self.target.sources))
+        return {(one["batch"], one["index"]): one["transaction"] for one in raw if one["transaction"] is not None}
+
     @property
     def key(self) -> list[Column]:
         """The columns of the table's key."""

@@ -1,7 +1,6 @@
 """Columns as the fields of Iceberg's schemas in JSON (Iceberg spec, appendix C), and back. Pure."""
 
 from collections.abc import Iterator, Mapping
-from itertools import count
 from typing import Any, Final
 
 from firn.changes.decode.types import Column, Type, decimal, list_of, struct_of
@@ -18,13 +17,8 @@ _SIMPLE: Final = frozenset(
 )  # fmt: skip
 
 
-def type_json(kind: Type, element_id: int) -> Any:
-    """The same as Iceberg's schemas in JSON spell it. Ids of parts count from `element_id`."""
-    return typed_json(kind, count(element_id))
-
-
 def typed_json(kind: Type, ids: Iterator[int]) -> Any:
-    """The same with ids out of `ids`."""
+    """The type as Iceberg's schemas in JSON spell it. Its parts have ids out of `ids`."""
     if kind.fields:
         numbered = [(next(ids), name, part) for name, part in kind.fields]
         fields = [

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64
-from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, transactions
 from firn.changes.envelopes.connector_rows import change_of_row, read_alone
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
@@ -57,6 +57,7 @@ def event_type(source: type[Source], foreign: frozenset[str] = frozenset()) -> A
             ("specversion", str, ""),
             ("op", str, ""),
             ("tx_total_order", Int64 | None, None),
+            ("txid", Raw, _NULL),
             ("data", Data | None, _NO_DATA),
             *others,
         ],
@@ -64,6 +65,7 @@ def event_type(source: type[Source], foreign: frozenset[str] = frozenset()) -> A
             **{field.name: attribute(field.name) for field in fields},
             "op": attribute("op"),
             "tx_total_order": attribute("tx_total_order"),
+            "txid": _PREFIX + "txid",
             **named,
         },
         frozen=True,
@@ -106,6 +108,8 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         if event.specversion != "1.0" or (text is not None and not text.startswith(b"{"))
     ]
     others += read_alone(connector, op)
+    # Without a place in it, this attribute is `source.txId`.
+    ids = [_NULL if event.tx_total_order is None else event.txid for event in events]
     return Columns(
         op=op,
         table=table,
@@ -127,6 +131,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
             others=others,
         ),
         schema=schema,
+        transaction=transactions(ids),
     )
 
 

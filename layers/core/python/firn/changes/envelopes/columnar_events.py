@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta, Raw, Struct
 
 from firn.changes.change import OPS, Change
@@ -10,6 +11,7 @@ from firn.changes.envelopes.event_reader import Value
 from firn.errors import EventError
 
 _OBJECT = b"{"[0]
+_LONGEST_ID = 1_000  # bytes of a transaction's id, as JSON
 _NULL = Raw(b"null")
 _Never = Annotated[str, Meta(min_length=1, max_length=0)]
 
@@ -35,6 +37,7 @@ class Columns(Struct, frozen=True):
     after: list[bytes | None]
     irregular: list[int]
     schema: list[bytes | None] | None = None  # when the format itself holds it, as CloudEvents do
+    transaction: list[str | None] | None = None  # None: no event names one
 
 
 def images(raws: Sequence[Raw]) -> tuple[list[bytes | None], bool]:
@@ -42,6 +45,22 @@ def images(raws: Sequence[Raw]) -> tuple[list[bytes | None], bool]:
     texts = [None if raw == _NULL else bytes(raw) for raw in raws]
     # Of all first bytes that a JSON value can have, an object's is the highest.
     return texts, min(filter(None, texts), default=b"{") >= b"{"
+
+
+def transactions(ids: Sequence[Raw]) -> list[str | None] | None:
+    """The ids of transactions as text; None if there is none. What can't be one is null: no event is bad for that."""
+    return [_id(bytes(raw)) for raw in ids] if ids.count(_NULL) < len(ids) else None
+
+
+def _id(raw: bytes) -> str | None:
+    if raw == b"null" or len(raw) > _LONGEST_ID:
+        return None
+    try:
+        told = msgspec.json.decode(raw)
+        found = told if isinstance(told, str) else raw.decode() if type(told) is int else None
+        return found if found is None or found.encode() else None
+    except (msgspec.DecodeError, UnicodeError, ValueError):
+        return None
 
 
 def irregular(
@@ -108,6 +127,7 @@ def single(columns: Columns, value: Value, *, flat: bool) -> Change:
         before=before,
         after=after,
         schema=value.schema if columns.schema is None else columns.schema[0],
+        transaction=None if columns.transaction is None else columns.transaction[0],
     )
 
 

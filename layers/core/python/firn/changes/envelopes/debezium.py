@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from firn.changes.change import Change, Ignored, Int64, Number, whole
-from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular
+from firn.changes.envelopes.columnar_events import Columns, absent, images, irregular, transactions
 from firn.changes.envelopes.connector_rows import change_of_row, read_alone
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
@@ -28,6 +28,7 @@ class Transaction(Struct, frozen=True, gc=False):
     total_order: Number | None = None
     transaction_epoch: Int64 | None = None
     transaction_rank: int | str | None = None
+    id: Raw = _NULL
 
 
 _NO_TRANSACTION = Transaction()
@@ -84,7 +85,9 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
     connectors = [source.connector for source in sources]
     op = [event.op for event in events]
     table = kind.tables(sources)
-    numbers = whole([event.transaction.total_order if event.transaction else None for event in events])
+    told = [event.transaction for event in events]
+    numbers = whole([one.total_order if one else None for one in told])
+    ids = [one.id if one else _NULL for one in told] if any(told) else ()
     made = whole([event.ts_ns for event in events])
     order = orders_of(kind, sources, lambda: made, lambda: numbers, lambda: _ranks(events))
     before, before_plain = images([event.before for event in events])
@@ -108,6 +111,7 @@ def columns(events: Sequence[Any], _destinations: Sequence[str | None], connecto
         irregular=irregular(
             op, table, before, after, objects=plain, connectors=connectors, connector=connector, others=others
         ),
+        transaction=transactions(ids),
     )
 
 

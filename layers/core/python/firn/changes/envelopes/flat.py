@@ -11,6 +11,7 @@ the default prefix `__` these are read:
 | `__connector` | whose order it is; else it is told from the order's fields (`__lsn` is PostgreSQL's) |
 | `__source_ts_ms`, else `__ts_ms` | the time |
 | `__transaction_total_order` | the place in the transaction; Vitess also has `__transaction_transaction_{epoch,rank}` |
+| `__transaction_id` | which transaction it is |
 | `__ts_ns` | when the connector made the event: MongoDB's order, with `__ord`, `__version` and `__wallTime` |
 
 The table is `__schema`.`__table`; without `__schema` the schema comes from the record's destination
@@ -29,7 +30,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from firn.changes.change import Change, Ignored, Int64, Time
-from firn.changes.envelopes.columnar_events import Columns, irregular, single
+from firn.changes.envelopes.columnar_events import Columns, irregular, single, transactions
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value, decode, required_op
 from firn.changes.envelopes.sources import SCHEMAS, MongoDb, Source, orders_of, source_type, table_of
@@ -69,6 +70,7 @@ def row_type(source: type[Source]) -> Any:
         ("tx_total_order", Int64 | None, None, "__transaction_total_order"),
         ("tx_epoch", Int64 | None, None, "__transaction_transaction_epoch"),
         ("tx_rank", int | str | None, None, "__transaction_transaction_rank"),
+        ("transaction_id", Raw, Raw(b"null"), "__transaction_id"),
     ]
     own += [(f.name, f.type, None, f"__source_{f.name}") for f in msgspec.structs.fields(source) if f.name in times]
     own += [(f"has{name}", Raw | UnsetType, UNSET, name) for name in _earlier(source)]
@@ -139,6 +141,7 @@ def columns(raws: Sequence[Raw], destinations: Sequence[str | None], connector: 
             connector=connector,
             others=_told_otherwise(rows, connector) if "" in named else (),
         ),
+        transaction=transactions([row.transaction_id for row in rows]),
     )
 
 

@@ -120,7 +120,8 @@ def _by_lines(
     nothing: list[Any] = [None] * count
     regular: _Lists = (
         *(list(range(count)), columns.op, columns.table, columns.ts, columns.connector, columns.order),
-        *(columns.tx_order, columns.emitted, [form.flat] * count, nothing, columns.before, columns.after, nothing),
+        *(columns.tx_order, columns.emitted, [form.flat] * count, nothing, columns.before, columns.after),
+        *(nothing, nothing),  # schemas, transactions
     )
     return _Rest(envelope, limits).parsed(regular)
 
@@ -186,6 +187,7 @@ def _together(body: bytes, envelope: str, shape: Shape, limits: EventLimits, *, 
         *(list(places), columns.op, columns.table, columns.ts, columns.connector, columns.order, columns.tx_order),
         *(columns.emitted, [form.flat] * len(places), keys, columns.before, columns.after),
         schemas if columns.schema is None else _shared(columns.schema),
+        [None] * len(places) if columns.transaction is None else columns.transaction,
     )
     if columns.irregular:
         limits.check_events(len(columns.irregular), alone=True)

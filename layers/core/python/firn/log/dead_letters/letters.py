@@ -67,6 +67,7 @@ class StagedChange(msgspec.Struct, frozen=True, omit_defaults=True):
     schema: str | None = None
     occurrence: int | None = None
     origin: str | None = None
+    transaction: str | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
@@ -167,6 +168,7 @@ def staged_change(change: Change) -> StagedChange:
         table=change.table, op=change.op, connector=change.connector, order=change.order, ts=change.ts,
         tx_order=change.tx_order, emitted=change.emitted, flat=change.flat, key=text(change.key),
         before=text(change.before), after=text(change.after), schema=text(change.schema),
+        transaction=change.transaction,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from firn.config.pull_source import PullSource
 from firn.log.pulls import Database
+from firn.sources.column_watch import NumberedColumn
 from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceStopped
 from firn.sources.postgres.connection import Connection, PostgresBusy, PostgresRefused
 from firn.sources.postgres.pgoutput import Relation
@@ -46,6 +47,10 @@ DECLARE firn_changes SCROLL CURSOR FOR
 SELECT (lsn - '0/0'::pg_lsn)::bigint, octet_length(data),
        CASE WHEN octet_length(data) <= current_setting('firn.largest')::int THEN data END
 FROM """
+_COLUMNS: Final = """
+SELECT attnum::int, attname::text, atthasmissing FROM pg_catalog.pg_attribute
+WHERE attrelid = CAST(:relation AS oid) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+"""
 _PRIMARY_KEY: Final = """
 SELECT a.attname::text FROM pg_catalog.pg_index i
 CROSS JOIN LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
@@ -171,6 +176,12 @@ class PostgresSlot:
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         """As the port says."""
         return tuple(name for (name,) in self._connection.run(_PRIMARY_KEY, relation=relation.oid)) or None
+
+    def columns(self, relation: Relation) -> list[NumberedColumn]:
+        """As the port says."""
+        if self._connection.version < 11:  # a default rewrote the table before, and no change told of it either
+            return []
+        return [NumberedColumn(*one) for one in self._connection.run(_COLUMNS, relation=relation.oid)]
 
     def oldest_transaction(self) -> OpenTransaction | None:
         """As the port says."""

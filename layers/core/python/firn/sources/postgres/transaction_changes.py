@@ -50,6 +50,7 @@ class _Table:
 class _Transaction:
     commit_lsn: int
     ts: int | None
+    id: str
 
 
 class ChangeReader:
@@ -90,7 +91,9 @@ class ChangeReader:
         and not collected, for they are staged. Raises UnreadableMessage."""
         match message:
             case pgoutput.Begin():
-                self._inside = _Transaction(message.commit_lsn, message.ts if message.ts in TIMES else None)
+                ts = message.ts if message.ts in TIMES else None
+                # Numbers of transactions come again after four billion.
+                self._inside = _Transaction(message.commit_lsn, ts, f"{message.xid}:{message.commit_lsn}")
                 self._number = 0
             case pgoutput.Commit():
                 self._inside = None
@@ -188,7 +191,7 @@ class ChangeReader:
             return
         values = (
             index, op, table.name, inside.ts, CONNECTOR, f"[{inside.commit_lsn},{lsn}]", self._number, None, False,
-            key, old, new, None if op == "t" else form.schema,
+            key, old, new, None if op == "t" else form.schema, inside.id,
         )  # fmt: skip
         for name, value in zip(_ORDERED, values, strict=True):
             self._columns[name].append(value)
@@ -196,7 +199,7 @@ class ChangeReader:
 
 _ORDERED: Final = (
     "index", "op", "table", "ts", "connector", "order", "tx_order", "emitted", "flat", "key", "before", "after",
-    "schema",
+    "schema", "transaction",
 )  # fmt: skip
 
 
