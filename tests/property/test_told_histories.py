@@ -263,13 +263,13 @@ def change_stream(step: Step, kind: str) -> Any:
 
 
 def mongodb(step: Step, dice: random.Random) -> list[Any]:
-    """Without the document: updates of whole fields alone, and replacements."""
+    """Without the document: what updates change, of whole fields and within them; and replacements."""
     kind = {"c": "insert", "u": dice.choice(("update", "update", "replace")), "d": "delete", "t": "drop"}[step.op]
     event = change_stream(step, kind)
     if kind in ("insert", "replace"):
         event["fullDocument"] = document(step.new)
     elif kind == "update" and step.old and step.new:
-        event["updateDescription"] = described(step.old, step.new, whole=True)
+        event["updateDescription"] = described(step.old, step.new, whole=dice.random() < 0.3)
     return [event, {"operationType": "invalidate"}] if kind == "drop" else [event]
 
 
@@ -305,7 +305,7 @@ def debezium_mongodb(step: Step, op: str, mode: str) -> list[Any]:
     if op == "c":
         value["after"] = json.dumps(document(step.new))
     if op == "u" and step.old and step.new:
-        told = described(step.old, step.new, whole=mode == "patch")
+        told = described(step.old, step.new, whole=False)
         cut = [{"field": one["field"], "size": one["newSize"]} for one in told["truncatedArrays"]]
         value["updateDescription"] = {
             "updatedFields": json.dumps(told["updatedFields"]), "removedFields": told["removedFields"] or None,

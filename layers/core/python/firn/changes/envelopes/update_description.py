@@ -4,8 +4,8 @@ https://www.mongodb.com/docs/manual/reference/change-events/update/. A path is d
 name may hold dots itself, which `disambiguatedPaths` tells, where the change stream is opened with showExpandedEvents.
 Debezium has `updatedFields` as text, and calls the new size of an array `size`.
 
-A document's top-level fields are columns. So an update of whole fields is a patch of a row, exact in any order. One
-that reaches into a field needs the document: before it (then it is applied here), or after it.
+A document's top-level fields are columns: an update sets or removes some of them, and takes steps within others, which
+the fold applies. Where the event holds the document before it, it is applied here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,12 +44,18 @@ class Update(Struct, frozen=True):
     values: Sequence[tuple[Sequence[str], Raw]]
     removed: Sequence[Sequence[str]]
 
-    @property
-    def nested(self) -> str | None:
-        """The first field that the update reaches into; None if it sets and removes whole fields only."""
-        paths = [*(path for path, _ in self.values), *self.removed]
-        inner = [path for path, _ in self.sizes] + [path for path in paths if len(path) > 1]
-        return inner[0][0] if inner else None
+    def steps(self) -> dict[str, list[Any]]:
+        """What it changes within fields: the steps by field, as merge/nested_updates.py has them."""
+        found: dict[str, list[Any]] = {}
+        for path, size in self.sizes:
+            found.setdefault(path[0], []).append(["cut", path[1:], size])
+        for path, value in self.values:
+            if len(path) > 1:
+                found.setdefault(path[0], []).append(["set", path[1:], value])
+        for path in self.removed:
+            if len(path) > 1:
+                found.setdefault(path[0], []).append(["unset", path[1:]])
+        return found
 
     def cells(self) -> dict[str, Raw]:
         """The whole fields that it sets, and null for those that it removes."""
