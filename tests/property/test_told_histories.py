@@ -82,8 +82,8 @@ def _changed(dice: random.Random, old: Row, nested: bool) -> Row:
     return old | {name: drawn[name] for name in names}
 
 
-def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
-    """What is left at the source, and what a table holds."""
+def told(emitter: "Emitter", dice: random.Random) -> tuple[list[bytes], Table]:
+    """Requests that tell a history, and what is left at the source."""
     steps, rows = history(dice, moves=emitter.moves, truncates=emitter.truncates, nested=emitter.nested)
     events = [event for step in steps for event in emitter.write(step, dice)]
     if emitter.ordered:
@@ -94,14 +94,19 @@ def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
         some = dice.randint(1, len(events))
         bodies.append(json.dumps(events[:some] if some > 1 or dice.random() < 0.5 else events[0]).encode())
         events = events[some:]
-    settings = stream(dice.choice((emitter.envelope, "auto")))
-    found = table_of(bodies, settings, [emitter.key])
     key = emitter.key_value
-    source = {(key(k),): row | {emitter.key: key(k)} for k, row in rows.items()}
-    return _shown(source, emitter), _shown(found, emitter)
+    return bodies, {(key(k),): row | {emitter.key: key(k)} for k, row in rows.items()}
 
 
-def _shown(table: Table, emitter: "Emitter") -> Table:
+def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
+    """What is left at the source, and what a table holds."""
+    bodies, source = told(emitter, dice)
+    found = table_of(bodies, stream(dice.choice((emitter.envelope, "auto"))), [emitter.key])
+    return shown(source, emitter), shown(found, emitter)
+
+
+def shown(table: Table, emitter: "Emitter") -> Table:
+    """Without nulls and what an emitter adds; documents as documents."""
     found = {}
     for key, row in table.items():
         told = {name: one for name, one in row.items() if one is not None and name in emitter.columns}

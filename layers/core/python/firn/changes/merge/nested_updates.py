@@ -37,10 +37,10 @@ class Composed:
     steps: tuple[tuple[bytes, str], ...] = ()
 
     def then(self, order: bytes, steps: str) -> "Composed":
-        """With these steps too."""
-        if any(order == known for known, _ in self.steps):
+        """With these steps too, which come after all that it has; or are the last of them, told again."""
+        if self.steps and self.steps[-1][0] == order:
             return self
-        return Composed(self.base_order, self.base, tuple(sorted([*self.steps, (order, steps)])))
+        return Composed(self.base_order, self.base, (*self.steps, (order, steps)))
 
     @cached_property
     def value(self) -> str | None:
