@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from firn.changes.merge.decide import Decided
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange, fold
-from firn.changes.merge.nested_updates import MOST, Composed, applied, read, written
+from firn.changes.merge.nested_updates import LARGEST, MOST, Composed, applied, read, written
 from firn.changes.merge.ordering import plain, read_held, stored_held, total
 from firn.changes.positions import RANK
 from tests.memory_table import MemoryTable
@@ -228,3 +228,16 @@ def test_so_many_steps_that_the_oldest_are_put_together() -> None:
     short = one.shortened()
     assert (len(short.steps), short.value) == (MOST, one.value)
     assert read(written({"c": short})) == {"c": short}
+    large = Composed(b"a", "{}")
+    for n in range(4):
+        large = large.then(n.to_bytes(4), json.dumps([["set", ["p"], str(n) * (LARGEST // 2 - 50)]]))
+    assert (len(large.shortened().steps), large.shortened().value) == (2, large.value)
+
+
+def test_steps_that_lead_nowhere_change_nothing() -> None:
+    for base, told in (
+        ("text", [["set", ["p"], 1]]), ("[1]", [["set", ["5000"], 1]]), ("[1]", [["unset", ["7"]]]),
+        ("7", [["cut", [], 1]]),
+        ('{"a": 1}', [["cut", ["a"], 0]]), ("[" * 5_000, [["set", ["0"], 1]]), ("[1]", [["set", ["p"], 1]]),
+    ):  # fmt: skip
+        assert str(applied(base, [json.dumps(told)])).replace(" ", "") == base.replace(" ", "")

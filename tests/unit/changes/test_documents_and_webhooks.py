@@ -144,6 +144,16 @@ def test_no_text_of_a_document_is_taken_for_steps() -> None:
     assert row.connector == "mongodb_stream", "of a connector whose texts are what they say"
 
 
+def test_an_update_of_too_many_or_too_deep_paths_is_refused() -> None:
+    for fields in ({".".join("a" * 101): 1}, {f"a.{n}": 1 for n in range(10_001)}):
+        told = {"updatedFields": fields, "removedFields": []}
+        assert refused(STREAM | {"operationType": "update", "updateDescription": told}) == "bad_event"
+    deep = json.loads("[" * 120 + "]" * 120)
+    told = {"updatedFields": {"a.b": deep}, "removedFields": []}
+    assert refused(STREAM | {"operationType": "update", "updateDescription": told}) == "too_deep"
+    assert refused(STREAM | {"operationType": "insert", "fullDocument": {"_id": 1, "a": deep}}) == "too_deep"
+
+
 def test_what_changes_no_document_is_ignored_and_a_drop_empties_the_table() -> None:
     assert ignored({"operationType": "invalidate"}) == {"control": 1}
     assert ignored(STREAM | {"operationType": "createIndexes"}) == {"schema_change": 1}

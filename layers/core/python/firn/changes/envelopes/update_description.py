@@ -20,7 +20,9 @@ from firn.errors import EventError
 _NULL: Final = Raw(b"null")
 _any: Final = msgspec.json.Decoder(Any).decode
 _encode: Final = msgspec.json.Encoder().encode
-_LONGEST: Final = 1 << 20  # members of an array: one path could else ask for any number of nulls
+_FAR: Final = 1_000  # places beyond an array's end that a path may reach: MongoDB fills them with nulls
+_PATHS: Final = 10_000  # of one update
+_DEEPEST: Final = 100  # steps of one path, as in MongoDB
 
 
 class _Truncated(Struct, frozen=True):
@@ -81,9 +83,15 @@ def read_update(text: bytes, within: str) -> Update:
         if size is None or size < 0:
             raise EventError("bad_event", f"`{within}.truncatedArrays`: an array without its new size")
         sizes.append((steps(one.field), size))
-    return Update(
+    found = Update(
         sizes, [(steps(path), value) for path, value in values.items()], list(map(steps, said.removedFields or ()))
     )
+    told = [*(path for path, _ in found.sizes), *(path for path, _ in found.values), *found.removed]
+    if len(told) > _PATHS or max(map(len, told), default=1) > _DEEPEST or not all(told):
+        raise EventError(
+            "bad_event", f"`{within}` has more than {_PATHS:,} paths, or one of more than {_DEEPEST} steps, or of none"
+        )
+    return found
 
 
 def applied(document: bytes, update: Update, within: str) -> bytes:
@@ -148,7 +156,7 @@ def _set(holder: Any, path: Sequence[str], value: Any) -> None:
     step = path[-1]
     if isinstance(holder, dict):
         holder[step] = value
-    elif isinstance(holder, list) and step.isdecimal() and len(step) < 8 and int(step) < _LONGEST:
+    elif isinstance(holder, list) and step.isdecimal() and len(step) < 8 and int(step) <= len(holder) + _FAR:
         holder.extend([None] * (int(step) + 1 - len(holder)))
         holder[int(step)] = value
     else:

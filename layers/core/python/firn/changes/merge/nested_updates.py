@@ -19,8 +19,9 @@ from typing import Any, Final
 
 import msgspec
 
-MOST: Final = 256  # steps of one value that are kept apart
-_FAR: Final = 10_000  # places beyond an array's end that a step may reach: MongoDB fills them with nulls
+MOST: Final = 256  # steps of one value that are kept apart,
+LARGEST: Final = 1 << 20  # and characters of them
+_FAR: Final = 1_000  # places beyond an array's end that a step may reach: MongoDB fills them with nulls
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 _read: Final = msgspec.json.Decoder(dict[str, tuple[str, str | None, list[tuple[str, str]]]]).decode
@@ -48,11 +49,15 @@ class Composed:
         return applied(self.base, [steps for _, steps in self.steps])
 
     def shortened(self) -> "Composed":
-        """With at most MOST steps kept apart: the oldest of more become part of the base."""
-        if len(self.steps) <= MOST:
+        """With at most MOST steps kept apart, and LARGEST of them: the oldest of more become part of the base."""
+        size, first = 0, len(self.steps)
+        while first and len(self.steps) - first < MOST and size + len(self.steps[first - 1][1]) <= LARGEST:
+            first -= 1
+            size += len(self.steps[first][1])
+        if not first:
             return self
-        old = self.steps[:-MOST]
-        return Composed(old[-1][0], applied(self.base, [steps for _, steps in old]), self.steps[-MOST:])
+        old = self.steps[:first]
+        return Composed(old[-1][0], applied(self.base, [steps for _, steps in old]), self.steps[first:])
 
 
 def read(stored: bytes) -> dict[str, Composed]:
@@ -76,15 +81,16 @@ def _text(order: bytes) -> str:
 
 
 def applied(base: str | None, steps: Sequence[str]) -> str | None:
-    """The JSON text after these steps, one after the other. Text that is no JSON holds nothing for them to change."""
+    """The JSON text after these steps, one after the other. Text that is no JSON, or nested beyond what JSON readers
+    take, holds nothing for them to change."""
     try:
         value = None if base is None else _decode(base.encode())
+        for told in steps:
+            for kind, path, *more in _decode(told.encode()):
+                value = _after(value, path, kind, more[0] if more else None)
+        return None if value is None else _encode(value).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return base
-    for told in steps:
-        for kind, path, *more in _decode(told.encode()):
-            value = _after(value, path, kind, more[0] if more else None)
-    return None if value is None else _encode(value).decode()
 
 
 def _after(value: Any, path: Path, kind: str, what: Any) -> Any:
