@@ -52,7 +52,9 @@ def whole(change: Change, op: str, before: bytes | None, after: bytes | None) ->
         raise EventError("missing_image", "the event does not hold the document after the change")
     if op == "d" and before is None and change.key is None:
         raise EventError("missing_image", "the delete says neither the document's key nor the document before it")
-    return structs.replace(change, op=op, before=before, after=None if op == "d" else _with_id(after))
+    if op == "d":  # its key is a row too: a table may begin with a delete, and has to remember it
+        return structs.replace(change, op=op, before=before or change.key, after=None)
+    return structs.replace(change, op=op, before=before, after=_with_id(after))
 
 
 def _with_id(document: bytes | None) -> bytes | None:
