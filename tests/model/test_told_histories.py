@@ -3,6 +3,7 @@ planned of columns and types, remembered and held between commits gives the sour
 
 import random
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -30,9 +31,9 @@ def taken(envelope: str, key: str, bodies: list[bytes], dice: random.Random) -> 
             sealed = epochs.seal(store, STREAM, found, now=now, config=config.sha, nonce=f"{found.next_n:032x}")
             assert sealed is not None
             log: list[Any] = []
-            assert (
-                job.run(store, ground.lake, STREAM, sealed.n, sealed.n, log=log.append, now=lambda: now, attempt=1) == 0
-            ), log
+            clock = partial(datetime.fromisoformat, now.isoformat())
+            done = job.run(store, ground.lake, STREAM, sealed.n, sealed.n, log=log.append, now=clock, attempt=1)
+            assert done == 0, log
             assert [one for one in log if one.get("rejected")] == []
     name = TableName("lake", "t")
     return {(row[key],): row for row in (ground.rows(name) if name in ground.catalog.tables else ())}
