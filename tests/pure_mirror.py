@@ -10,11 +10,12 @@ from firn.changes.decode.row_decoder import READ, Decoding
 from firn.changes.decode.types import STRING, Column, storable
 from firn.changes.envelopes.limits import NO_LIMITS
 from firn.changes.envelopes.registry import KNOWN
-from firn.changes.merge.decoded_rows import CODE, decoded, row_change, truncates
-from firn.changes.merge.fold import Key, RowChange, fold
+from firn.changes.merge.decoded_rows import BATCH, CODE, decoded, row_change, truncates
+from firn.changes.merge.fold import Key, Row, RowChange, fold
 from firn.changes.merge.ordering import PLACED_BY, Order, placed
 from firn.config.model import StreamConfig, TableRule
 from firn.ingest import reading
+from tests.memory_table import MemoryTable
 
 Table = Mapping[Key, Mapping[str, Any]]
 
@@ -49,10 +50,18 @@ def table_of(
     good, rejected = decoded(changes, decoding, mirror=True)
     assert not rejected, rejected
     told: list[RowChange] = [row_change(row, decoding) for row in good] + truncates(changes, {})
-    return {
-        one: {name: value for name, value in row.values.items() if value is not None}
-        for one, row in fold({}, told).rows.items()
-    }
+    table, batches = MemoryTable(), [str(number) for number in range(len(bodies))]
+    of = [(row[BATCH], row_change(row, decoding)) for row in good]
+    emptied = [(one["batch"], truncate) for one in changes for truncate in truncates([one], {})]
+    for batch in batches:
+        table.commit([change for number, change in (*of, *emptied) if number == batch])
+    found = _shown(fold({}, told).rows)
+    assert _shown(table.live) == found, "the row engine says what the specification says"
+    return found
+
+
+def _shown(rows: Mapping[Key, Row]) -> Table:
+    return {key: {name: one for name, one in row.values.items() if one is not None} for key, row in rows.items()}
 
 
 def decoded_of(parsed: Parsed, number: int, settings: StreamConfig) -> tuple[int, Counter[str]]:

@@ -24,6 +24,7 @@ _SETTLED: Final = (
 )
 
 _PATCHES: Final = "tests/property/test_patches.py"
+_TOLD_HISTORIES: Final = "tests/property/test_told_histories.py::test_a_history_through_an_emitter_is_the_sources_table"
 
 MUTANTS: Final = (
     Mutant(
@@ -602,5 +603,41 @@ MUTANTS: Final = (
         "plain = all(lines) and",
         "plain = True or",
         ("tests/unit/ingest/test_schemas.py::test_however_rows_are_laid_out_each_is_itself[0]",),
+    ),
+    Mutant(
+        "a step that comes again applies again",
+        f"{_CORE}/changes/merge/nested_updates.py",
+        "if self.steps and self.steps[-1][0] == order:",
+        "if False and order:",
+        (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
+    ),
+    Mutant(
+        "a row does not keep what a value was before steps",
+        _FOLD,
+        "        if composed:\n            steps =",
+        "        if False and composed:\n            steps =",
+        (f"{_PATCHES}::test_steps_into_values_are_replayed_in_any_order_and_split",),
+    ),
+    Mutant(
+        "what Sequin leaves out is a text",
+        f"{_CORE}/changes/envelopes/sequin.py",
+        "if bytes(one) != _UNCHANGED or name in told})",
+        "if True})",
+        (f"{_TOLD_HISTORIES}[sequin]",),
+    ),
+    Mutant(
+        "a column that Spanner did not change is null",
+        f"{_CORE}/changes/envelopes/connector_rows.py",
+        "return change if len(there) == len(after) else structs.replace(change, after=encode(there))",
+        "return change",
+        (f"{_TOLD_HISTORIES}[spanner]",),
+    ),
+    Mutant(
+        "MongoDB's events count by their cluster time alone",
+        f"{_CORE}/changes/envelopes/mongodb.py",
+        '[:_TOKEN].hex()}"\'\n    except',
+        '[:9].hex()}"\'\n    except',
+        ("tests/unit/changes/test_documents_and_webhooks.py"
+         "::test_the_resume_token_orders_and_where_there_is_none_the_cluster_time",),
     ),
 )  # fmt: skip

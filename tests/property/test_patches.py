@@ -1,6 +1,7 @@
 """Rows that say only a part of their columns: in whatever order, split and repeats they come, the table is as if they
 had been replayed in the order of their positions, each writing the columns it names."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from firn.changes.merge.decide import Decided
 from firn.changes.merge.fold import OTHERS, Key, Row, RowChange, fold
+from firn.changes.merge.nested_updates import LARGEST, MOST, Composed, applied, read, written
 from firn.changes.merge.ordering import plain, read_held, stored_held, total
 from firn.changes.positions import RANK
 from tests.memory_table import MemoryTable
@@ -159,3 +161,83 @@ def _is_since(one: RowChange, log: Iterable[RowChange]) -> bool:
     return not any(
         other.order > one.order for other in log if other.op == "t" or (other.op, other.key) == ("d", one.key)
     )
+
+
+# --- updates of parts of a value
+
+_PATHS = st.sampled_from((["p"], ["q"], ["p", "q"], ["0"], ["1", "p"]))
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> str:
+    kinds = draw(st.lists(st.sampled_from(("set", "set", "unset", "cut")), min_size=1, max_size=2))
+    found: list[list[Any]] = []
+    for kind in kinds:
+        what = {"set": [draw(st.sampled_from((1, "x", None, [7], {"p": 2})))], "cut": [draw(st.integers(0, 2))]}
+        found.append([kind, draw(_PATHS), *what.get(kind, [])])
+    return json.dumps(found)
+
+
+@st.composite
+def with_steps(draw: st.DrawFn) -> list[RowChange]:
+    """Patches whose columns are set or stepped into, whole rows, deletes, truncates."""
+    log = []
+    for at in range(draw(st.integers(1, 12))):
+        op = draw(st.sampled_from("uuuuuucdt" if at % 5 == 4 else "uuuuuuccd"))
+        columns = sorted(draw(st.sets(st.sampled_from("ab"), max_size=2)))
+        whole = st.sampled_from((None, '{"p":{"q":1},"q":[1,2]}', "[1,{},3]", "text"))
+        one = told(op, at, draw(st.integers(1, 2)), **({name: draw(whole) for name in columns} if op in "cu" else {}))
+        if op == "u":
+            names = frozenset(name for name in columns if draw(st.booleans()))
+            one = replace(one, values={**one.values, **{name: draw(steps()) for name in names}}, stepped=names)
+        log.append(one)
+    return log
+
+
+def stepped(log: Iterable[RowChange]) -> Shown:
+    """The specification of steps, once more and for them alone."""
+    rows: dict[Key, dict[str, Any]] = {}
+    for one in sorted(log, key=lambda one: one.order):
+        if one.op in "td":
+            rows = {} if one.op == "t" else {key: row for key, row in rows.items() if key != one.key}
+            continue
+        earlier = rows.get(one.key, {}) if one.op == "u" else {}
+        new = {n: applied(earlier.get(n), [v]) if n in one.stepped else v for n, v in (one.values or {}).items()}
+        rows[one.key] = earlier | new
+    return shown(rows)
+
+
+@given(with_steps(), st.data())
+def test_steps_into_values_are_replayed_in_any_order_and_split(log: list[RowChange], data: st.DataObject) -> None:
+    assert values_of(fold({}, data.draw(st.permutations(log))).rows) == stepped(log)
+    batches = data.draw(deliveries(log))
+    table = StoredTable()
+    for count, batch in enumerate(batches, 1):
+        table.commit(batch)
+        come = [change for batch in batches[:count] for change in batch]
+        assert values_of(table.live) == stepped({one.identity: one for one in come}.values())
+        assert told_by(delivered(batches[:count])) == told_by(fold({}, come).rows)
+    folded = fold({}, log).rows
+    assert values_of(fold(folded, log).rows) == values_of(folded), "what a row tells and the log tells counts once"
+
+
+def test_so_many_steps_that_the_oldest_are_put_together() -> None:
+    one = Composed(b"a", "{}")
+    for n in range(MOST + 10):
+        one = one.then(n.to_bytes(4), json.dumps([["set", [str(n % 7)], n]]))
+    short = one.shortened()
+    assert (len(short.steps), short.value) == (MOST, one.value)
+    assert read(written({"c": short})) == {"c": short}
+    large = Composed(b"a", "{}")
+    for n in range(4):
+        large = large.then(n.to_bytes(4), json.dumps([["set", ["p"], str(n) * (LARGEST // 2 - 50)]]))
+    assert (len(large.shortened().steps), large.shortened().value) == (2, large.value)
+
+
+def test_steps_that_lead_nowhere_change_nothing() -> None:
+    for base, told in (
+        ("text", [["set", ["p"], 1]]), ("[1]", [["set", ["5000"], 1]]), ("[1]", [["unset", ["7"]]]),
+        ("7", [["cut", [], 1]]),
+        ('{"a": 1}', [["cut", ["a"], 0]]), ("[" * 5_000, [["set", ["0"], 1]]), ("[1]", [["set", ["p"], 1]]),
+    ):  # fmt: skip
+        assert str(applied(base, [json.dumps(told)])).replace(" ", "") == base.replace(" ", "")

@@ -82,8 +82,8 @@ def _changed(dice: random.Random, old: Row, nested: bool) -> Row:
     return old | {name: drawn[name] for name in names}
 
 
-def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
-    """What is left at the source, and what a table holds."""
+def told(emitter: "Emitter", dice: random.Random) -> tuple[list[bytes], Table]:
+    """Requests that tell a history, and what is left at the source."""
     steps, rows = history(dice, moves=emitter.moves, truncates=emitter.truncates, nested=emitter.nested)
     events = [event for step in steps for event in emitter.write(step, dice)]
     if emitter.ordered:
@@ -94,14 +94,19 @@ def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
         some = dice.randint(1, len(events))
         bodies.append(json.dumps(events[:some] if some > 1 or dice.random() < 0.5 else events[0]).encode())
         events = events[some:]
-    settings = stream(dice.choice((emitter.envelope, "auto")))
-    found = table_of(bodies, settings, [emitter.key])
     key = emitter.key_value
-    source = {(key(k),): row | {emitter.key: key(k)} for k, row in rows.items()}
-    return _shown(source, emitter), _shown(found, emitter)
+    return bodies, {(key(k),): row | {emitter.key: key(k)} for k, row in rows.items()}
 
 
-def _shown(table: Table, emitter: "Emitter") -> Table:
+def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
+    """What is left at the source, and what a table holds."""
+    bodies, source = told(emitter, dice)
+    found = table_of(bodies, stream(dice.choice((emitter.envelope, "auto"))), [emitter.key])
+    return shown(source, emitter), shown(found, emitter)
+
+
+def shown(table: Table, emitter: "Emitter") -> Table:
+    """Without nulls and what an emitter adds; documents as documents."""
     found = {}
     for key, row in table.items():
         told = {name: one for name, one in row.items() if one is not None and name in emitter.columns}
@@ -263,13 +268,13 @@ def change_stream(step: Step, kind: str) -> Any:
 
 
 def mongodb(step: Step, dice: random.Random) -> list[Any]:
-    """Without the document: updates of whole fields alone, and replacements."""
+    """Without the document: what updates change, of whole fields and within them; and replacements."""
     kind = {"c": "insert", "u": dice.choice(("update", "update", "replace")), "d": "delete", "t": "drop"}[step.op]
     event = change_stream(step, kind)
     if kind in ("insert", "replace"):
         event["fullDocument"] = document(step.new)
     elif kind == "update" and step.old and step.new:
-        event["updateDescription"] = described(step.old, step.new, whole=True)
+        event["updateDescription"] = described(step.old, step.new, whole=dice.random() < 0.3)
     return [event, {"operationType": "invalidate"}] if kind == "drop" else [event]
 
 
@@ -305,7 +310,7 @@ def debezium_mongodb(step: Step, op: str, mode: str) -> list[Any]:
     if op == "c":
         value["after"] = json.dumps(document(step.new))
     if op == "u" and step.old and step.new:
-        told = described(step.old, step.new, whole=mode == "patch")
+        told = described(step.old, step.new, whole=False)
         cut = [{"field": one["field"], "size": one["newSize"]} for one in told["truncatedArrays"]]
         value["updateDescription"] = {
             "updatedFields": json.dumps(told["updatedFields"]), "removedFields": told["removedFields"] or None,

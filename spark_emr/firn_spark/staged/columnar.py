@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
-from firn.changes.change import PATCHES
+from firn.changes.change import PATCHES, STEPPED
 from firn.changes.decode.codec import NOT_PLAIN, RowCodec
 from firn.changes.decode.json_lines import one_a_line
 from firn.changes.decode.poison import poison
@@ -125,6 +125,7 @@ class Columnar:
         if not self._mirror:
             if self._decoder.decoding.ruled:  # a deleted row is not judged as others are
                 placed = pc.and_not(placed, deletes)
+            placed = pc.and_not(placed, pc.is_in(part["connector"], pa.array(sorted(STEPPED))))
             images = pc.if_else(deletes, pc.coalesce(before, after), pc.coalesce(after, before))
             yield from self._rows(part, pc.and_(placed, pc.is_valid(images)), images, (schema_id, flat))
             return

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from firn.changes.change import Change
+from firn.changes.change import STEPS, Change
 from firn.changes.decode.codec import RowCodec
 from firn.changes.decode.types import Column, decimal
 from firn.changes.envelopes.extended_json import plain_document, text_of_millis
@@ -112,16 +112,46 @@ def test_an_update_is_applied_to_the_document_before_it() -> None:
 def test_a_field_whose_name_holds_dots_is_told_by_disambiguated_paths() -> None:
     said = {"updatedFields": {"a.b": 1, "c.0": 2}, "disambiguatedPaths": {"a.b": ["a.b"], "c.0": ["c", "0"]}}
     update = read_update(json.dumps(said).encode(), "u")
-    assert ({name: bytes(one) for name, one in update.cells().items()}, update.nested) == ({"a.b": b"1"}, "c")
+    assert {name: bytes(one) for name, one in update.cells().items()} == {"a.b": b"1"}
+    assert [step[:2] for step in update.steps()["c"]] == [["set", ["0"]]]
 
 
-def test_an_update_that_reaches_into_a_field_needs_the_document() -> None:
-    described = {"updateDescription": {"updatedFields": {"addr.zip": "1"}, "removedFields": [], "truncatedArrays": []}}
-    event = STREAM | {"operationType": "update"} | described
-    assert refused(event) == "nested_update"
-    assert one(event | {"fullDocument": {"_id": {"$oid": "64b0"}, "addr": {"zip": "1"}}}).connector == "mongodb_stream"
+def test_an_update_alone_holds_whole_fields_and_steps_into_others() -> None:
+    told = {
+        "updatedFields": {"status": "paid", "addr.zip": {"$numberLong": "1"}}, "removedFields": ["note", "addr.s"],
+        "truncatedArrays": [{"field": "tags", "newSize": 1}],
+    }  # fmt: skip
+    event = STREAM | {"operationType": "update", "updateDescription": told}
+    found = one(event)
+    steps = {
+        "addr": STEPS + '[["set",["zip"],1],["unset",["s"]]]', "tags": STEPS + '[["cut",[],1]]',
+    }  # fmt: skip
+    assert found.connector == "mongodb_stream_patch"
+    assert json.loads(found.after or b"") == {"_id": "64b0", "status": "paid", "note": None} | steps
+    whole = one(event | {"fullDocument": {"_id": {"$oid": "64b0"}, "addr": {"zip": "1"}}})
+    assert (whole.connector, json.loads(whole.after or b"")) == (
+        "mongodb_stream",
+        {"_id": "64b0", "addr": {"zip": "1"}},
+    )
     gone = one(event | {"fullDocument": None})  # looked up, and deleted since: a delete follows
-    assert (gone.connector, gone.after) == ("mongodb_stream_patch", b'{"_id":"64b0"}')
+    assert json.loads(gone.after or b"") == {"_id": "64b0", "status": "paid", "note": None}
+
+
+def test_no_text_of_a_document_is_taken_for_steps() -> None:
+    told = {"updatedFields": {"status": STEPS + "[]"}, "removedFields": []}
+    assert refused(STREAM | {"operationType": "update", "updateDescription": told}) == "bad_event"
+    row = one(STREAM | {"operationType": "insert", "fullDocument": {"_id": 1, "status": STEPS + "[]"}})
+    assert row.connector == "mongodb_stream", "of a connector whose texts are what they say"
+
+
+def test_an_update_of_too_many_or_too_deep_paths_is_refused() -> None:
+    for fields in ({".".join("a" * 101): 1}, {f"a.{n}": 1 for n in range(10_001)}):
+        told = {"updatedFields": fields, "removedFields": []}
+        assert refused(STREAM | {"operationType": "update", "updateDescription": told}) == "bad_event"
+    deep = json.loads("[" * 120 + "]" * 120)
+    told = {"updatedFields": {"a.b": deep}, "removedFields": []}
+    assert refused(STREAM | {"operationType": "update", "updateDescription": told}) == "too_deep"
+    assert refused(STREAM | {"operationType": "insert", "fullDocument": {"_id": 1, "a": deep}}) == "too_deep"
 
 
 def test_what_changes_no_document_is_ignored_and_a_drop_empties_the_table() -> None:

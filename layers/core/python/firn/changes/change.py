@@ -19,6 +19,11 @@ LITERAL: Final = frozenset({
 # Of these, those whose updates (op u) say nothing of the columns that they do not name: they keep their values.
 PATCHES: Final = frozenset({ROWS, "wal2json", "mongodb_stream_patch", "mongodb_patch", "sequin", "airbyte", "spanner"})
 
+# Of these, those whose texts may begin with STEPS: what follows changes parts of a value (merge/nested_updates.py).
+# Their envelope lets no value of a source begin so.
+STEPPED: Final = frozenset({"mongodb_stream_patch", "mongodb_patch"})
+STEPS: Final = "\0steps:"
+
 # What the staged batch can hold: ts and tx_order are int64 columns.
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 # The same, or its digits: so Debezium's documents show some numbers.

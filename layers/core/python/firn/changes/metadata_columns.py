@@ -16,6 +16,8 @@ HELD_METADATA = Column(HELD, HELD_TYPE)
 # that the table does not have: JSON, name -> order in base64. In the property firn.held, the first: any may be held.
 OTHERS_ID: Final = -1
 NAMELESS_ID: Final = -2
+# And what values are made of that updates changed parts of: nested_updates.written.
+PARTS, PARTS_ID = "_firn_parts", -3
 # Added when a second source table feeds a mirror table: most have one.
 SOURCE_METADATA = Column(SOURCE, STRING)
 FACTS_METADATA = (

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeVar
 
-from firn.changes.change import LITERAL, PATCHES
+from firn.changes.change import LITERAL, PATCHES, STEPPED, STEPS
 from firn.changes.decode.codec import Decoded, DecodeSettings, RowCodec
 from firn.changes.decode.poison import poison, poisoned
 from firn.changes.decode.types import FLOAT, Column
@@ -201,6 +201,9 @@ class MirrorDecoder(Decoder):
         if change["connector"] in LITERAL:
             values = decoded.as_literal()
             left_out, nulls = self._patch(change) if op == "u" and change["connector"] in PATCHES else ((), nulls)
+            if op == "u" and change["connector"] in STEPPED:
+                values, stepped = self._steps(values)
+                nulls = [*nulls, *stepped]
         if op == "u" and change["before"] is not None:
             old = self._decode(change, change["before"], key_only=True).values
             if not _are_same(old, key) and self._has_key(change["before"]):
@@ -215,8 +218,14 @@ class MirrorDecoder(Decoder):
         absent, nulls = codec.named(change["after"].encode(), self.width)
         # A column that images do not carry (planning.without_others) is one that the row says nothing of.
         mine = {column.name for column in self.decoding.columns}
-        nulls = [name for name in nulls if name not in METADATA and name not in mine]
+        nulls = [name for name in nulls if name not in METADATA and name not in mine and not name.startswith(STEPS)]
         return (OTHERS_LEFT_OUT, *absent), nulls
+
+    def _steps(self, values: list[Any]) -> tuple[list[Any], list[str]]:
+        """The values, steps without their mark, and the columns of these, with it."""
+        places = [i for i, value in enumerate(values) if are_steps(value)]
+        found = [value.removeprefix(STEPS) if i in places else value for i, value in enumerate(values)]
+        return found, [STEPS + self.decoding.columns[i].name for i in places]
 
     def _deleted_key(self, change: dict[str, Any]) -> list[Any]:
         """The key of a delete: from the record's key if it names all columns, else from the row image."""
@@ -260,9 +269,16 @@ class AppendDecoder(Decoder):
             # What an update left out stays null: an append table has no earlier row to take it from.
             decoded = self._decode(change, image, deleted=op == "d")
             values = decoded.values if op == "u" and change["connector"] not in LITERAL else decoded.as_literal()
+            if change["connector"] in STEPPED:
+                values = [None if are_steps(value) else value for value in values]
         row = self._row(change, op, values)
         row[10] = change["before"]
         yield row
+
+
+def are_steps(value: object) -> bool:
+    """Whether a value of a connector in STEPPED is steps."""
+    return value.__class__ is str and str(value).startswith(STEPS)
 
 
 def _are_same(some: Any, others: Any) -> bool:

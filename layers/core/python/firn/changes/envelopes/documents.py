@@ -1,11 +1,11 @@
 """Changes of MongoDB's documents, whoever tells them: a column for each top-level field, the key `_id`."""
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Raw, structs
 
-from firn.changes.change import Change
+from firn.changes.change import STEPS, Change
 from firn.changes.envelopes.event_reader import decode, fields_of
 from firn.changes.envelopes.extended_json import encode, plain_cell, plain_document
 from firn.changes.envelopes.update_description import Update, applied
@@ -15,6 +15,7 @@ from firn.errors import EventError
 MONGODB: Final = "mongodb_stream"
 MONGODB_PATCH: Final = "mongodb_stream_patch"
 DEBEZIUM_PATCH: Final = "mongodb_patch"
+_text: Final = msgspec.json.Decoder(str).decode
 
 
 def image(text: bytes | None, within: str) -> bytes | None:
@@ -51,7 +52,9 @@ def whole(change: Change, op: str, before: bytes | None, after: bytes | None) ->
         raise EventError("missing_image", "the event does not hold the document after the change")
     if op == "d" and before is None and change.key is None:
         raise EventError("missing_image", "the delete says neither the document's key nor the document before it")
-    return structs.replace(change, op=op, before=before, after=None if op == "d" else _with_id(after))
+    if op == "d":  # its key is a row too: a table may begin with a delete, and has to remember it
+        return structs.replace(change, op=op, before=before or change.key, after=None)
+    return structs.replace(change, op=op, before=before, after=_with_id(after))
 
 
 def _with_id(document: bytes | None) -> bytes | None:
@@ -69,7 +72,7 @@ def updated(
     change: Change, before: bytes | None, after: bytes | None, update: Update | None, *, gone: bool, patch: str
 ) -> Change:
     """A change that updates a document. `gone`: it was looked up, and is deleted by now; `patch`: the connector of
-    updates that say a part of a row. Raises EventError missing_image, nested_update, no_key."""
+    updates that say a part of a row. Raises EventError missing_image, no_key, bad_event."""
     if before is not None and update is not None:
         done = image(applied(before, update, "the document before"), "the document after")
         return whole(change, "u", before, done)
@@ -77,16 +80,18 @@ def updated(
         return whole(change, "u", before, after)
     if update is None:
         raise EventError("missing_image", "the update holds neither the document nor `updateDescription`")
-    if update.nested is not None and not gone:
-        raise EventError(
-            "nested_update",
-            f"the update reaches into the field {update.nested[:100]!r}, and the event does not hold the document: "
-            "open the change stream with fullDocument: updateLookup (or with post-images: whenAvailable), in Debezium "
-            "capture.mode=change_streams_update_full or one with pre-images",
-        )
     if change.key is None:
         raise EventError("no_key", "the update says only what it changes, and comes without the document's key")
     cells = {name: plain_cell(bytes(cell), name) for name, cell in update.cells().items()}
-    return structs.replace(
-        change, op="u", connector=patch, before=None, after=encode(fields_of(change.key, "the key") | cells)
-    )
+    for name, cell in cells.items():
+        if bytes(cell)[:1] == b'"' and _text(cell).startswith(STEPS):
+            raise EventError("bad_event", f"the text of the field {name[:100]!r} begins as nothing but steps may")
+    if not gone:
+        cells |= {name: _steps(name, steps) for name, steps in update.steps().items() if name not in cells}
+    key = fields_of(change.key, "the key")
+    return structs.replace(change, op="u", connector=patch, before=None, after=encode(cells | key))
+
+
+def _steps(name: str, steps: list[Any]) -> Raw:
+    """The steps into a field as the text that a row decoder knows them by."""
+    return Raw(encode(STEPS + bytes(plain_cell(encode(steps), name)).decode()))

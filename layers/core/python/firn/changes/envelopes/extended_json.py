@@ -26,9 +26,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from firn.changes.envelopes.limits import TOKEN
 from firn.errors import EventError
 
-DEEPEST: Final = 100  # MongoDB's own limit
+DEEPEST: Final = 110  # MongoDB's own limit is 100; what is around a value counts here
 _WRAPPED: Final = b'"$'
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}", re.ASCII)
@@ -53,15 +54,27 @@ def plain_document(document: bytes, within: str) -> bytes:
     if not document.lstrip().startswith(b"{"):
         raise EventError("not_an_object", f"`{within}` is not a document")
     try:
+        _check_depth(document)
         if _WRAPPED not in document:
             return document
-        return b"{" + b",".join(_member(name, one, 1) for name, one in _members(document).items()) + b"}"
+        return b"{" + b",".join(_member(name, one) for name, one in _members(document).items()) + b"}"
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise EventError("bad_json", f"`{within}`: {error}") from None
     except RecursionError:
         raise EventError("too_deep", f"`{within}` is nested too deeply") from None
     except _Odd as error:
         raise EventError("bad_event", f"`{within}`: {error}") from None
+
+
+def _check_depth(text: bytes) -> None:
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:  # nearly always
+        return
+    depth = 0
+    for token in TOKEN.finditer(text):
+        sign = token[0]
+        depth += (sign in (b"[", b"{")) - (sign in (b"]", b"}"))
+        if depth > DEEPEST:
+            raise EventError("too_deep", f"the document is nested more than {DEEPEST} levels deep")
 
 
 def plain_cell(cell: bytes, within: str) -> Raw:
@@ -71,24 +84,22 @@ def plain_cell(cell: bytes, within: str) -> Raw:
     return Raw(msgspec.json.format(text, indent=-1) if text[:1] in (b"{", b"[") else text)
 
 
-def _member(name: str, raw: Raw, depth: int) -> bytes:
-    return encode(name) + b":" + _plain(bytes(raw), depth)
+def _member(name: str, raw: Raw) -> bytes:
+    return encode(name) + b":" + _plain(bytes(raw))
 
 
-def _plain(text: bytes, depth: int) -> bytes:
+def _plain(text: bytes) -> bytes:
     if _WRAPPED not in text:
         return text
-    if depth > DEEPEST:
-        raise EventError("too_deep", f"the document is nested more than {DEEPEST} levels deep")
     if text[:1] == b"[":
-        return b"[" + b",".join(_plain(bytes(one), depth + 1) for one in _items(text)) + b"]"
+        return b"[" + b",".join(_plain(bytes(one)) for one in _items(text)) + b"]"
     if text[:1] != b"{":
         return text
     members = _members(text)
     unwrap = _WRAPPERS.get(tuple(sorted(members)))
     if unwrap is not None:
         return unwrap(members)
-    return b"{" + b",".join(_member(name, one, depth + 1) for name, one in members.items()) + b"}"
+    return b"{" + b",".join(_member(name, one) for name, one in members.items()) + b"}"
 
 
 def _number(members: Cells) -> bytes:

@@ -4,8 +4,8 @@ https://www.mongodb.com/docs/manual/reference/change-events/update/. A path is d
 name may hold dots itself, which `disambiguatedPaths` tells, where the change stream is opened with showExpandedEvents.
 Debezium has `updatedFields` as text, and calls the new size of an array `size`.
 
-A document's top-level fields are columns. So an update of whole fields is a patch of a row, exact in any order. One
-that reaches into a field needs the document: before it (then it is applied here), or after it.
+A document's top-level fields are columns: an update sets or removes some of them, and takes steps within others, which
+the fold applies. Where the event holds the document before it, it is applied here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,9 @@ from firn.errors import EventError
 _NULL: Final = Raw(b"null")
 _any: Final = msgspec.json.Decoder(Any).decode
 _encode: Final = msgspec.json.Encoder().encode
-_LONGEST: Final = 1 << 20  # members of an array: one path could else ask for any number of nulls
+_FAR: Final = 1_000  # places beyond an array's end that a path may reach: MongoDB fills them with nulls
+_PATHS: Final = 10_000  # of one update
+_DEEPEST: Final = 100  # steps of one path, as in MongoDB
 
 
 class _Truncated(Struct, frozen=True):
@@ -44,12 +46,18 @@ class Update(Struct, frozen=True):
     values: Sequence[tuple[Sequence[str], Raw]]
     removed: Sequence[Sequence[str]]
 
-    @property
-    def nested(self) -> str | None:
-        """The first field that the update reaches into; None if it sets and removes whole fields only."""
-        paths = [*(path for path, _ in self.values), *self.removed]
-        inner = [path for path, _ in self.sizes] + [path for path in paths if len(path) > 1]
-        return inner[0][0] if inner else None
+    def steps(self) -> dict[str, list[Any]]:
+        """What it changes within fields: the steps by field, as merge/nested_updates.py has them."""
+        found: dict[str, list[Any]] = {}
+        for path, size in self.sizes:
+            found.setdefault(path[0], []).append(["cut", path[1:], size])
+        for path, value in self.values:
+            if len(path) > 1:
+                found.setdefault(path[0], []).append(["set", path[1:], value])
+        for path in self.removed:
+            if len(path) > 1:
+                found.setdefault(path[0], []).append(["unset", path[1:]])
+        return found
 
     def cells(self) -> dict[str, Raw]:
         """The whole fields that it sets, and null for those that it removes."""
@@ -75,9 +83,15 @@ def read_update(text: bytes, within: str) -> Update:
         if size is None or size < 0:
             raise EventError("bad_event", f"`{within}.truncatedArrays`: an array without its new size")
         sizes.append((steps(one.field), size))
-    return Update(
+    found = Update(
         sizes, [(steps(path), value) for path, value in values.items()], list(map(steps, said.removedFields or ()))
     )
+    told = [*(path for path, _ in found.sizes), *(path for path, _ in found.values), *found.removed]
+    if len(told) > _PATHS or max(map(len, told), default=1) > _DEEPEST or not all(told):
+        raise EventError(
+            "bad_event", f"`{within}` has more than {_PATHS:,} paths, or one of more than {_DEEPEST} steps, or of none"
+        )
+    return found
 
 
 def applied(document: bytes, update: Update, within: str) -> bytes:
@@ -142,7 +156,7 @@ def _set(holder: Any, path: Sequence[str], value: Any) -> None:
     step = path[-1]
     if isinstance(holder, dict):
         holder[step] = value
-    elif isinstance(holder, list) and step.isdecimal() and len(step) < 8 and int(step) < _LONGEST:
+    elif isinstance(holder, list) and step.isdecimal() and len(step) < 8 and int(step) <= len(holder) + _FAR:
         holder.extend([None] * (int(step) + 1 - len(holder)))
         holder[int(step)] = value
     else:

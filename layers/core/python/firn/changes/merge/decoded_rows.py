@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from firn.changes.change import STEPS
 from firn.changes.decode.row_decoder import (
     META,
     OTHERS_LEFT_OUT,
@@ -88,11 +89,13 @@ def row_change(row: Sequence[Any], decoding: Decoding) -> RowChange:
     gaps = (i for i in row[UNAVAILABLE] or () if op in "cu" and i not in decoding.key)
     unavailable = frozenset(fold.OTHERS if i == OTHERS_LEFT_OUT else decoding.columns[i].name for i in gaps)
     values = None if op == "d" else values_of(row, decoding)
+    stepped: frozenset[str] = frozenset()
     if values is not None and fold.OTHERS in unavailable:  # then what it does not name goes without saying
+        stepped = frozenset(name.removeprefix(STEPS) for name in row[NULLS] or () if name.startswith(STEPS))
         values = {name: value for name, value in values.items() if name not in unavailable}
-        values |= dict.fromkeys(row[NULLS] or ())
+        values |= dict.fromkeys(name for name in row[NULLS] or () if not name.startswith(STEPS))
         unavailable = frozenset((fold.OTHERS,))
-    return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE])
+    return RowChange(op, key_of(row, decoding), row[POS], row[ORD], values, unavailable, row[TABLE], stepped)
 
 
 def truncates(changes: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[RowChange]:

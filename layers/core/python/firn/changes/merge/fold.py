@@ -10,7 +10,8 @@ Rules of the replay (the source of each is in docs/architecture.md, "Order"):
 * An update says nothing about its unavailable columns: they keep the value that the key's row has at that moment.
   A column that has never been seen is None. A create or read holds no unavailable values: what looks like the
   placeholder was really written.
-* A patch is an update that leaves out all columns but those it names, the table's future ones too.
+* A patch is an update that leaves out all columns but those it names, the table's future ones too. Of some of those it
+  may change parts: steps, which apply to the value that the key's row has at that moment (nested_updates.py).
 * A delete removes the key's row. What was before is gone for good: an update that follows finds nothing to keep.
 * Several source tables may feed one table (partitions, shards). A truncate empties its source table: it removes the
   rows whose newest change is of that source table, and no others. Where it is not known of which source table a row or
@@ -24,7 +25,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from firn.changes.metadata_columns import HELD
+from firn.changes.merge import nested_updates
+from firn.changes.merge.nested_updates import Composed
+from firn.changes.metadata_columns import HELD, PARTS
 
 Key = tuple[Any, ...]
 
@@ -60,6 +63,7 @@ class RowChange:
     values       the row after the change, placeholders taken literally; None for a delete.
     unavailable  the columns that hold the placeholder; OTHERS in it: those that `values` does not name, too
     source       the source table that changed; None: not known. Changes of two source tables are two changes.
+    stepped      the columns of an update whose value in `values` is steps
     """
 
     op: str
@@ -69,6 +73,7 @@ class RowChange:
     values: Mapping[str, Any] | None
     unavailable: frozenset[str] = frozenset()
     source: str | None = None
+    stepped: frozenset[str] = frozenset()
 
     @property
     def identity(self) -> tuple[bytes, str, Key, str]:
@@ -83,7 +88,8 @@ class Row:
     (UNKNOWN: no such change is known). OTHERS in it stands for all columns that it does not name; it then names those
     too that come from the row's own change.
 
-    A row that a move brought holds nothing: it is, with all its columns, as the move left it.
+    A row that a move brought holds nothing: it is, with all its columns, as the move left it. PARTS in it holds what
+    values are made of that steps were applied to.
     """
 
     values: Mapping[str, Any]
@@ -101,6 +107,11 @@ class Row:
     def column_order(self, column: str) -> bytes:
         """The order of the change that the column's value comes from."""
         return self.held.get(column, self.held.get(OTHERS, self.order))
+
+    @property
+    def composed(self) -> Mapping[str, Composed]:
+        """The values that steps were applied to, by column."""
+        return nested_updates.read(self.held[PARTS]) if PARTS in self.held else {}
 
 
 @dataclass(frozen=True)
@@ -203,24 +214,49 @@ def _written(change: RowChange, earlier: Row | None) -> Row:
         held[column] = earlier.column_order(column) if earlier else UNKNOWN
         if column != OTHERS:
             values[column] = earlier.values.get(column) if earlier else None
+    if change.stepped or (earlier is not None and PARTS in earlier.held):
+        composed = {column: one for column, one in earlier.composed.items() if column in left_out} if earlier else {}
+        for column in change.stepped:
+            composed[column] = _composed(earlier, column).then(change.order, values[column])
+            values[column] = composed[column].value
+        held |= {PARTS: nested_updates.written(composed)} if composed else {}
     return Row(values, change.order, held, change.source)
+
+
+def _composed(row: Row | None, column: str) -> Composed:
+    """What a column's value is made of."""
+    if row is None:
+        return Composed(UNKNOWN, None)
+    base = row.values.get(column)
+    base = base if base is None or isinstance(base, str) else str(base)
+    return row.composed.get(column) or Composed(row.column_order(column), base)
 
 
 def names_of(row: Row | None) -> set[str]:
     """The columns that a row tells of."""
-    return {*row.values, *row.held} if row else set()
+    return {*row.values, *row.held} - {PARTS} if row else set()
 
 
 def _told_by(key: Key, row: Row) -> list[RowChange]:
     """What a row of a table tells of its history: an update for each order that its columns come from."""
     told = []
-    for order in {row.order, *row.held.values()} - {UNKNOWN}:
+    composed = row.composed
+    orders = {row.order, *(order for column, order in row.held.items() if column != PARTS)}
+    orders |= {order for one in composed.values() for order in (one.base_order, *(at for at, _ in one.steps))}
+    for order in orders - {UNKNOWN}:
         unavailable = frozenset(c for c in names_of(row) if row.column_order(c) != order)
         values: Mapping[str, Any] = row.values
         if row.column_order(OTHERS) != order:
             # Of columns that nobody has seen yet it says nothing.
             values = {c: row.values.get(c) for c in (row.held if OTHERS in row.held else row.values)}
-            values = {c: value for c, value in values.items() if c not in unavailable}
+            values = {c: value for c, value in values.items() if c not in unavailable and c != PARTS}
             unavailable = frozenset((OTHERS,))
+        if composed:
+            steps = {c: text for c, one in composed.items() for at, text in one.steps if at == order}
+            whole = {c: one.base for c, one in composed.items() if one.base_order == order}
+            values = {c: one for c, one in values.items() if c not in composed} | whole | steps
+            unavailable = (unavailable | composed.keys()) - whole.keys() - steps.keys()
+            told.append(RowChange("u", key, None, order, values, unavailable, row.source, frozenset(steps)))
+            continue
         told.append(RowChange("u", key, None, order, values, unavailable, row.source))
     return told

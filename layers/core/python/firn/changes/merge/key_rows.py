@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from firn.changes.merge.fold import OTHERS, UNKNOWN, Key, Row, RowChange, fold, moves, names_of
+from firn.changes.metadata_columns import PARTS
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,8 @@ def after(key: Key, row: Row | None, writes: Iterable[RowChange], gone: bytes) -
     """What becomes of one key's row. `writes`: its new changes of op c, u and r; `gone`: its newest known delete, or
     the newest truncate if that is newer; b"" if there is none."""
     new, there = [write for write in writes if write.order > gone], since(row, gone)
+    if (there is not None and PARTS in there.held) or any(write.stepped for write in new):
+        return fold([] if there is None else [(key, there)], new).rows.get(key)
     if (row is not None and row.held) or any(write.unavailable for write in new):
         return join(fold({}, new).rows.get(key), there)
     # Most keys: the newest counts, which `fold` takes ten times as long to find.
@@ -123,6 +126,8 @@ def since(row: Row | None, gone: bytes) -> Row | None:
         return row
     if row.order <= gone:
         return None
+    if PARTS in row.held:
+        return fold([((), row)], [RowChange("d", (), None, gone, None)]).rows.get(())
     orders = {column: row.column_order(column) for column in (names_of(row) if OTHERS in row.held else row.held)}
     lost = {column for column, order in orders.items() if order <= gone}
     values = {column: None if column in lost else value for column, value in row.values.items()}
@@ -152,6 +157,9 @@ def refolded(there: Iterable[tuple[Key, Row]], changes: Collection[RowChange]) -
     known = {(change.key, change.order) for change in changes}
     base = []
     for key, row in there:
+        if PARTS in row.held:  # steps know their orders: what the log tells too counts once
+            base.append((key, row))
+            continue
         orders = {column: row.column_order(column) for column in names_of(row)}
         older = {column: order for column, order in orders.items() if order and (key, order) not in known}
         if older:

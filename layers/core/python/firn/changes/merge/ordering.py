@@ -12,8 +12,9 @@ import msgspec
 
 from firn.changes.change import OPS, TIMES
 from firn.changes.decode.poison import poison
+from firn.changes.merge import nested_updates
 from firn.changes.merge.fold import LOADED, OTHERS, UNKNOWN
-from firn.changes.metadata_columns import NAMELESS_ID, OTHERS_ID
+from firn.changes.metadata_columns import NAMELESS_ID, OTHERS_ID, PARTS, PARTS_ID
 from firn.changes.positions import MONGODB, NAMED_LATER, arrived, field_position, order_key, position, within
 from firn.changes.redelivery import has_own_place, kept
 from firn.errors import EventError
@@ -196,6 +197,10 @@ def plain(order: bytes | None) -> bytes | None:
 def stored_held(order: bytes, held: Mapping[str, bytes], ids: Mapping[str, int]) -> list[tuple[int, bytes]] | None:
     """`_firn_held` of a row at `order` (plain): field ids, rising, and the orders of their values as `plain` gives
     them, b"" for none. `held`: as a row has them; `ids`: of the columns that may be held."""
+    if PARTS in held:
+        others = {name: one for name, one in held.items() if name != PARTS}
+        composed = {name: one.shortened() for name, one in nested_updates.read(held[PARTS]).items()}
+        return [(PARTS_ID, nested_updates.written(composed)), *(stored_held(order, others, ids) or ())]
     orders = {name: plain(one) or b"" for name, one in held.items()}
     rest = orders.get(OTHERS)
     if rest is None:
@@ -213,6 +218,9 @@ def read_held(stored: Iterable[tuple[int, bytes]] | None, names: Mapping[int, st
     found: dict[str, bytes] = {}
     for number, order in stored or ():
         told = {names[number]: order} if number in names else {}
+        if number == PARTS_ID:
+            found[PARTS] = order
+            continue
         if number < 0:
             told = {OTHERS: order} if number == OTHERS_ID else _nameless(order)
         for name, one in told.items():

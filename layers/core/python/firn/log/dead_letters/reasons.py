@@ -22,8 +22,6 @@ ADVICE: Final[dict[str, str]] = {
     "unknown_op": _ENVELOPE,
     "missing_table": _ENVELOPE,
     "missing_image": "have the source send the row (REPLICA IDENTITY FULL) or the record's key; else " + _BY_HAND,
-    "nested_update": "have MongoDB's change stream hold the document (fullDocument, Debezium: capture.mode); "
-    + _BY_HAND,
     "no_table": "have the sender name the table (attribute `table`), or write `table_by` into firn.yaml; then replay",
     "unknown_table": "add a rule for the table to firn.yaml and replay, or leave the letter, it expires",
     "bad_table": "correct `to` of the table's rule in firn.yaml, so that it gives a name; then replay",
