@@ -35,13 +35,13 @@ MUTANTS: Final = (
         f"{_CORE}/chunk_claims.py",
         "    return meta is not None and meta.accepted > 0",
         "    return meta is not None",
-        (f"{_ONCE}::test_whatever_call_fails_or_dies_the_next_try_leaves_one_batch",),
+        (f"{_ONCE}::test_whatever_call_fails_or_dies_the_next_try_leaves_one_batch[dies before]",),
     ),
     Mutant(
         "a chunk is read by places though values lie out of line",
         f"{_CORE}/chunking.py",
         "ways.places and not ways.toasted",
         "ways.places",
-        ("tests/unit/backfill/test_chunking.py::test_a_table_is_cut_by_what_is_safe",),
+        ("tests/unit/backfill/test_chunking.py::test_a_table_is_cut_by_what_is_safe[auto-True-True-True-key]",),
     ),
 )
