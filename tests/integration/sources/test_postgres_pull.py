@@ -173,7 +173,8 @@ def rows_of(connection: Connection, name: str) -> list[dict]:
     form = RowForm(columns, types, USUAL)
     known = columns_of(form.schema)
     codec = RowCodec(known, known, USUAL)
-    texts = ", ".join(f'CASE WHEN "{c.name}" IS NOT NULL THEN format(\'%s\', "{c.name}") END' for c in columns)
+    names = [f'"{name}"' for name in (column.name.replace('"', '""') for column in columns)]
+    texts = ", ".join(f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END" for name in names)
     found = []
     for row in connection.run(f"SELECT {texts} FROM {name}"):
         image = form.image([None if value is None else value.encode() for value in row])
