@@ -1,4 +1,4 @@
-"""Orders of emitters that read a database's log: Maxwell, wal2json, AWS DMS, DynamoDB. Pure; positions.py has the table.
+"""Orders of emitters that read a log: Maxwell, wal2json, AWS DMS, DynamoDB. The table is in positions.py. Pure.
 
 Each may leave its order out by a setting of its own; the change then counts as it came, like a plain row. Such a text
 is told from the emitter's own by its form: two members, of which the first is text.
