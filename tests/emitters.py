@@ -5,12 +5,14 @@ import csv
 import gzip
 import json
 import random
+import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
+from uuid import UUID
 
 from firn.changes.decode.values import days_of_text, micros_of_text, text_of_time_text
 from firn.commit import job
@@ -39,7 +41,7 @@ def lines(path: str) -> list[bytes]:
 
 
 @dataclass(frozen=True)
-class Final_:
+class FinalTable:
     """A final table: names and types of its columns, its key, and its rows as the source dumped them."""
 
     types: Mapping[str, str]
@@ -47,7 +49,7 @@ class Final_:
     rows: Sequence[Mapping[str, str]]
 
 
-def finals(folder: str) -> dict[str, Final_]:
+def finals(folder: str) -> dict[str, FinalTable]:
     """The final tables of a recording, by name."""
     where = DATA / folder / "final"
     csv.field_size_limit(10**9)
@@ -56,7 +58,7 @@ def finals(folder: str) -> dict[str, Final_]:
         file = where / f"{name}.csv"
         text = file.read_text() if file.exists() else gzip.decompress((where / f"{name}.csv.gz").read_bytes()).decode()
         rows = list(csv.DictReader(text.splitlines(keepends=True)))
-        found[name] = Final_({one["name"]: one["type"] for one in told["columns"]}, tuple(told["pk"] or ()), rows)
+        found[name] = FinalTable({one["name"]: one["type"] for one in told["columns"]}, tuple(told["pk"] or ()), rows)
     return found
 
 
@@ -110,9 +112,6 @@ class Emitted:
         found = self.ground.rows(name)
         return [{one: value for one, value in row.items() if not one.startswith("_firn_")} for row in found]
 
-    def dead(self) -> int:
-        return sum(1 for one in self.ground.store.list("dead/").collect())  # type: ignore[attr-defined]
-
 
 def shuffled(events: Sequence[bytes], dice: random.Random) -> list[list[bytes]]:
     """All events in any order, three in ten of them twice, in requests of any size."""
@@ -131,7 +130,9 @@ def in_order(events: Sequence[bytes], size: int = 150) -> list[list[bytes]]:
     return [list(events[at : at + size]) for at in range(0, len(events), size)]
 
 
-def differences(final: Final_, rows: Sequence[Mapping[str, Any]], without: frozenset[str] = frozenset()) -> list[str]:
+def differences(
+    final: FinalTable, rows: Sequence[Mapping[str, Any]], without: frozenset[str] = frozenset()
+) -> list[str]:
     """What the rows of a keyed table differ in from its source's, but for the columns `without`; of columns that no
     event names the source has null."""
     expected = {tuple(row[name] for name in final.key): row for row in final.rows}
@@ -160,7 +161,13 @@ _NUMBERS: Final = ("int", "dec", "num", "float", "double", "real", "bit", "year"
 
 
 def same(value: Any, text: str, kind: str) -> bool:
-    """Whether a stored value is what the source printed."""
+    """Whether a stored value is what the source printed. `value`: as the codec has it, or as Arrow gives it."""
+    if isinstance(value, UUID):
+        value = str(value)
+    if isinstance(value, datetime):
+        value = micros_of_text(value.isoformat(), zoned=value.tzinfo is not None)
+    elif isinstance(value, date):
+        value = days_of_text(value.isoformat())
     if value is None:
         return (
             text == r"\N" or text.startswith("0000-00-00") or text in ("infinity", "-infinity") or text.endswith("BC")
@@ -188,6 +195,4 @@ def same(value: Any, text: str, kind: str) -> bool:
 
 
 def _single(value: Any, text: str) -> bool:
-    import struct
-
     return struct.pack("f", float(value)) == struct.pack("f", float(text))
