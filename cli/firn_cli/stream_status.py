@@ -119,7 +119,8 @@ def _status(
         notes.append(
             "its events have no position, so changes count in their order of arrival: duplicated or delayed events can "
             "make older values win (give the stream order_by, if the rows hold a version; have MongoDB's flattened "
-            "events tell ts_ns in add.fields)"
+            "events tell ts_ns in add.fields; Maxwell has output_binlog_position, wal2json include-lsn, AWS DMS "
+            "IncludeTransactionDetails)"
         )
     if rows and not ordered and any(rule.keyed and not rule.ignore for rule in settings.tables):
         notes += _order_of_rows(settings)

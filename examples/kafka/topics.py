@@ -22,7 +22,8 @@ SECONDS = 30.0
 
 def write(brokers: str, topic: str, keys: int, records: int, rate: float, partitions: int) -> dict[str, int]:
     """Versions of rows, each key after another, every 17th a tombstone -> key: version of what is left."""
-    AdminClient({"bootstrap.servers": brokers}).create_topics([NewTopic(topic, partitions, 1)])[topic].result(SECONDS)
+    admin = AdminClient({"bootstrap.servers": brokers})
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(SECONDS)
     # A broker that is away is waited for; nothing is written twice, or out of a key's order.
     producer = Producer(
         {

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from tests import emitter_events
 from tests.attacks.emitters import EMITTERS
 
 Tree = Any  # a JSON value; Verbatim and Twice stand for what Python has no value for
@@ -284,10 +285,14 @@ class Grammar:
         else:
             of = {
                 "debezium": self._debezium, "flat": self._flat, "cloudevents": self._cloudevent, "rows": self._bare_row,
-            } | {name: partial(emitted, self) for name, emitted in EMITTERS.items()}  # fmt: skip
+            } | {name: partial(emitted, self) for name, emitted in EMITTERS.items()} | {
+                name: partial(self._emitted, name) for name in emitter_events.WRITERS
+            }  # fmt: skip
             envelope = self.envelope
             if envelope == "auto":
-                envelope = dice.choice((*("debezium", "flat", "cloudevents") * len(EMITTERS), *EMITTERS))
+                envelope = dice.choice(
+                    (*("debezium", "flat", "cloudevents") * len(EMITTERS), *EMITTERS, *emitter_events.WRITERS)
+                )
             tree = of[envelope]()
         # Copied, because the parts are shared.
         tree = json.loads(json.dumps(tree))
@@ -400,6 +405,28 @@ class Grammar:
             "iodebeziumtxtotalorder": dice.choice((None, None, "3")), "data": data,
         }, None, before, after)  # fmt: skip
 
+    def _emitted(self, envelope: str) -> Tree:
+        """An event of an emitter that is no connector of Debezium, sometimes several in one."""
+        dice = self.dice
+        tree = self._one_emitted(dice.choice(emitter_events.WRITERS[envelope]))
+        if dice.random() > 0.1:
+            return tree
+        if "change" in tree or tree.get("isDdl") is False:
+            return emitter_events.together(tree, [json.loads(json.dumps(tree)) for _ in range(dice.randrange(4))])
+        return dice.choice(({"Records": [tree]}, {"topic": "t", "key": {"k": 1}, "value": tree}, tree))
+
+    def _one_emitted(self, write: emitter_events.Write) -> Tree:
+        dice = self.dice
+        tree = None
+        while tree is None:
+            op = dice.choices("cudrt", (40, 40, 20, 8, 0.3))[0]
+            before, after, _ = self.images(op)
+            if op == "u" and before is None and after is not None and dice.random() < 0.7:
+                before = after | {"v": "older"}
+            rows = [row and {name: _plain_value(one) for name, one in row.items()} for row in (before, after)]
+            tree = write(self.n, op, dice.choice(self.tables), *rows)
+        return tree
+
     def _wrapped(self, event: Tree, schema: Tree, before: Tree, after: Tree) -> Tree:
         """Bare, with its inline schema, as a record with its key, or both."""
         dice = self.dice
@@ -412,6 +439,10 @@ class Grammar:
         if key and dice.random() < 0.3:
             key = {"schema": {"type": "struct", "fields": [{"type": "int64", "field": "id"}]}, "payload": key}
         return {"destination": f"shop.app.{dice.choice(self.tables)}", "key": key, "value": event, "headers": []}
+
+
+def _plain_value(value: Tree) -> Tree:
+    return value if isinstance(value, str | int | float | bool | None) else json.dumps(value)
 
 
 def _struct(names: Sequence[str]) -> dict[str, Tree]:

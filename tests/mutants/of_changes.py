@@ -7,6 +7,7 @@ from tests.mutants.copy import Mutant
 _CORE: Final = "layers/core/python/firn"
 _CHANGES: Final = "layers/core/python/firn/changes"
 _POSITIONS: Final = f"{_CHANGES}/positions.py"
+_EMITTERS: Final = "tests/unit/envelopes"
 _KEY_ROWS: Final = f"{_CORE}/changes/merge/key_rows.py"
 _POSITION_TESTS: Final = "tests/unit/changes/test_positions.py"
 _ORDER_TESTS: Final = "tests/unit/changes/test_source_orders.py"
@@ -439,6 +440,47 @@ MUTANTS: Final = (
         "        if bare := registry.KNOWN.bare(self.envelope):",
         "        if (bare := registry.KNOWN.bare(self.envelope)) and not element:",
         ("tests/unit/ingest/test_rows.py::test_what_is_no_row_is_a_dead_letter_of_its_table",),
+    ),
+    Mutant(
+        "an emitter's update takes away what it leaves out",
+        f"{_CORE}/changes/decode/row_decoder.py",
+        'if op == "u" and change["connector"] in PATCHES else',
+        'if op == "u" and change["connector"] == "rows" else',
+        (f"{_EMITTERS}/test_wal2json.py::test_unchanged_large_values_are_kept_and_taken_along_by_a_changed_key",),
+    ),
+    Mutant(
+        "the last row of a transaction of Maxwell's comes first",
+        f"{_CORE}/changes/emitter_orders.py",
+        "_LAST if number is None else",
+        "0 if number is None else",
+        (
+            f"{_EMITTERS}/test_maxwell.py"
+            "::test_the_last_row_of_a_transaction_is_above_all_others_of_it_and_files_compare_as_numbers",
+        ),
+    ),
+    Mutant(
+        "the record in its transaction does not count",
+        f"{_CORE}/changes/emitter_orders.py",
+        "first << 64 | last",
+        "first << 64",
+        (
+            f"{_EMITTERS}/test_dms.py"
+            "::test_transactions_stand_in_the_order_of_their_commits_and_records_as_numbers",
+        ),
+    ),
+    Mutant(
+        "a part forgets its place in the transaction",
+        f"{_CORE}/changes/envelopes/wal2json.py",
+        'order = None if commit is None else f"[{commit},{whole.place},null]"',
+        'order = None if commit is None else f"[{commit},0,null]"',
+        (f"{_EMITTERS}/test_wal2json.py::test_the_changes_of_a_transaction_stand_in_their_order",),
+    ),
+    Mutant(
+        "a number loses the digits that a double does not keep",
+        f"{_CORE}/changes/envelopes/row_images.py",
+        "if _MAY_BE_LONG.match(text) and not _is_double(text):",
+        "if False:",
+        (f"{_EMITTERS}/test_maxwell.py::test_a_number_that_a_double_does_not_keep_becomes_text",),
     ),
     Mutant(
         "the parts of an event stand at one place",

@@ -4,13 +4,14 @@ and is a dead letter."""
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firn.changes.decode.iceberg_fields import type_json
+from firn.changes.decode.iceberg_fields import typed_json
 from firn.changes.merge import decoded_rows
 from firn.commit.staged_changes import facts_of, said_by
 from firn.config.model import StreamConfig
@@ -103,7 +104,7 @@ def target_of(config: StreamConfig, batches: Sequence[list[Raw]]) -> Target:
 
 def after(plan: Planned) -> TableState:
     fields = tuple(
-        {"id": place, "name": one.name, "required": False, "type": type_json(one.type, 100)}
+        {"id": place, "name": one.name, "required": False, "type": typed_json(one.type, count(100))}
         for place, one in enumerate(plan.columns.columns, 1)
     )
     properties = {

@@ -27,12 +27,17 @@ from firn_local.template import read
 pytestmark = pytest.mark.stack
 
 STREAM = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks"
+TABLE = "arn:aws:dynamodb:eu-central-1:123456789012:table/orders"
 CONFIG = f"""
 streams:
   clicks:
     envelope: rows
     kinesis: {STREAM}
     tables: {{users: {{to: web.users, key: [id]}}}}
+  orders:
+    envelope: dynamodb
+    dynamodb: {TABLE}
+    tables: {{orders: {{to: shop.orders}}}}
 """
 
 
@@ -134,3 +139,32 @@ def test_kinesis_is_staged_in_order_while_its_function_is_killed(ground: Ground)
     assert ground.newest("clicks") == {key: {"id": key, "v": 19} for key in range(10)} | {99: {"id": 99, "v": 1}}
     assert len({one["order"] for one in ground.staged("clicks")}) == 201
     assert list((ground.dir / "staging" / "dead" / "clicks").rglob("*.parquet"))
+
+
+def test_dynamodb_is_staged_in_order_while_its_function_is_killed(ground: Ground) -> None:
+    ground.dynamodb.create_table(
+        TableName="orders",
+        KeySchema=[{"AttributeName": "id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "N"}],
+        BillingMode="PAY_PER_REQUEST",
+        StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"},
+    )
+    expected: dict[int, dict[str, Any]] = {}
+    changes = 0
+    for version in range(12):
+        for key in range(5):
+            named = {"id": {"N": str(key)}}
+            if (version + key) % 4 == 3:
+                changes += key in expected
+                expected.pop(key, None)
+                ground.dynamodb.delete_item(TableName="orders", Key=named)
+            else:
+                changes += 1
+                expected[key] = {"id": key, "v": version}
+                ground.dynamodb.put_item(TableName="orders", Item={**named, "v": {"N": str(version)}})
+        process = ground.function() if version in (3, 8) else None
+        if process is not None:
+            os.kill(process, signal.SIGKILL)
+    ground.wait("orders", changes)
+    assert ground.newest("orders") == expected
+    assert len({one["order"] for one in ground.staged("orders")}) == changes

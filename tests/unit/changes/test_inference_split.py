@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firn.changes.decode import inference
 from firn.changes.decode.inference import seen_in
 from firn.changes.decode.types import Type, storable, widen
 
@@ -57,3 +58,20 @@ def test_rows_that_are_read_together_show_what_each_shows(rows: list[tuple[tuple
     # An image across several lines, and one that is not an object, make each be read on its own.
     apart = [image.replace(b", ", b",\n") for image in images]
     assert seen_in(images) == seen_in(apart) == seen_in([*images, b"[]"])
+
+
+NAMES = st.sampled_from(["id", "gone", "b`c", "x` - at `$", "é", "n"])
+
+
+@given(st.lists(st.dictionaries(NAMES, st.none() | st.integers() | st.booleans() | st.text(max_size=3)), min_size=1))
+def test_rows_with_members_that_the_first_lacks_show_the_same_columns_at_once_and_one_by_one(rows: list[Any]) -> None:
+    lines = [json.dumps(row).encode() for row in rows]
+    at_once = inference.seen_in_lines(b"\n".join(lines), len(lines))
+    assert at_once is None or at_once == inference._columns(inference._cells(lines), False)
+
+
+def test_a_few_members_that_the_first_row_lacks_cost_no_look_at_each_row() -> None:
+    rows = [{"id": 1}, {"id": 2, "gone": True}, {"é": "x", "a b": 1}]
+    at_once = inference.seen_in_lines("\n".join(map(json.dumps, rows)).encode(), 3)
+    assert at_once is not None
+    assert [column.name for column in at_once] == ["id", "gone", "é", "a b"]

@@ -101,6 +101,20 @@ def test_rows_that_count_by_their_arrival_are_marked(store: Store, catalog: Cata
         assert not web.without_position
 
 
+def test_emitters_without_an_order_are_marked(store: Store, catalog: Catalog) -> None:
+    row = {"database": "app", "table": "users", "type": "INSERT", "isDdl": False, "data": [{"id": "1"}], "es": 1}
+    mine = {**row, "type": "insert", "data": {"id": 1}}
+    cases = [("canal", row, True), ("maxwell", {**mine, "position": "bin.1:4"}, False), ("maxwell", mine, True)]
+    for number, (envelope, event, said) in enumerate(cases):
+        event = (
+            event if envelope == "canal" else {name: one for name, one in event.items() if name not in ("isDdl", "es")}
+        )
+        config = f"streams: {{web: {{envelope: {envelope}, tables: {{'*': {{to: 'web.{{table}}'}}}}}}}}"
+        published = published_configs.publish(store, config)
+        accept(store, published, "web", json.dumps(event).encode(), now=NOW + timedelta(seconds=number))
+        assert stream_statuses(store, catalog, NOW)[0].without_position is said
+
+
 def test_rows_that_count_by_their_offsets_are_marked(store: Store, catalog: Catalog) -> None:
     text = "streams: {{web: {{envelope: rows, {}, tables: {{users: {{to: web.users, key: [id]}}}}}}}}"
     arn = "arn:aws:kinesis:eu-central-1:123456789012:stream/users"

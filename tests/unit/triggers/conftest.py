@@ -32,6 +32,9 @@ streams:
     tables:
       users: {{to: crm.users, key: [id]}}
       notes: {{to: crm.notes, mode: append}}
+  shop:
+    kinesis: {STREAM.replace("clicks", "bank")}
+    tables: {{'public.*': {{to: 'shop.{{table}}'}}}}
   timed:
     envelope: rows
     kafka: {{topics: [timed], order: timestamp}}

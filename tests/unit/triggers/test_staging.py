@@ -12,6 +12,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from firn.changes.envelopes.limits import EventLimits
+from firn.changes.merge.ordering import PLACED_BY, Order, placed
 from firn.changes.positions import position
 from firn.config.model import Config
 from firn.errors import RequestError, TransientError
@@ -23,7 +24,7 @@ from firn.triggers.staging import Outcome
 from tests.unit.log.interrupted_store import Died, InterruptedStore, When
 from tests.unit.log.storage_faults import Fault, FaultyStore
 from tests.unit.triggers.conftest import Deliver, staged
-from tests.unit.triggers.lambda_events import FIRST, aggregated, change, kafka, kinesis, row
+from tests.unit.triggers.lambda_events import FIRST, STREAM, aggregated, change, kafka, kinesis, row
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 SHARD = 6 << 32
@@ -278,6 +279,27 @@ def test_an_event_with_a_place_of_its_own_keeps_it_and_one_without_gets_the_reco
     found = {json.loads(one["after"])["id"]: one for one in staged(store, "bank")}
     assert found[1]["order"] == '["1","5"]'
     assert (found[2]["order"], found[2]["key"], found[2]["connector"]) == ("@kafka:1:0:0", '{"id": 1}', "vitess")
+
+
+def test_an_event_that_is_sent_again_is_one_in_one_batch_as_in_two(deliver: Deliver) -> None:
+    """Debezium that was restarted sends it under another offset, made at another time."""
+    sent = [json.dumps({**change(1, version=5), "ts_ns": made}).encode() for made in (1_000, 2_000)]
+    records = [(0, 7, None, sent[0]), (0, 9, None, sent[1])]
+    for batches in ([records], [records[:1], records[1:]]):
+        store = MemoryStore()
+        for batch in batches:
+            deliver(store, kafka(batch, "bank.public.orders"))
+        found = staged(store, "bank")
+        assert len(found) == 2
+        columns = {name: [one.get(name) for one in found] for name in (*PLACED_BY, "ts")}
+        columns["index"] = [one.get("index", n) for n, one in enumerate(found)]
+        done = placed(columns, 0, Order())
+        assert done["occurrence"] == [0, 0]
+        assert len(set(done["ord"])) == 1
+    # Two of one record are two.
+    store = MemoryStore()
+    deliver(store, kinesis([(FIRST, b"\n".join(sent))], arn=STREAM.replace("clicks", "bank")))
+    assert [one["emitted"] for one in staged(store, "shop")] == [0, 1]
 
 
 def test_tombstones_after_debeziums_deletes_are_ignored(deliver: Deliver) -> None:

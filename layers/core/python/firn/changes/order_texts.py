@@ -3,6 +3,7 @@
 import re
 from base64 import b64decode
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -64,6 +65,15 @@ def arrival(order: str, _: str) -> tuple[int, int]:
 def _told_or_arrival(order: str, op: str) -> tuple[int, int]:
     """Of an emitter that says where some of its changes stand."""
     return (arrival if counts_as_it_came(order) else numbers(1))(order, op)
+
+
+@lru_cache(maxsize=64)
+def file_number(file: str) -> int:
+    """The number in the name of a binlog file. Raises ValueError."""
+    number = re.search(r"\.([0-9]+)$", file)
+    if number is None:
+        raise ValueError(f"the binlog file {file[:40]!r} has no number")
+    return unsigned(int(number[1][:40]), "file")
 
 
 def hexadecimal(text: str, name: str, bits: int = 1024) -> int:

@@ -26,6 +26,13 @@ text.
 | airbyte | LSN, or number of the binlog file | 0, or the offset in it |
 | firn | start of the producer, ms | its counter |
 | rows | when the batch came, ms; its id's random part, 64 bits | number in the batch |
+| maxwell | as mysql | the row's number in the transaction; its last is above all |
+| wal2json 1 | LSN after the commit | place in the transaction |
+| wal2json 2 | 0 | LSN of the change |
+| dms, transaction details | commit time, µs, 64 bits; stream position, 64 | transaction, 64 bits; record in it, 64 |
+| dms, a change sequence | 0 | the number, 192 bits |
+| dynamodb, without a sequence number | 0 | when it was made, µs |
+| canal, and these where they do not say | when the batch came, ms; its id's random part | number in the batch |
 | none, with `order_by` | the field's value, half of the range added | the second field's, or 0 |
 | a record of Kinesis or DynamoDB | a bit; sequence number, its last 64 bits off | these; record in it, 64; event, 64 |
 | a record of Kafka | a bit, offset; by `order: timestamp` that, ms; offset, 64 | partition, 64; event in it, 64 |
@@ -45,7 +52,6 @@ import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
@@ -53,8 +59,9 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from firn.changes.change import LITERAL, ROWS
+from firn.changes.emitter_orders import LOGGED
 from firn.changes.json_member import member
-from firn.changes.order_texts import EMITTERS, counts_as_it_came, hexadecimal, unsigned
+from firn.changes.order_texts import EMITTERS, counts_as_it_came, file_number, hexadecimal, unsigned
 from firn.changes.record import PLACED, recorded
 from firn.errors import EventError
 
@@ -279,15 +286,7 @@ def _postgres(order: str, _: str) -> tuple[int, int]:
 
 def _mysql(order: str, _: str) -> tuple[int, int]:
     file, pos, row = _binlog(order)
-    return _file_number(file) << 64 | unsigned(pos, "pos"), unsigned(row or 0, "row")
-
-
-@lru_cache(maxsize=64)
-def _file_number(file: str) -> int:
-    number = re.search(r"\.([0-9]+)$", file)
-    if number is None:
-        raise ValueError(f"the binlog file {file[:40]!r} has no number")
-    return unsigned(int(number[1][:40]), "file")
+    return file_number(file) << 64 | unsigned(pos, "pos"), unsigned(row or 0, "row")
 
 
 def _sql_server(order: str, op: str) -> tuple[int, int]:
@@ -378,4 +377,5 @@ _PARTS: dict[str, Callable[[str, str], tuple[int, int]]] = {
     "firn": _two_numbers,
     "mongodb_patch": _mongodb_time,
     **EMITTERS,
+    **LOGGED,
 }

@@ -171,8 +171,8 @@ def _stream(name: str, section: Section, placed: list[Placed], care: Care, files
     order_by = _order_by(section)
     check_order(section, order_by, tables)
     envelope = section.choice("envelope", registry.KNOWN.names, "envelope", StreamConfig.envelope)
-    # Emitters other than Debezium write decimals as numbers or as their digits, never as bytes.
-    decimal: DecimalMode = "string" if registry.KNOWN.is_shaped(envelope) else "precise"
+    # Emitters other than Debezium write decimals as JSON numbers or as their digits, never as bytes; this reads both.
+    decimal: DecimalMode = "double" if registry.KNOWN.is_shaped(envelope) else "precise"
     rows = read_rows(section, tables, bare=registry.KNOWN.bare(envelope) is not None)
     settings = StreamConfig(
         name=name,

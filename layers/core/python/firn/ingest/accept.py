@@ -167,7 +167,7 @@ def accept_messages(
         except (RequestError, EventError) as error:
             rejected.append(Rejected(start, error.code, str(error), message, table=table, record=record))
             # Rows that come back one day get numbers of their own (reprocess.py).
-            start += max(1, count_alone(message, NO_LIMITS)) if KNOWN.bare(settings.envelope) else 1
+            start += _numbers(message, settings)
             continue
         for name in COLUMNS:
             columns[name] += getattr(parsed, name)
@@ -189,6 +189,13 @@ def accept_part(store: Store, config: Config, stream: str, parsed: Parsed, batch
     settings = stream_config(config, stream)
     size = sum(len(image or b"") for column in (parsed.before, parsed.after) for image in column)
     return _stage(store, _made(config, settings, parsed, batch, None, size, plan), duplicate=False)
+
+
+def _numbers(message: bytes, settings: StreamConfig) -> int:
+    """How many numbers a message that is refused whole takes: at least as many as what it holds may count by."""
+    if KNOWN.bare(settings.envelope):
+        return max(1, count_alone(message, NO_LIMITS))
+    return max(1, message.count(b"{")) if KNOWN.may_lack_order(settings.envelope) else 1
 
 
 def stream_config(config: Config, stream: str) -> StreamConfig:

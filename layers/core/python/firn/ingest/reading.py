@@ -30,6 +30,7 @@ from firn.config.model import StreamConfig
 from firn.errors import EventError, RequestError
 from firn.ingest import record_values
 from firn.ingest.schema_check import checked, of_table
+from firn.log.dead_letters.letters import change_at, rebuilt, staged_change
 
 if TYPE_CHECKING:
     from firn.changes.decode.conformance import Conformance
@@ -55,19 +56,7 @@ def read(
     Raises RequestError as `parse` does, and 400 not_rows, no_table, invalid_rows; 404 unknown_table.
     """
     if not registry.KNOWN.bare(settings.envelope):
-        if table is not None:
-            raise RequestError(
-                400,
-                "not_rows",
-                f"events of the envelope {settings.envelope} name their tables themselves: post to "
-                f"/v1/streams/{settings.name}, or write `envelope: rows` for this stream",
-            )
-        if record is not None:
-            return record_values.enveloped(body, record, settings, limits)
-        parsed = parse(body, settings.envelope, content, limits)
-        if settings.order_by or not registry.KNOWN.may_lack_order(settings.envelope):
-            return parsed
-        return _came(parsed, batch, first)
+        return _enveloped(body, settings, content, limits, batch, table, first, record)
     if record is not None:
         table = table or record_values.table_of_topic(record, settings)
         if table is None and settings.table_by is None:
@@ -95,6 +84,63 @@ def read(
         parsed = msgspec.structs.replace(parsed, order=order)
     parsed = parsed if fits is not None and fits.seen else checked(parsed, settings, limits)
     return parsed if record is None else record_values.of_record(parsed, record)
+
+
+def _enveloped(
+    body: bytes,
+    settings: StreamConfig,
+    content: Content,
+    limits: EventLimits,
+    batch: str,
+    table: str | None,
+    first: int,
+    record: Record | None,
+) -> Parsed:
+    """As `read`, of events that say themselves what they are."""
+    lacking = registry.KNOWN.may_lack_table(settings.envelope)
+    if table is not None and not lacking:
+        raise RequestError(
+            400,
+            "not_rows",
+            f"events of the envelope {settings.envelope} name their tables themselves: post to "
+            f"/v1/streams/{settings.name}, or write `envelope: rows` for this stream",
+        )
+    if record is not None:
+        parsed = record_values.enveloped(body, record, settings, limits)
+        return _with_table(parsed, settings, table, limits) if lacking else parsed
+    parsed = parse(body, settings.envelope, content, limits)
+    if lacking:
+        parsed = _with_table(parsed, settings, table, limits)
+    if settings.order_by or not registry.KNOWN.may_lack_order(settings.envelope):
+        return parsed
+    return _came(parsed, batch, first)
+
+
+def _with_table(parsed: Parsed, settings: StreamConfig, table: str | None, limits: EventLimits) -> Parsed:
+    """The changes that name no table with the one that the request names, or the stream's only one; if that is not to
+    be had, those among others are rejected. Raises RequestError."""
+    lost = [Rejected(one.index, one.code, one.message, one.original, table=table) for one in parsed.rejected]
+    parsed = msgspec.structs.replace(parsed, rejected=lost) if table is not None else parsed
+    if "" not in parsed.table:
+        return parsed
+    try:
+        if table is None:
+            table = _only_table(settings)
+        else:
+            _check_known(settings, table)
+    except RequestError as error:
+        if not any(parsed.table):
+            raise
+        return _without_tableless(parsed, error, limits)
+    return msgspec.structs.replace(parsed, table=[name or table for name in parsed.table])
+
+
+def _without_tableless(parsed: Parsed, why: RequestError, limits: EventLimits) -> Parsed:
+    nameless = [place for place, name in enumerate(parsed.table) if not name]
+    changes = [(parsed.index[place], change_at(parsed, place)) for place in nameless]
+    lost = [Rejected(i, "missing_table", str(why), rebuilt(staged_change(one)), one) for i, one in changes]
+    limits.check_rejected(sum(len(one.original) for one in lost), str(why)[:200])
+    return parsed.at([place for place, name in enumerate(parsed.table) if name], [*parsed.rejected, *lost])
 
 
 def _came(parsed: Parsed, batch: str, first: int) -> Parsed:

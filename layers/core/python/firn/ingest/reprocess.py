@@ -76,7 +76,7 @@ def _read(letter: DeadLetter, settings: StreamConfig, event: bytes, *, corrected
         return reading.read(event, settings, "auto", NO_LIMITS, letter.batch, table, letter.index, letter.record)
 
     if not KNOWN.bare(settings.envelope):
-        return of(None)
+        return of(letter.table if KNOWN.may_lack_table(settings.envelope) else None)
     # Only a person may have meant another table than the request.
     if settings.table_by is not None and (corrected or letter.table is None) and len(found := of(None)):
         return found

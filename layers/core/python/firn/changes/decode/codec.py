@@ -71,6 +71,17 @@ _UNNAMED: Final[dict[tuple[str, str], str]] = {
 
 # An inline schema has a bigint unsigned as int64, and nothing tells it from a bigint: a declaration does.
 _UNSIGNED: Final = (Encoding("unsigned"),)
+# How the text of a value is read in a column of each type.
+_OF_TEXT: Final[dict[str, Encoding]] = {
+    **dict.fromkeys(("boolean", "int", "long", "float", "double", "decimal"), Encoding("decimal_text")),
+    "string": Encoding("string"),
+    "date": Encoding("date_text"),
+    "time": Encoding("time_text"),
+    "timestamp": Encoding("timestamp_text"),
+    "timestamptz": Encoding("timestamp_text", zoned=True),
+    "uuid": Encoding("uuid"),
+    "binary": Encoding("binary_base64"),
+}
 _NULL: Final = Raw(b"null")
 _NUMBERS: Final = frozenset(b"-0123456789"[i : i + 1] for i in range(11))
 
@@ -84,6 +95,8 @@ def _then(step: Callable[[Any], Any], finish: Callable[[Any], Any]) -> Callable[
 
 
 def _understood(kind: Type, source: Encoding, settings: DecodeSettings) -> Encoding:
+    if source.kind == "text":
+        return _OF_TEXT.get(kind.name, Encoding("any"))
     if kind.name == "binary" and source.kind == "string":
         return encoding_of(kind, None, settings)
     if named := _UNNAMED.get((source.kind, kind.name)):

@@ -131,7 +131,13 @@ def _meaning(field: _Field) -> tuple[Type, Encoding]:
     if field.name == "org.apache.kafka.connect.data.Decimal":
         return _decimal(field.parameters or {})
     if field.name == "firn.data.Decimal":
-        return _decimal_text(field.parameters or {})
+        return _digits(field.parameters or {}), Encoding("decimal_text")
+    if field.name == "firn.data.Number":
+        return _digits(field.parameters or {}), Encoding("decimal_number")
+    if field.name == "firn.data.Text":
+        return _PLAIN.get(field.type, _JSON)[0], Encoding("text")
+    if field.name == "firn.data.Hex":
+        return types.BINARY, Encoding("binary_hex")
     if field.name == "io.debezium.data.Bits":
         length = str((field.parameters or {}).get("length", ""))
         return types.BINARY, Encoding("bits", bits=int(length) if length.isdigit() else 0)
@@ -162,17 +168,18 @@ def _decimal(parameters: Mapping[str, Any]) -> tuple[Type, Encoding]:
     return _fitting(precision, scale), encoding
 
 
-def _decimal_text(parameters: Mapping[str, Any]) -> tuple[Type, Encoding]:
-    """Digits in a string, of what Firn reads from a source itself: `precision` and `scale` as the column has them."""
+def _digits(parameters: Mapping[str, Any]) -> Type:
+    """Of digits, in a string or as a JSON number: `precision` and `scale` as the source's column has them; string
+    without them."""
     try:
         precision, scale = int(parameters.get("precision", 0)), int(parameters.get("scale", 0))
     except (TypeError, ValueError) as error:
         raise EventError(
-            "bad_schema", "the inline schema has a firn.data.Decimal whose scale or precision is not a number"
+            "bad_schema", "the inline schema has a decimal of Firn's whose scale or precision is not a number"
         ) from error
     if abs(scale) > MAX_SCALE:
-        raise EventError("bad_schema", f"the inline schema has a firn.data.Decimal with a scale beyond {MAX_SCALE}")
-    return _fitting(precision, scale), Encoding("decimal_text")
+        raise EventError("bad_schema", f"the inline schema has a decimal of Firn's with a scale beyond {MAX_SCALE}")
+    return _fitting(precision, scale)
 
 
 def _fitting(precision: int, scale: int) -> Type:

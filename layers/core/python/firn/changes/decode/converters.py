@@ -48,10 +48,13 @@ def _never(kind: Type, source: Encoding) -> Convert:
 
 
 def _boolean(_: Type, source: Encoding) -> Convert | None:
-    if source.kind not in {"boolean", "integer", "any"}:
+    if source.kind not in {"boolean", "integer", "any", "decimal_text"}:
         return None
+    texts = {"0": False, "1": True, "false": False, "true": True} if source.kind == "decimal_text" else {}
 
     def boolean(value: Any) -> bool:
+        if value.__class__ is str and value in texts:
+            return texts[value]
         if value.__class__ is bool:
             return bool(value)
         if value.__class__ is int and value in (0, 1):  # MySQL's tinyint(1), declared as boolean
@@ -78,7 +81,7 @@ def _integer(kind: Type, source: Encoding) -> Convert | None:
             raise mismatch(f"the number does not fit {kind}")
         raise mismatch("not an integer")
 
-    if source.kind in {"integer", "any"} or source.kind.endswith(("_days", "_ms", "_us", "_ns")):
+    if source.kind in {"integer", "any", "decimal_number"} or source.kind.endswith(("_days", "_ms", "_us", "_ns")):
         return integer
     if source.kind == "unsigned":
         return lambda value: integer(values.unsigned(value))

@@ -4,6 +4,7 @@ JSON has fewer types than a database: a timestamp arrives as a number and stays 
 more out of them.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter, itemgetter
@@ -20,6 +21,8 @@ from firn.changes.decode.values import SPECIAL_FLOATS
 _decode: Final = msgspec.json.Decoder(float_hook=float).decode  # 1e400 is a number too
 _ANY: Final = Encoding("any")
 _INT64: Final = range(-(2**63), 2**63)
+_MORE_NAMES: Final = 4  # that others have than the first image: each costs another look at what came before it
+_UNKNOWN: Final = re.compile(r"unknown field `(.*?)`(?: - at `.*`)?$", re.DOTALL)
 _EXACT_IN_DOUBLE: Final = range(-(2**53), 2**53 + 1)
 
 
@@ -38,7 +41,7 @@ def seen_in(images: Sequence[bytes], *, flat: bool = False) -> tuple[Column, ...
 
 def seen_in_lines(lines: bytes, count: int, *, flat: bool = False) -> tuple[Column, ...] | None:
     """The same at a fraction of the cost, for images that are `count` lines (json_lines.one_a_line); None unless all
-    are objects with columns of the first one only."""
+    are objects with columns of the first one and few others."""
     cells = _cells_of_equals(lines, count)
     return None if cells is None else _columns(cells, flat)
 
@@ -67,14 +70,15 @@ def _cells(images: Iterable[bytes]) -> dict[str, list[Any]]:
 
 
 def _cells_of_equals(lines: bytes, count: int) -> dict[str, list[Any]] | None:
-    """The same of lines; None unless all are objects with columns of the first one only."""
+    """The same of lines; None unless all are objects with columns of the first one and few others."""
     try:
         names = tuple(_decode(_line(lines, 0)))
-        rows = _reader(names).decode_lines(lines)
+        read = _rows(lines, names)
     except (msgspec.MsgspecError, UnicodeError, ValueError):  # a name that no struct can have is a ValueError
         return None
-    if len(rows) != count:
+    if read is None or len(read[0]) != count:
         return None
+    rows, names = read
     found: list[tuple[int, int, str, list[Any]]] = []
     orders: dict[int, list[str]] = {}
     for i, name in enumerate(names):
@@ -84,6 +88,20 @@ def _cells_of_equals(lines: bytes, count: int) -> dict[str, list[Any]] | None:
             order = orders.get(first) or orders.setdefault(first, list(_decode(_line(lines, first))))
             found.append((first, order.index(name), name, [cell for cell in cells if cell is not None]))
     return {name: cells for _, _, name, cells in sorted(found, key=itemgetter(0, 1))}
+
+
+def _rows(lines: bytes, names: tuple[str, ...]) -> tuple[Sequence[Any], tuple[str, ...]] | None:
+    """The lines with the names of all their members; None if many are not among `names`. A delete among plain
+    rows has a member of its own."""
+    for _ in range(_MORE_NAMES + 1):
+        try:
+            return _reader(names).decode_lines(lines), names
+        except msgspec.ValidationError as error:
+            found = _UNKNOWN.search(str(error))
+            if found is None or found[1] in names:
+                return None
+            names = (*names, found[1])
+    return None
 
 
 def _line(lines: bytes, place: int) -> bytes:

@@ -315,6 +315,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "decimal_variable": "an object {scale, value: base64} (Debezium's VariableScaleDecimal)",
         "decimal_text": "decimal digits in a string, or a word for NaN or infinity",
         "decimal_number": "a JSON number, read by its digits and not as a double",
+        "text": "the text of a value in a string, whatever the column's type: digits, ISO 8601, base64",
         "binary_base64": "base64 in a string, padded or not",
         "binary_base64url": "URL-safe base64 in a string, padded or not",
         "binary_hex": "hexadecimal digits in a string",

@@ -191,6 +191,8 @@ def days_of_text(text: str) -> int:
 def _ordinal(year: str, month: str, day: str) -> int:
     if not 1 <= int(year) <= 9999:
         raise beyond("the date lies outside the years 1 to 9999")
+    if month == "00" or day == "00":  # MySQL holds 2024-00-00
+        raise beyond("the date has no month or no day")
     try:
         return date(int(year), int(month), int(day)).toordinal() - _EPOCH_ORDINAL
     except ValueError as error:

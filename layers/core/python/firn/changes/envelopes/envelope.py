@@ -36,6 +36,8 @@ class Envelope(Struct, frozen=True):
                   of it. No event is recognised by two envelopes
     parts         the events that an event of it holds, each of which is read alone; None if it is one itself. Raises
                   EventError, and RequestError 413 for more than a request may hold
+    may_lack_table  whether events of it may leave out which table they are of: the request says it, or the stream has
+                  only one. The table of such a change is ""
     """
 
     seen: str
@@ -52,6 +54,7 @@ class Envelope(Struct, frozen=True):
     exact_type: ValueType | None = None
     recognises: Callable[[Mapping[str, Raw]], bool] | None = None
     parts: Callable[[Value, EventLimits], Parts | None] | None = None
+    may_lack_table: bool = False
 
 
 def alone(
@@ -60,9 +63,14 @@ def alone(
     table_hint: Callable[[Value], str | None],
     recognises: Callable[[Mapping[str, Raw]], bool],
     parts: Callable[[Value, EventLimits], Parts | None] | None = None,
+    *,
+    may_lack_table: bool = False,
 ) -> Envelope:
     """An envelope whose events are read one by one."""
-    return Envelope(seen, _any, None, _none, read, table_hint, recognises=recognises, parts=parts)
+    return Envelope(
+        seen, _any, None, _none, read, table_hint,
+        recognises=recognises, parts=parts, may_lack_table=may_lack_table,
+    )  # fmt: skip
 
 
 def _any(_value: Value) -> str:

@@ -97,13 +97,20 @@ def objects_by_line(body: bytes) -> list[bytes]:
     return lines if plain else []
 
 
+# Arrays of what may be events or rows of their own (parts.py), and where two objects of an array meet.
+_SEVERAL = re.compile(rb'"(?:change|data|Records)"[ \t\r\n]*:[ \t\r\n]*\[')
+_ADJACENT = re.compile(rb"\}[ \t\r\n]*,[ \t\r\n]*\{")
+
+
 def count_alone(body: bytes, limits: EventLimits) -> int:
-    """How many events of a queue message may have to be read one by one; 1 for a message that is refused whole."""
+    """How many events of a queue message may have to be read one by one, those that an event holds too; 1 for a message
+    that is refused whole."""
     try:
         body, array = readable(body, lines=False)
-        return len(elements(body, limits, array=array))
+        count = len(elements(body, limits, array=array))
     except RequestError:
         return 1
+    return max(count, len(_ADJACENT.findall(body)) + 1) if _SEVERAL.search(body) else count
 
 
 def elements(body: bytes, limits: EventLimits, *, array: bool, alone: bool = True) -> list[bytes | Raw]:

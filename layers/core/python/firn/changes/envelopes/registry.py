@@ -6,7 +6,23 @@ from typing import Final
 from msgspec import Raw
 
 from firn.changes.change import Change, Ignored
-from firn.changes.envelopes import airbyte, cloudevents, debezium, flat, hasura, mongodb, rows, seed, sequin, supabase
+from firn.changes.envelopes import (
+    airbyte,
+    canal,
+    cloudevents,
+    debezium,
+    dms,
+    dynamodb,
+    flat,
+    hasura,
+    maxwell,
+    mongodb,
+    rows,
+    seed,
+    sequin,
+    supabase,
+    wal2json,
+)
 from firn.changes.envelopes.envelope import Envelope
 from firn.changes.envelopes.event_reader import Value
 from firn.changes.envelopes.limits import EventLimits
@@ -22,6 +38,11 @@ ENVELOPES: Final = {
     "flat": flat.ENVELOPE,
     "cloudevents": cloudevents.ENVELOPE,
     "rows": rows.ENVELOPE,
+    "maxwell": maxwell.ENVELOPE,
+    "canal": canal.ENVELOPE,
+    "wal2json": wal2json.ENVELOPE,
+    "dms": dms.ENVELOPE,
+    "dynamodb": dynamodb.ENVELOPE,
     "mongodb": mongodb.ENVELOPE,
     "sequin": sequin.ENVELOPE,
     "supabase": supabase.ENVELOPE,
@@ -75,6 +96,11 @@ class Registry:
         """Whether changes of a stream with this envelope may be an emitter's that gives them no order, and that counts
         as they come (change.LITERAL)."""
         return envelope == AUTO or self.is_shaped(envelope)
+
+    def may_lack_table(self, envelope: str) -> bool:
+        """Whether events of a stream with this envelope may leave their table to the request."""
+        found = self.envelopes.get(envelope)
+        return any(one.may_lack_table for one in self.envelopes.values()) if found is None else found.may_lack_table
 
     def _shown(self, fields: Mapping[str, Raw]) -> str:
         for name, marks in self._marked:
