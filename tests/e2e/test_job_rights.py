@@ -44,6 +44,7 @@ NOT_NEEDED_BY_A_GOOD_COMMIT = {
     "secretsmanager:GetSecretValue on {secrets}:secret:firn/local/sources/*",
     "ssm:GetParameter on {parameters}:parameter/firn/local/sources/*",
     "s3:GetObject on {log}/tier/*",  # a table that has cold files
+    "s3:GetObject on {log}/pulls/*",  # a stream that is pulled
     *(f"s3:{do} on {{log}}/sinks/*" for do in ("GetObject", "PutObject")),  # a stream that writes files
     *(f"s3:{do} on {{log}}/{of}/*" for do in ("GetObject", "PutObject") for of in ("care", "health")),  # at its turn
     *(f"glue:DeleteTable on {of}" for of in ("{glue}:catalog", "{database}", "{tables}")),  # firn rebuild
