@@ -20,7 +20,7 @@ from firn_spark.staged.packed import CHANGES
 
 ID: Final = "_id"  # decoded_rows.identity; null for a change that is rejected
 PLACE: Final = "_place"  # int64: of the change among those that it was decoded with
-MOST_HELD: Final = 256 * 1024 * 1024  # bytes of decoded changes that a process keeps for the next table
+MOST_HELD: Final = 128 * 1024 * 1024  # bytes of decoded changes that a process keeps for the next table
 _AT_ONCE: Final = 16_384  # changes: of fewer the start of a pipeline's SQL is what costs
 _DECODED: Final = "decoded"  # a struct of META, c0, c1, … and ID; null for a change that is left out
 _NAMED_BY: Final = frozenset(
