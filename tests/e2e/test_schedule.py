@@ -1,14 +1,15 @@
 """Nobody flushes: the template's schedule commits what came over the queue and over HTTP."""
 
 import json
-import time
 import urllib.request
+from typing import Any
 
 import boto3
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
 from tests.e2e.conftest import Stack
+from tests.e2e.killing import until
 
 OPTIONS = ("--schedule-seconds", "2")
 CONFIG = """
@@ -30,6 +31,11 @@ def ids(stack: Stack) -> list[int]:
         return sorted(stack.read("shop", "t")["id"].to_pylist())
     except NoSuchTableError:
         return []
+
+
+def status(stack: Stack) -> dict[str, Any]:
+    shop: dict[str, Any] = json.loads(stack.firn("status", "--json").stdout)[0]
+    return shop
 
 
 def scraped(stack: Stack) -> dict[str, float]:
@@ -54,21 +60,14 @@ def test_the_schedule_alone_commits_what_came_by_queue_and_by_http(stack: Stack)
     sqs.send_message(QueueUrl=url, MessageBody=event(1), MessageAttributes=to_shop)
     sqs.send_message(QueueUrl=url, MessageBody="{ not JSON", MessageAttributes=to_shop)
     assert stack.post("shop", event(2).encode())[0] == 202
-    deadline = time.monotonic() + 240
-    while ids(stack) != [1, 2]:
-        assert time.monotonic() < deadline, ids(stack)
-        time.sleep(0.5)
-    while (shop := json.loads(stack.firn("status", "--json").stdout)[0])["dead_letters"] != 1:
-        assert time.monotonic() < deadline, shop
-        time.sleep(0.5)
+    until("the rows", 240, lambda: ids(stack) == [1, 2])
+    until("the dead letter", 60, lambda: status(stack)["dead_letters"] == 1)
     assert stack.firn("query", "--json", "SELECT count(*) AS n FROM shop.t").stdout.replace(" ", "").count('"n":2') == 1
-    while not (shop := json.loads(stack.firn("status", "--json").stdout)[0])["freshness"]["events"]:
-        assert time.monotonic() < deadline, shop
-        time.sleep(0.5)
-    assert 0 < shop["freshness"]["p50"] <= shop["freshness"]["p99"] < 300
-    while 'firn_freshness_p99_seconds{stream="shop"}' not in (metrics := scraped(stack)):
-        assert time.monotonic() < deadline, metrics  # the job says it after its cut
-        time.sleep(0.5)
+    until("the freshness", 60, lambda: status(stack)["freshness"]["events"])
+    freshness = status(stack)["freshness"]
+    assert 0 < freshness["p50"] <= freshness["p99"] < 300
+    until("the metrics", 60, lambda: 'firn_freshness_p99_seconds{stream="shop"}' in scraped(stack))  # after its cut
+    metrics = scraped(stack)
     assert metrics['firn_freshness_p99_seconds{stream="shop"}'] > 0
     assert metrics['firn_job_events_total{stream="shop"}'] >= 1
     assert metrics['firn_accepted_total{service="ingest_http",stream="shop"}'] == 1
