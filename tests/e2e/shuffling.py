@@ -121,7 +121,7 @@ def deliver(stack: Stack, stream: str, requests: Sequence[Request]) -> int:
 
 
 def _enqueue(stack: Stack, stream: str, requests: Sequence[Request]) -> None:
-    [url] = [url for name, url in stack.about["queues"].items() if "Dead" not in name]
+    url = stack.about["queues"]["Queue"]
     env = stack.about["env"]
     sqs = boto3.session.Session().client(
         "sqs",
