@@ -334,7 +334,7 @@ def _greeting(stack: Stack) -> list[str]:
     return [
         f"firn is up (process {about['pid']}); Ctrl-C stops it",
         f"  events    POST {about['url']}/v1/streams/{{stream}}",
-        *(f"  queue     {url}" for name, url in about["queues"].items() if "Dead" not in name),
+        *(f"  queue     {url}" for name, url in about["queues"].items() if name == "Queue"),
         f"  metrics   {about['url']}/metrics",
         f"  AWS       {about['aws_endpoint']} (S3, SQS: keys test/test, {REGION}; EMR Serverless: those in stack.json)",
         f"  storage   {where}",

@@ -42,8 +42,8 @@ def test_a_broken_stack_json_is_named(tmp_path: Path) -> None:
         find_stack(tmp_path)
 
 
-def test_dead_letter_queues_take_no_events(tmp_path: Path) -> None:
-    queues = {"Queue": "q", "DeadLetterQueue": "d", "changes-dlq": "e", "Deadlines": "f"}
+def test_queues_of_what_was_given_up_take_no_events(tmp_path: Path) -> None:
+    queues = {"Queue": "q", "DeadLetterQueue": "d", "changes-dlq": "e", "Deadlines": "f", "GivenUpQueue": "g"}
     assert Stack(tmp_path, "u", queues=queues).ingress_queues() == {"Queue": "q", "Deadlines": "f"}
 
 

@@ -116,8 +116,8 @@ class Stack:
         return boto3.client("sqs")
 
     def ingress_queues(self) -> dict[str, str]:
-        """Queue name to URL, without the dead-letter queues."""
-        return {name: url for name, url in self.queues.items() if not {"dead", "dlq"} & set(_words(name))}
+        """Queue name to URL, without the queues of what was given up."""
+        return {name: url for name, url in self.queues.items() if not {"dead", "dlq", "given"} & set(_words(name))}
 
     def use_environment(self) -> None:
         """Give this process the stack's AWS_* settings: obstore, boto3 and PyIceberg read them from there."""
