@@ -25,7 +25,9 @@ _SETTLED: Final = (
 )
 
 _PATCHES: Final = "tests/property/test_patches.py"
-_TOLD_HISTORIES: Final = "tests/property/test_told_histories.py::test_a_history_through_an_emitter_is_the_sources_table"
+_EVENT_HISTORIES: Final = (
+    "tests/property/test_event_histories.py::test_a_history_through_an_emitter_is_the_sources_table"
+)
 
 MUTANTS: Final = (
     Mutant(
@@ -665,14 +667,14 @@ MUTANTS: Final = (
         f"{_CORE}/changes/envelopes/sequin.py",
         "if bytes(one) != _UNCHANGED or name in told})",
         "if True})",
-        (f"{_TOLD_HISTORIES}[sequin]",),
+        (f"{_EVENT_HISTORIES}[sequin]",),
     ),
     Mutant(
         "a column that Spanner did not change is null",
         f"{_CORE}/changes/envelopes/connector_rows.py",
         "return change if len(there) == len(after) else structs.replace(change, after=encode(there))",
         "return change",
-        (f"{_TOLD_HISTORIES}[spanner]",),
+        (f"{_EVENT_HISTORIES}[spanner]",),
     ),
     Mutant(
         "MongoDB's events count by their cluster time alone",

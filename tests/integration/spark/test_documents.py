@@ -19,7 +19,7 @@ from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake
 from tests.integration.spark.test_audit import audited
 from tests.integration.spark.test_commit import letters
-from tests.property.test_told_histories import EMITTERS, shown, told
+from tests.property.test_event_histories import EMITTERS, requests_of, shown
 from tests.soak import seeds
 
 pytestmark = pytest.mark.spark
@@ -39,7 +39,7 @@ def test_a_collection_is_the_sources_without_its_documents(
 ) -> None:
     commit_in(home, monkeypatch, events=1)
     dice, lake = random.Random(seed), Lake(spark, tmp_path, CONFIG)
-    histories = iter(told(EMITTER, dice) for _ in range(1_000))
+    histories = iter(requests_of(EMITTER, dice) for _ in range(1_000))
     bodies, source = next(
         (bodies, rows) for bodies, rows in histories if len(bodies) > 3 and b'"addr.' in b"".join(bodies)
     )

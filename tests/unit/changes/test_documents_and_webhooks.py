@@ -1,4 +1,4 @@
-"""What single events of emitters become: what no history of tests/property/test_told_histories.py shows."""
+"""What single events of emitters become: what no history of tests/property/test_event_histories.py shows."""
 
 import base64
 import json

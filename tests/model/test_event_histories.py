@@ -1,4 +1,4 @@
-"""Histories of tests/property/test_told_histories.py through ingest and the commit job, with tables in memory: what is
+"""Histories of tests/property/test_event_histories.py through ingest and the commit job, with tables in memory: what is
 planned of columns and types, remembered and held between commits gives the source's table."""
 
 import random
@@ -13,10 +13,10 @@ from firn.config.names import TableName
 from firn.ingest.accept import accept
 from firn.log import cuts, epochs, published_configs
 from tests.model.memory_ground import MemoryGround
-from tests.property.test_told_histories import EMITTERS, Table, shown, told
+from tests.property.test_event_histories import EMITTERS, Table, requests_of, shown
 from tests.soak import seeds
 
-STREAM = "told"
+STREAM = "emitted"
 
 
 def taken(envelope: str, key: str, bodies: list[bytes], dice: random.Random) -> Table:
@@ -44,6 +44,6 @@ def test_the_job_makes_the_sources_table_of_what_an_emitter_tells(name: str) -> 
     emitter = EMITTERS[name]
     for number in seeds(4, 300):
         dice = random.Random(number)
-        bodies, source = told(emitter, dice)
+        bodies, source = requests_of(emitter, dice)
         found = taken(dice.choice((emitter.envelope, "auto")), emitter.key, bodies, dice)
         assert shown(found, emitter) == shown(source, emitter), f"FIRN_SEED={number}"

@@ -82,8 +82,8 @@ def _changed(dice: random.Random, old: Row, nested: bool) -> Row:
     return old | {name: drawn[name] for name in names}
 
 
-def told(emitter: "Emitter", dice: random.Random) -> tuple[list[bytes], Table]:
-    """Requests that tell a history, and what is left at the source."""
+def requests_of(emitter: "Emitter", dice: random.Random) -> tuple[list[bytes], Table]:
+    """The requests of a history, and what is left at the source."""
     steps, rows = history(dice, moves=emitter.moves, truncates=emitter.truncates, nested=emitter.nested)
     events = [event for step in steps for event in emitter.write(step, dice)]
     if emitter.ordered:
@@ -100,7 +100,7 @@ def told(emitter: "Emitter", dice: random.Random) -> tuple[list[bytes], Table]:
 
 def replayed(emitter: "Emitter", dice: random.Random) -> tuple[Table, Table]:
     """What is left at the source, and what a table holds."""
-    bodies, source = told(emitter, dice)
+    bodies, source = requests_of(emitter, dice)
     found = table_of(bodies, stream(dice.choice((emitter.envelope, "auto"))), [emitter.key])
     return shown(source, emitter), shown(found, emitter)
 
