@@ -65,7 +65,8 @@ class Encoding:
         if base == "date" and self.time == "isostring":
             return (_EPOCH + timedelta(days=value)).date().isoformat() + "Z"
         if base == "time" and self.time == "isostring":
-            return (_EPOCH + timedelta(microseconds=value)).time().isoformat() + "Z"  # wraps, as java.time does
+            within = 0 <= value <= 86_400_000_000  # Debezium 3.6 sent null for the others
+            return (_EPOCH + timedelta(microseconds=value)).time().isoformat() + "Z" if within else None
         if base == "time" and self.time in _PER_MICROSECOND:
             return int(value * _PER_MICROSECOND[self.time])
         if base == "datetime" and self.time != "adaptive_time_microseconds":

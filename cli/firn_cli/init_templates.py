@@ -16,7 +16,7 @@ _DEBEZIUM: Final = {
     "time.precision.mode": "isostring",
     "interval.handling.mode": "string",
 }
-# Of MySQL's TIME, which has a sign and goes to 838 hours, isostring makes a time of day (docs/adr/0063).
+# MySQL's TIME has a sign and goes to 838 hours; isostring has times of day, and null for the rest (docs/adr/0063).
 _DEBEZIUM_BINLOG: Final = {
     "decimal.handling.mode": "string",
     "time.precision.mode": "microseconds",
