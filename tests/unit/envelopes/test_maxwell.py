@@ -117,6 +117,13 @@ def test_a_number_that_a_double_does_not_keep_becomes_text(number: bytes, kept: 
     assert with_exact_numbers({"n": number})["n"] == kept
 
 
+def test_no_digit_of_a_column_without_a_type_is_lost() -> None:
+    lake = Emitted("maxwell")
+    whole = body(event(data={})).replace(b'"data": {}', b'"data": {"id": 1, "a": 12345678901234567890.12, "b": 2.50}')
+    lake.take([whole])
+    assert lake.rows("hot") == [{"id": 1, "a": "12345678901234567890.12", "b": 2.5}]
+
+
 def test_a_decimal_that_firn_yaml_declares_is_read_by_its_digits() -> None:
     exact = '{"id": 1, "a": 12345678901234567890.12, "b": 3.00}'
     lake = Emitted("maxwell", {"mx.hot": "{to: lake.hot, columns: {a: 'decimal(38,2)', b: 'decimal(10,2)'}}"})
