@@ -22,10 +22,12 @@ import pyarrow as pa
 import pytest
 from moto.s3.models import s3_backends
 
+from firn.changes.envelopes.parser import parse
 from firn.ingest import accept
-from firn.log import attempts, cuts, epochs, holds, layout, published_configs, read_records, table_health
+from firn.log import attempts, cuts, epochs, holds, layout, published_configs, pulls, read_records, table_health
+from firn.log.batches import FORMAT
 from firn.log.holds import Quarantine
-from firn.log.store import open_store
+from firn.log.store import Store, open_store
 from firn.log.table_health import Health
 from firn.runs.job_runs import ENDED
 from firn.sinks import state as sinks
@@ -260,6 +262,7 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     done = go(run)
     assert (done["sealed"], bool(done["run"])) == ([1], True), done
     batch = ground.post("/v1/streams/" + stream, event(3))[1]["batch_id"]
+    pull(store, stream, 1)
     done = go(run)
     assert (done["sealed"], bool(done["waits_for"])) == ([2], True), done
     assert ground.post(f"/v1/batches/{batch}")[1]["state"] == "sealed"
@@ -289,6 +292,17 @@ def jobs(ground: Ground, stream: str, go: Callable[[dict[str, Any]], dict[str, A
     )  # and died
     go(run)
     assert cuts.newest(store, stream) == 3
+
+
+def pull(store: Store, stream: str, number: int) -> None:
+    """What a pull stages: a plan, its batch, and that it is done. Whoever seals or reads the batch asks for that."""
+    config = published_configs.load(store, published_configs.current_sha(store))
+    at = layout.instant(datetime.now(UTC))
+    plan = pulls.Plan(FORMAT, stream, "db", number, number, number + 1, at, 0, pulls.Database("1", 1, "slot"))
+    assert pulls.create(store, plan)
+    parsed = parse(json.dumps(event(20_000 + number)).encode(), "debezium")
+    accept.accept_part(store, config, stream, parsed, pulls.batch_of(plan, 0), plan.path)
+    pulls.finish(store, plan, 1, 1)
 
 
 def care(ground: Ground) -> None:
@@ -352,6 +366,7 @@ def queries(ground: Ground) -> None:
     assert ground.post("/v1/query", {**text, "cut": 99}, x_api_key=KEY)[1]["error"] == "no_such_cut"
     assert ground.post("/v1/query", {**text, "cut": 3, "stream": "shop"}, x_api_key=KEY)[1]["error"] == "no_such_moment"
     assert ground.post("/v1/streams/shop", event(9000))[0] == 202
+    pull(store, "shop", 2)
     status, told = ground.post("/v1/query", {**text, "fresh": True}, x_api_key=KEY)
     assert (status, [row["n"] for row in told["rows"]]) == (200, [16]), told
     large = {"sql": "SELECT repeat(chr(97 + (range % 26)::INTEGER), 1000) AS t FROM range(5000)", "format": "csv"}
