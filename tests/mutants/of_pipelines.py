@@ -60,7 +60,7 @@ WITH_SPARK: Final = (
     Mutant(
         "all epochs of a range run under the SQL of the newest",
         f"{_CORE}/commit/range_parts.py",
-        "key=lambda n: _appending(pipelines.get(n, ()))",
+        "key=lambda n: appending(pipelines.get(n, ()))",
         "key=lambda n: 0",
         (
             f"{_SPARK}/test_pipelines_append.py"

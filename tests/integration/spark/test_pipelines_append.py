@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from firn.log import published_configs
+from firn_lake.lake import Lake as Reader
 from firn_spark.merge import shared_decoding
 from firn_spark.slices import shared_changes, slice_engine
 from tests.integration.spark.spark_lake import Lake
@@ -141,9 +142,11 @@ def test_each_epoch_runs_under_the_sql_that_it_names_though_they_are_committed_t
     lake.post([row(2)])
     second = lake.seal()
     publish(lake, clean=CLEAN.replace("n * 2", "n * 10"))
-    lake.post([row(4)])
+    lake.post([row(4), row(2)])
+    fresh = Reader(lake.catalog, lambda: lake.store).table("lake.clean").read(("id", "twice"), fresh=True).pylist()
     assert lake.commit(second, lake.seal()) == 0, lake.lines
     assert rows_of(lake, "lake.clean", "id", "twice") == Counter([(1, 2), (2, 4), (4, 40)])
+    assert Counter((one["id"], one["twice"]) for one in fresh) == rows_of(lake, "lake.clean", "id", "twice")
     assert [one["firn.events"] for one in lake.snapshots("lake.clean")] == ["1", "1", "1"]
 
 

@@ -191,6 +191,31 @@ def test_a_schema_grows_and_the_rows_of_before_stay(
         publish(FIRST, "")
 
 
+def test_what_waits_is_read_as_the_schema_of_each_epoch_will_have_it(lake: Callable[[str], Lake]) -> None:
+    one = lake(config(FIRST))
+    for table in ("users", "clicks"):
+        post(one, table, {"s": "a", "n": 1, "meta": {"a": 1}})
+    assert one.commit(one.seal()) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    post(one, "clicks", {"s": "b"})
+    post(one, "users", {"s": "a", "n": 2})
+    first = one.seal()
+    post(one, "clicks", {"s": "c"}, {"s": "d", "meta": {"a": 4}})
+    strict = [field | {"required": True, "default": 9} if field["name"] == "n" else field for field in FIRST["fields"]]
+    required = [field | {"required": True} if field["name"] == "meta" else field for field in strict]
+    one.config = published_configs.publish(one.store, config({"fields": required}))
+    pending = [sorted(map(_told, fresh(one, table))) for table in ("web.users", "web.clicks")]
+    second = one.seal()
+    assert pending == [sorted(map(_told, fresh(one, table))) for table in ("web.users", "web.clicks")]
+    for epoch in (first, second):
+        assert one.commit(epoch) == 0, [(line.get("error"), line.get("trace")) for line in one.lines]
+    assert pending == [sorted(map(_told, one.rows(table))) for table in ("web.users", "web.clicks")]
+    assert pending == [[("a", 2, None)], [("a", 1, {"a": 1}), ("b", 7, None), ("d", 9, {"a": 4})]]
+
+
+def _told(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["s"], row["n"], row["meta"]
+
+
 def test_parts_of_a_struct_get_types_that_iceberg_does_not_promote_to(lake: Callable[[str], Lake]) -> None:
     def fields(single: str, at: str) -> Any:
         parts = [{"name": "it's", "type": single}, {"name": "at", "type": "timestamp"}, {"name": "n", "type": at}]

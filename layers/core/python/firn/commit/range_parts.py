@@ -27,12 +27,12 @@ def parts(
     configuration."""
     found = []
     for part in table_limit.parts(refused, sources):
-        for _, some in groupby(part.epochs, key=lambda n: _appending(pipelines.get(n, ()))):
+        for _, some in groupby(part.epochs, key=lambda n: appending(pipelines.get(n, ()))):
             mine = tuple(some)
             found.append(Part(mine, part.refused, pipelines.get(mine[-1], ())))
     return tuple(found)
 
 
-def _appending(pipelines: Sequence[Pipeline]) -> list[tuple[str, str]]:
+def appending(pipelines: Sequence[Pipeline]) -> list[tuple[str, str]]:
     """Those into append tables, whose rows stay what they were: names and SQL. A mirror is made again."""
     return sorted((one.name, one.sql) for one in pipelines if one.rule is not None and not one.is_mirror)

@@ -5,6 +5,7 @@ Else what becomes of a row would depend on which epochs are committed together.
 
 from collections.abc import Mapping, Sequence
 
+from firn.config.model import StreamConfig
 from firn.errors import ConfigError
 from firn.log import published_configs
 from firn.log.epochs import Epoch
@@ -31,5 +32,9 @@ def _schemas(store: Store, stream: str, sha: str) -> Mapping[str, str] | None:
         settings = published_configs.load(store, sha).streams.get(stream)
     except ConfigError:
         return None
-    rules = settings.tables if settings is not None else ()
-    return {rule.source: rule.schema.version for rule in rules if rule.schema is not None}
+    return {} if settings is None else versions(settings)
+
+
+def versions(settings: StreamConfig) -> Mapping[str, str]:
+    """The versions of a stream's schemas by rule."""
+    return {rule.source: rule.schema.version for rule in settings.tables if rule.schema is not None}

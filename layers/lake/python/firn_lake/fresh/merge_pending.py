@@ -165,12 +165,13 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
         identity = Column(IDENTITY, STRING)
         for batch in RowsByKey(version, [identity], []).batches({(one,) for one in names}):
             known.update(values_in(batch, [identity])[IDENTITY])
-    rows = {
-        name: Fed(row, decoded_rows.values_of(row, one.decoding), one.stream)
-        for one, some in zip(plain, mine, strict=True)
-        for name, row in some.without(known).items()
-    }
-    rows |= {name: row for name, row in through.items() if name not in known}
+    rows: dict[str, Fed] = {}
+    for one, some in zip(plain, mine, strict=True):
+        for name, row in some.without(known).items():
+            rows.setdefault(name, Fed(row, decoded_rows.values_of(row, one.decoding), one))
+    for name, fed in through.items():
+        if name not in known:
+            rows.setdefault(name, fed)
     changes = [one.change for one in rows.values()]
     found: dict[str, list[Any]] = {}
     columns = {column.name: column for one in waiting for column in one.plan.columns} | OWN
@@ -182,18 +183,14 @@ def appended(state: TableState | None, waiting: Sequence[Waiting], version: Vers
     found[TIME] = [None if row[decoded_rows.TS] is None else row[decoded_rows.TS] * 1000 for row in changes]
     found[BEFORE] = [row[decoded_rows.BEFORE] for row in changes]
     found[IDENTITY] = list(rows)
-    asked = {one.stream: {column.name for column in one.metadata} for one in waiting}
-    by = {one.stream: one for one in waiting}
-    for name in set[str]().union(*asked.values()):
-        found[name] = [
-            _asked(name, one, by[one.stream]) if name in asked[one.stream] else None for one in rows.values()
-        ]
+    for name in frozenset[str]().union(*(one.asked for one in waiting)):
+        found[name] = [_asked(name, one) if name in one.of.asked else None for one in rows.values()]
     return Result(found, columns, committed=there)
 
 
-def _asked(name: str, row: Fed, of: Waiting) -> str | None:
+def _asked(name: str, row: Fed) -> str | None:
     """What a row has in a column of ASKED_METADATA."""
-    change = row.change
+    change, of = row.change, row.of
     if name == TRANSACTION:
         return of.transactions.get((change[decoded_rows.BATCH], change[decoded_rows.INDEX]))
     return of.stream if name == STREAM else str(change[decoded_rows.TABLE])
@@ -205,4 +202,8 @@ def _through_sql(waiting: Sequence[Waiting]) -> dict[str, Fed]:
         return {}
     from firn_lake.fresh.through_sql import fed  # with DuckDB, which most tables can do without
 
-    return {name: row for one in waiting for name, row in fed(one).items()}
+    found: dict[str, Fed] = {}
+    for one in waiting:
+        for name, row in fed(one).items():
+            found.setdefault(name, row)
+    return found

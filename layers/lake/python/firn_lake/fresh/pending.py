@@ -33,10 +33,11 @@ from firn.log.published_configs import CurrentConfig
 from firn.log.store import Store, get
 from firn.log.store_cache import Remembered
 from firn.maintenance.launcher import feeding
-from firn.quarantine.rules import tells_commits
+from firn.quarantine.rules import tells_commits, waiting_for_release
 from firn.tables.batch_facts import TableFacts
 from firn.tables.routing import Target, mirrors_on, route
 from firn.tables.table_plan import with_schemas
+from firn_lake.fresh.coming_ranges import coming
 
 MOST_CHANGES: Final = 500_000  # that wait, of one stream: from here on a commit is quicker than a look
 _KEPT: Final = 500_000  # changes of batches that were read, of a store
@@ -109,19 +110,37 @@ class Batch:
 
 @dataclass(frozen=True)
 class Pending:
-    """What waits of one stream: `batches` by the epoch that each is or would be in, and where they go; `pipelines`: of
-    the configurations that sealed epochs among them name, by hash."""
+    """What waits of one stream and is committed under the same `settings`: those of the configuration that the epochs
+    name, or that the next seal will. `batches` by the epoch that each is or would be in, and where they go; `before`:
+    those that are committed before; `number`: of the range; `newest`: the settings under which the stream's last is."""
 
     store: Store
     settings: StreamConfig
     places: "Places"
     known: Quarantines
     committed: int
-    last: int
     batches: Sequence[tuple[int, Batch]]
     targets: Mapping[TableName, Target]
     facts: Mapping[str, TableFacts]
-    pipelines: Mapping[str, Sequence[Pipeline]] = field(default_factory=dict)
+    newest: StreamConfig
+    number: int = 0
+    before: Sequence[tuple[int, Batch]] = ()
+
+    def with_next(self, other: "Pending") -> "Pending":
+        """The same with the range after it, under the settings of that."""
+        batches = [*self.batches, *other.batches]
+        facts = _facts(batches)
+        return replace(other, batches=batches, facts=facts, targets=_targets(other.settings, facts), before=self.before)
+
+    def is_alike(self, other: "Pending", table: TableName) -> bool:
+        """Whether the settings of the other range make the same of what waits here for the table."""
+        mine = self.targets[table]
+        if _targets(other.settings, self.facts).get(table) != mine:
+            return False
+        if replace(self.settings, tables=(), pipelines=()) != replace(other.settings, tables=(), pipelines=()):
+            return False
+        through = [feed.pipeline.source for feed in mine.feeds if feed.pipeline is not None]
+        return all(self.settings.rule_for(source) == other.settings.rule_for(source) for source in through)
 
     def above(self, epoch: int) -> list[Batch]:
         """The batches of epochs above `epoch`."""
@@ -135,7 +154,7 @@ class Pending:
             sealed = epochs.read_range(self.store, self.settings.name, 1, self.committed)
             mine = [epoch for epoch in sealed if not self.known.leaves_out(str(target.name), epoch.n)]
             old = [batch for _, batch in self.places.read(self.places.of(mine), whole=False)]
-            every = [*old, *self.above(0)]
+            every = [*old, *(batch for _, batch in self.before), *self.above(0)]
             facts = facts_of({}, [fact for batch in every for fact in batch.said])
             decoder = decoded_rows.decoder(with_schemas(decoding, target, facts), mirror=True)
             found = [batch.decoded(target.sources, decoder).changes for batch in every]
@@ -153,11 +172,16 @@ class Look:
         self.store = store
         self.config: Config = _configs.of(store).setdefault("current", CurrentConfig(store))()
         self._committed = {name: cuts.newest(store, name) for name in self.config.streams}
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, Sequence[Pending]] = {}
 
-    def streams(self, table: TableName, told: str | None) -> list[str]:
-        """The streams that feed a table. `told`: the stream that the table itself names."""
+    def streams(self, table: TableName, told: str | None, *, made: bool = True) -> list[str]:
+        """The streams that feed a table, be it under a configuration that only sealed epochs name. `told`: the stream
+        that the table itself names; `made`: whether it is there."""
         found = feeding(self.config, str(table))
+        former = {told} - found if told is not None else set[str]() if made or found else {*self.config.streams}
+        for stream in former & self.config.streams.keys():
+            with suppress(NotFresh, UnreadableBatch):
+                found |= {stream} if any(table in one.targets for one in self.pending(stream)) else set()
         if told is not None and told not in found:
             raise NotFresh(
                 f"{table} is fed by the stream {told!r}, and the published configuration has no rule of it for the "
@@ -170,9 +194,9 @@ class Look:
         found: set[TableName] = set()
         for stream in self.config.streams:
             with suppress(NotFresh, UnreadableBatch):
-                mine = self.pending(stream).targets.keys()
-                mirrors = mirrors_on(self.config.streams[stream])
-                found |= {*mine, *(target for _, base, target in mirrors if base in mine)}
+                for one in self.pending(stream):
+                    mirrors = mirrors_on(one.newest)
+                    found |= {*one.targets, *(target for _, base, target in mirrors if base in one.targets)}
         return found
 
     def mirror(self, table: TableName) -> tuple[Pipeline, TableName] | None:
@@ -180,14 +204,15 @@ class Look:
         every = (one for settings in self.config.streams.values() for one in mirrors_on(settings))
         return next(((pipeline, base) for pipeline, base, target in every if target == table), None)
 
-    def pending(self, stream: str) -> Pending:
-        """What waits of a stream. Raises NotFresh, StorageUnavailable, UnreadableBatch."""
+    def pending(self, stream: str) -> Sequence[Pending]:
+        """What waits of a stream, by the ranges in which it will be committed; one at least. Raises NotFresh,
+        StorageUnavailable, UnreadableBatch."""
         if stream not in self._pending:
             with told_apart(f"what waits of the stream {stream}"):
                 self._pending[stream] = self._look(self.config.streams[stream])
         return self._pending[stream]
 
-    def _look(self, settings: StreamConfig) -> Pending:
+    def _look(self, settings: StreamConfig) -> Sequence[Pending]:
         store, stream, committed = self.store, settings.name, self._committed[settings.name]
         cut = cuts.read(store, stream, committed) if committed else None
         commits = tells_commits(cut.high if cut else None, settings.generation)
@@ -203,7 +228,7 @@ class Look:
         where = places.of(waiting_epochs)
         sealed = {one.batch.id for one in where}
         waiting = [batch for batch in (*free.batches, *free.left) if batch.id not in sealed]
-        last = max([free.next_n, *(numbers[-1:])])
+        last = max([free.next_n, *(n + 1 for n in numbers[-1:])])
         where += [
             Place(last, MOST_CHANGES + number, batch, places.log.of_batch(batch.id, None))
             for number, batch in enumerate(waiting)
@@ -219,18 +244,40 @@ class Look:
                 f"{events:,} changes of {stream} wait for their commit, and at most {MOST_CHANGES:,} are read at once: "
                 "read the table without fresh, or commit them (firn flush)"
             )
-        batches = self._taken(settings, cut, known, waiting_epochs, places.read(where, whole=True))
-        counts: Counter[tuple[str, int, str]] = Counter()
-        said: list[Mapping[str, Any]] = []
-        for _, batch in batches:
-            for what, number in batch.counts.items():
-                counts[what] += number
-            said += batch.said
-        facts = facts_of(counts, said)
-        targets = {target.name: target for target in route(settings, facts).targets}
-        own = {one.config: published_configs.load(store, one.config) for one in waiting_epochs}
-        pipelines = {sha: one.streams[stream].pipelines for sha, one in own.items() if stream in one.streams}
-        return Pending(store, settings, places, known, committed, last, batches, targets, facts, pipelines)
+        # What was fixed is in the newest configuration: a job that tries again takes all under that one.
+        again = waiting_for_release(cut, known) or known.outgrown(settings.generation, committed)
+        under = {
+            sha: settings if again else self._under(sha, settings, cut) for sha in {e.config for e in waiting_epochs}
+        }
+        own = {one.n: under[one.config] for one in waiting_epochs}
+        if waiting or again or not own:
+            own[last] = settings
+        ranges = coming(own)
+        read = [
+            one
+            for coming_range in ranges
+            for one in places.read(
+                [place for place in where if place.epoch in coming_range.epochs],
+                whole=True,
+                by=coming_range.settings.order,
+            )
+        ]
+        batches = self._taken(settings, cut, known, waiting_epochs, read)
+        found: list[Pending] = []
+        for number, one in enumerate(ranges):
+            mine = [(n, batch) for n, batch in batches if n in one.epochs]
+            before = [(n, batch) for n, batch in batches if n < min(one.epochs)]
+            facts, newest = _facts(mine), own[max(own)]
+            targets = _targets(one.settings, facts)
+            found.append(
+                Pending(store, one.settings, places, known, committed, mine, targets, facts, newest, number, before)
+            )
+        return found
+
+    def _under(self, sha: str, settings: StreamConfig, cut: cuts.Cut | None) -> StreamConfig:
+        """The stream in a configuration that sealed epochs name."""
+        own = published_configs.load(self.store, sha).streams.get(settings.name, settings)
+        return replace(own, commits=tells_commits(cut.high if cut else None, own.generation))
 
     def _taken(
         self,
@@ -249,6 +296,19 @@ class Look:
             log.setdefault(n, (settings, set()))[1].update(batch.changes)
         refused = table_limit.refused(cut.known if cut else (), ((n, *judging) for n, judging in log.items()))
         return [(n, batch.without(refused[n]) if refused[n] else batch) for n, batch in batches]
+
+
+def _facts(batches: Sequence[tuple[int, Batch]]) -> Mapping[str, TableFacts]:
+    """What batches say of their source tables."""
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for _, batch in batches:
+        for what, number in batch.counts.items():
+            counts[what] += number
+    return facts_of(counts, [fact for _, batch in batches for fact in batch.said])
+
+
+def _targets(settings: StreamConfig, facts: Mapping[str, TableFacts]) -> Mapping[TableName, Target]:
+    return {target.name: target for target in route(settings, facts).targets}
 
 
 _configs: Final = Remembered[str, CurrentConfig]()
@@ -278,17 +338,19 @@ class Places:
         every = [(epoch.n, number, batch) for epoch in sealed for number, batch in enumerate(epoch.batches)]
         return [Place(n, number, batch, generations[batch.id]) for n, number, batch in every]
 
-    def read(self, where: Sequence[Place], *, whole: bool) -> list[tuple[int, Batch]]:
-        """The batches with their epochs. `whole`: one that is missing is an error."""
-        found = _read(self._store, where, self._by, whole=whole)
+    def read(self, where: Sequence[Place], *, whole: bool, by: Order | None = None) -> list[tuple[int, Batch]]:
+        """The batches with their epochs. `whole`: one that is missing is an error; `by`: how they are ordered, None: as
+        the stream is now."""
+        by = self._by if by is None else by
+        found = _read(self._store, where, by, whole=whole)
         generations = {one.generation for one in where}
         until = self.log.until(generations)
         again = Early() if until is None else early(_placed(found), until)
         if not again.names:
             return found
         older = self.of(self.log.holding(again, generations))
-        kept = lowest(again.names, _placed(_read(self._store, older, self._by, whole=False)))
-        return _read(self._store, where, replace(self._by, kept=kept), whole=whole) if kept else found
+        kept = lowest(again.names, _placed(_read(self._store, older, by, whole=False)))
+        return _read(self._store, where, replace(by, kept=kept), whole=whole) if kept else found
 
 
 def _placed(batches: Iterable[tuple[int, Batch]]) -> Iterator[Placed]:

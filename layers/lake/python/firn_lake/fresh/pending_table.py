@@ -17,14 +17,13 @@ from firn.changes.merge.fold import RowChange
 from firn.changes.metadata_columns import APPEND_METADATA, ASKED_METADATA, HELD_METADATA, MIRROR_METADATA
 from firn.config.modes import TableMode
 from firn.config.names import TableName
-from firn.config.pipelines import Pipeline
 from firn.errors import TerminalError
 from firn.log.store_cache import Remembered
 from firn.tables.planning import ColumnPlan, KeyChanged, TooManyColumns
 from firn.tables.routing import Target
 from firn.tables.settled_plan import RowJudge, settled
 from firn.tables.table_plan import Planned
-from firn.tables.table_state import TableState
+from firn.tables.table_state import PIPELINE_INPUT, TableState
 from firn_lake.fresh.pending import Look, NotFresh, Pending, told_apart
 from firn_lake.reading.files import Source
 from firn_lake.reading.versions import Version
@@ -42,17 +41,18 @@ OWN: Final = {
 
 @dataclass(frozen=True)
 class Fed:
-    """A row of an append table: of which change (decoded_rows) of which stream, and its columns by name."""
+    """A row of an append table: of which change (decoded_rows), its columns by name, and of which that wait."""
 
     change: Sequence[Any]
     values: Mapping[str, Any]
-    stream: str
+    of: "Waiting"
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """What waits for one table, with how it is decoded: one for each stream that feeds it. `due`: columns that the next
-    commit renames first, old name -> new name; `feeds`: how changes come in, where pipelines bring them."""
+    """What waits for one table, with how it is decoded: one for each stream that feeds it, of an append table for each
+    range of its epochs. `due`: columns that the next commit renames first, old name -> new name; `feeds`: how changes
+    come in, where pipelines bring them; `alters`: whether the commit makes the table know its columns otherwise."""
 
     pending: Pending
     target: Target
@@ -62,6 +62,7 @@ class Waiting:
     above: int
     due: Mapping[str, str]
     feeds: "tuple[PipelineFeed, ...]" = ()
+    alters: bool = True
 
     @property
     def stream(self) -> str:
@@ -72,6 +73,11 @@ class Waiting:
     def metadata(self) -> list[Column]:
         """Firn's own columns that the rule of an append table asks for."""
         return [] if self.mode.keyed else [ASKED_METADATA[word] for word in self.target.rule.metadata]
+
+    @cached_property
+    def asked(self) -> frozenset[str]:
+        """The names of these."""
+        return frozenset(column.name for column in self.metadata)
 
     @cached_property
     def transactions(self) -> Mapping[ChangeId, str]:
@@ -140,22 +146,45 @@ def waiting(look: Look, name: TableName, state: TableState | None) -> list[Waiti
     if state is not None and own is None and state.key() is None and not look.streams(name, None):
         return []
     found = []
-    for stream in look.streams(name, own):
-        pending = look.pending(stream)
-        held = pending.known.held().get(str(name))
+    for stream in look.streams(name, own, made=state is not None):
+        ranges = look.pending(stream)
+        held = ranges[0].known.held().get(str(name))
         if held is not None:
             raise NotFresh(f"{name} is held, and its changes with it: {held.message}; {held.advice}")
-        target = pending.targets.get(name)
-        above = max(pending.committed, state.progress(stream) if state else 0)
-        if target is not None and target.events(above):
-            with told_apart(f"what waits for {name}"):
+        above = max(ranges[0].committed, state.progress(stream) if state else 0)
+        mine = list[Waiting]()
+        with told_apart(f"what waits for {name}"):
+            for pending in _coming(ranges, name, above):
+                if mine:
+                    _check_unaltered(mine[-1])
                 try:
-                    found.append(_planned(pending, target, state, above))
-                except NotFresh:
-                    raise
+                    mine.append(_planned(pending, pending.targets[name], state, above))
                 except (KeyChanged, TooManyColumns, TerminalError) as error:
-                    raise NotFresh(f"{name}: {error}") from error
+                    raise error if isinstance(error, NotFresh) else NotFresh(f"{name}: {error}") from error
+        found += mine
     return found
+
+
+def _coming(ranges: Sequence[Pending], name: TableName, above: int) -> list[Pending]:
+    """Those with changes for the table; where nothing that is about it changes in between as one."""
+    found: list[Pending] = []
+    for one in ranges:
+        if (target := one.targets.get(name)) is None or not target.events(above):
+            continue
+        if found and found[-1].is_alike(one, name):
+            one = found.pop().with_next(one)
+        found.append(one)
+    return found
+
+
+def _check_unaltered(earlier: Waiting) -> None:
+    """Raises NotFresh unless the commit of this range leaves the table as the next one's plan takes it to be: only rows
+    of an append table do not depend on those of the range before."""
+    if earlier.mode.keyed or earlier.alters or earlier.due or earlier.nulls():
+        raise NotFresh(
+            f"the schema or the SQL of {earlier.target.name} was changed, and changes wait that are judged by the "
+            "former: run firn flush, or read without fresh"
+        )
 
 
 class Coming(Protocol):
@@ -224,15 +253,16 @@ def _unmade(name: TableName, schema: Schema) -> Version:
     return Version(str(name), Source(load_file_io(), made, str(name), None), None, made.schema())
 
 
-_decodings: Final = Remembered[tuple[str, TableName], Decoding]()
+_decodings: Final = Remembered[tuple[str, TableName, int], Decoding]()
 
 
 def _remembered(pending: Pending, target: Target, found: Decoding) -> Decoding:
     """One object as long as it is the same: what was decoded with it need not be decoded again."""
     known = _decodings.of(pending.store)
-    decoding = known.setdefault((pending.settings.name, target.name), found)
+    key = (pending.settings.name, target.name, pending.number)
+    decoding = known.setdefault(key, found)
     if decoding != found:
-        decoding = known[pending.settings.name, target.name] = found
+        decoding = known[key] = found
     return decoding
 
 
@@ -260,13 +290,20 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
 
         feeds = plan_feeds(target.above(above), pending.settings, state)
         found = feeds.planned
+        alters = (
+            found.alters or state is None or feeds.properties != {PIPELINE_INPUT: state.properties.get(PIPELINE_INPUT)}
+        )
     else:
         judge = _Judge(pending, target, above)
         exact = all(n > above for n, _ in pending.batches)
         found = settled(target.above(above), pending.settings, state, judge, exact=exact)
+        alters = found.alters or state is None
     plan = found.columns
-    if feeds is not None:
-        _check_feeds(pending, target, state)
+    if feeds is not None and state is None and (pending.committed or pending.before):
+        raise NotFresh(
+            f"{target.name} has not been made yet, and the next commit makes it of the whole log: run firn flush, or "
+            "read without fresh"
+        )
     if plan.retyped:
         names = ", ".join(f"{column.name} ({column.type})" for column in plan.retyped)
         raise NotFresh(
@@ -280,17 +317,4 @@ def _planned(pending: Pending, target: Target, state: TableState | None, above: 
             "firn flush, or read without fresh"
         )
     decoding = _remembered(pending, target, found.decoding)
-    return Waiting(pending, target, plan, decoding, found.mode, above, found.due, feeds.feeds if feeds else ())
-
-
-def _check_feeds(pending: Pending, target: Target, state: TableState | None) -> None:
-    """Raises NotFresh where the next commit does more than to add what waits."""
-    again = "run firn flush, or read without fresh"
-    if state is None and pending.committed:
-        raise NotFresh(f"{target.name} has not been made yet, and the next commit makes it of the whole log: {again}")
-
-    def mine(some: Sequence[Pipeline]) -> list[tuple[str, str]]:
-        return sorted((one.name, one.sql) for one in some if one.target == target.name)
-
-    if any(mine(own) != mine(pending.settings.pipelines) for own in pending.pipelines.values()):
-        raise NotFresh(f"the SQL of {target.name} was changed, and changes wait that run under the former: {again}")
+    return Waiting(pending, target, plan, decoding, found.mode, above, found.due, feeds.feeds if feeds else (), alters)

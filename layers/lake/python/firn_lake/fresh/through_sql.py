@@ -56,7 +56,7 @@ def _through(waiting: "Waiting", feed: PipelineFeed, failed: set[tuple[str, int]
     names = [decoded_rows.identity(row, waiting.stream) for row in rows]
     if not feed.pipeline:
         for name, row in zip(names, rows, strict=True):
-            yield name, Fed(row, decoded_rows.values_of(row, feed.decoding), waiting.stream)
+            yield name, Fed(row, decoded_rows.values_of(row, feed.decoding), waiting)
         return
     sql = bound(feed.pipeline, feed.sql, source_schema(feed.decoding.columns))
     columns = feed.decoding.columns
@@ -74,7 +74,7 @@ def _through(waiting: "Waiting", feed: PipelineFeed, failed: set[tuple[str, int]
             # What the row was before may hold what the SQL leaves out.
             change = [*rows[origin]]
             change[decoded_rows.BEFORE] = None
-            yield f"{names[origin]}/{feed.pipeline}/{number}", Fed(change, told, waiting.stream)
+            yield f"{names[origin]}/{feed.pipeline}/{number}", Fed(change, told, waiting)
 
 
 def as_source(columns: Sequence[Column], values: Mapping[str, Sequence[Any]]) -> pa.Table:
