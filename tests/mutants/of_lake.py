@@ -105,6 +105,20 @@ MUTANTS: Final = (
         (f"{_FRESH}::test_a_table_that_no_commit_has_made_is_asked_by_sql",),
     ),
     Mutant(
+        "a fresh read judges what is sealed by today's configuration",
+        f"{_LAKE}/fresh/pending.py",
+        "own = {one.n: under[one.config] for one in waiting_epochs}",
+        "own = {one.n: settings for one in waiting_epochs}",
+        (f"{_TESTS}/test_fresh_configurations.py::test_what_was_sealed_under_a_former_schema_is_judged_by_that",),
+    ),
+    Mutant(
+        "a fresh read takes rows on both sides of a change of their schema for one range",
+        f"{_LAKE}/fresh/coming_ranges.py",
+        "key=lambda n: versions(own[n])",
+        "key=lambda n: 0",
+        (f"{_TESTS}/test_fresh_configurations.py::test_ranges_end_where_the_commits_do",),
+    ),
+    Mutant(
         "a fresh read looks at no row that holds values when a truncate comes",
         f"{_LAKE}/fresh/merge_pending.py",
         "if keys is None and self.holds:",

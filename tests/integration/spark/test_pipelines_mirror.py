@@ -183,3 +183,10 @@ def test_a_fresh_read_sees_through_the_pipelines(spark: SparkSession, tmp_path: 
     assert lake.commit(lake.seal()) == 0, lake.lines
     assert before == [rows_of(lake, *one) for one in waits[:2]]
     assert [row[0] for row in before[1]] == [9]
+    # What is sealed is committed under the SQL that its epoch names.
+    lake.post([told(10, 70)])
+    sealed = lake.seal()
+    lake.config = published_configs.publish(lake.store, config(some=SOME.replace("upper(v)", "lower(v)"), every=ALL))
+    before = [fresh(lake, *one) for one in waits[:2]]
+    assert lake.commit(sealed) == 0, lake.lines
+    assert before == [rows_of(lake, *one) for one in waits[:2]]

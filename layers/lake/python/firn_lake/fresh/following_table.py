@@ -55,15 +55,13 @@ class FollowingTable:
     def _waiting(self) -> Waiting | None:
         return next(iter(self._base.waits), None)
 
-    @cached_property
-    def _coming(self) -> Pipeline:
-        """The pipeline under the configuration of what waits: the last commit of it makes the table of that one's."""
-        of = self._pipeline if (waiting := self._waiting) is None else None
-        every = (one for one in waiting.pending.newest.pipelines if one.name == self._pipeline.name) if waiting else ()
-        found = of or next((one for one in every if one.is_mirror and one.target == self._pipeline.target), None)
-        if found is None:
-            raise NotFresh(f"the pipeline of {self._name} is new, and the next commit does not know it: run firn flush")
-        return found
+    def _last(self, waiting: Waiting) -> Pipeline:
+        """The pipeline in the last configuration of what waits: its commit leaves the table as that one makes it."""
+        name, target = self._pipeline.name, self._pipeline.target
+        for one in waiting.pending.newest.pipelines:
+            if one.is_mirror and (one.name, one.target) == (name, target):
+                return one
+        raise NotFresh(f"the configuration of what waits knows no pipeline that makes {target}: run firn flush")
 
     @cached_property
     def _following(self) -> "Following":
@@ -74,11 +72,12 @@ class FollowingTable:
             raise NotFresh(f"{self._name} rests on a table that no commit has made: run firn flush")
         key = [column.name for column in waiting.key]
         columns = [replace(one, type=storable(one.type)) for one in waiting.plan.columns]
-        return following(self._coming, self._base.table.metadata, columns, key, self._state)
+        return following(self._last(waiting), self._base.table.metadata, columns, key, self._state)
 
     @cached_property
     def _plan(self) -> ColumnPlan:
-        rule, waiting, of = self._coming.rule, self._waiting, self._following
+        waiting, of = self._waiting, self._following
+        rule = self._last(waiting).rule if waiting is not None else None
         if rule is None or waiting is None:
             raise NotFresh(f"{self._name} is no table")
         rule = replace(rule, key=tuple(of.renamed.values()))

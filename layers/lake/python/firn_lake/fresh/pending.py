@@ -246,37 +246,32 @@ class Look:
             )
         # What was fixed is in the newest configuration: a job that tries again takes all under that one.
         again = waiting_for_release(cut, known) or known.outgrown(settings.generation, committed)
-        under = {
-            sha: settings if again else self._under(sha, settings, cut) for sha in {e.config for e in waiting_epochs}
-        }
+        under = {sha: self._under(sha, settings, cut, again=again) for sha in {one.config for one in waiting_epochs}}
         own = {one.n: under[one.config] for one in waiting_epochs}
         if waiting or again or not own:
             own[last] = settings
         ranges = coming(own)
-        read = [
-            one
-            for coming_range in ranges
-            for one in places.read(
-                [place for place in where if place.epoch in coming_range.epochs],
-                whole=True,
-                by=coming_range.settings.order,
-            )
-        ]
+        read: list[tuple[int, Batch]] = []
+        for one in ranges:
+            mine = [place for place in where if place.epoch in one.epochs]
+            read += places.read(mine, whole=True, by=one.settings.order)
         batches = self._taken(settings, cut, known, waiting_epochs, read)
         found: list[Pending] = []
         for number, one in enumerate(ranges):
-            mine = [(n, batch) for n, batch in batches if n in one.epochs]
+            here = [(n, batch) for n, batch in batches if n in one.epochs]
             before = [(n, batch) for n, batch in batches if n < min(one.epochs)]
-            facts, newest = _facts(mine), own[max(own)]
+            facts, newest = _facts(here), own[max(own)]
             targets = _targets(one.settings, facts)
             found.append(
-                Pending(store, one.settings, places, known, committed, mine, targets, facts, newest, number, before)
+                Pending(store, one.settings, places, known, committed, here, targets, facts, newest, number, before)
             )
         return found
 
-    def _under(self, sha: str, settings: StreamConfig, cut: cuts.Cut | None) -> StreamConfig:
-        """The stream in a configuration that sealed epochs name."""
+    def _under(self, sha: str, settings: StreamConfig, cut: cuts.Cut | None, *, again: bool) -> StreamConfig:
+        """What epochs of a configuration are committed under. `again`: by the newest, but for their own SQL."""
         own = published_configs.load(self.store, sha).streams.get(settings.name, settings)
+        if again:
+            return replace(settings, pipelines=own.pipelines)
         return replace(own, commits=tells_commits(cut.high if cut else None, own.generation))
 
     def _taken(
