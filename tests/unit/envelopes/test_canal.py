@@ -130,3 +130,18 @@ def test_what_is_wrong_is_named() -> None:
     assert (code, why) == ("bad_event", "`data.v` does not fit its `mysqlType`: it holds other signs than bytes")
     label = message(mysqlType={"id": "int", "v": "enum('b')"}, sqlType={"id": 4, "v": 4})
     assert "no label" in refused("canal", label)[1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("enum('a','b')", "0000000005"), ("enum('a','b')", "9" * 5_000), ("set('a','b')", "0" * 20 + "9")],
+)
+def test_digits_that_name_no_label_are_refused_however_many_there_are(kind: str, text: str) -> None:
+    code, why = refused("canal", message(data=[{"c": text}], mysqlType={"c": kind}, sqlType={"c": 4}))
+    assert (code, "`data.c`" in why) == ("bad_event", True)
+
+
+@pytest.mark.parametrize("inside", ["²", "9" * 5_000])
+def test_a_length_that_is_none_does_not_count(inside: str) -> None:
+    found = change("canal", message(data=[{"c": "x"}], mysqlType={"c": f"binary({inside})"}, sqlType={"c": -2}))
+    assert row(found.after) == {"c": "eA=="}

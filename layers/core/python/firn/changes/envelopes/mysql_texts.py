@@ -27,6 +27,7 @@ _encode: Final = msgspec.json.encode
 _TYPE: Final = re.compile(r"\s*([a-z][a-z ]*?)\s*(?:\((.*)\))?\s*((?:unsigned|zerofill|signed|\s)*)", re.DOTALL)
 _LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?", re.ASCII)
+_DIGITS: Final = re.compile(r"[0-9]{1,20}", re.ASCII)  # an enum's place, a set's bits, a length
 _INTEGERS: Final = {
     "tinyint": "int32", "smallint": "int32", "mediumint": "int32", "int": "int32", "integer": "int32",
     "bigint": "int64", "year": "int32", "bool": "int32", "boolean": "int32", "serial": "int64",
@@ -101,7 +102,7 @@ def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Wri
     if bare in _TIMES:
         return word(name, "string", _TIMES[bare]), None
     if bare in _BINARY:
-        length = int(inside) if bare == "binary" and inside.isdigit() else 1 if bare == "binary" else 0
+        length = (_length(inside) or 1) if bare == "binary" else 0
         return word(name, "bytes"), partial(_bytes, length)
     if bare in _GEOMETRY:
         return word(name, "struct", "io.debezium.data.geometry.Geometry"), _geometry
@@ -110,6 +111,11 @@ def _column(name: str, kind: str, code: int | None) -> tuple[dict[str, Any], Wri
         write = _of_set if bare == "set" else _of_enum if code in (None, _INTEGER) else None
         return word(name, "string"), write and partial(write, labels)
     return word(name, "string", "io.debezium.data.Json" if bare == "json" else None), None
+
+
+def _length(inside: str) -> int:
+    """What stands in a type's parentheses as a number; 0 if it is none."""
+    return int(inside) if _DIGITS.fullmatch(inside) else 0
 
 
 def _number(text: str) -> bytes:
@@ -130,7 +136,7 @@ def _geometry(text: str) -> bytes:
 
 
 def _of_enum(labels: list[str], text: str) -> bytes:
-    if not text.isdecimal() or int(text[:9]) > len(labels):
+    if not _DIGITS.fullmatch(text) or int(text) > len(labels):
         if text in labels:
             return _encode(text)
         raise ValueError("no label of the enum")
@@ -138,9 +144,9 @@ def _of_enum(labels: list[str], text: str) -> bytes:
 
 
 def _of_set(labels: list[str], text: str) -> bytes:
-    if not text.isdecimal() or int(text[:20]) >> len(labels):
+    if not _DIGITS.fullmatch(text) or int(text) >> len(labels):
         if set(text.split(",")) <= set(labels):
             return _encode(text)
         raise ValueError("no labels of the set")
-    bits = int(text[:20])
+    bits = int(text)
     return _encode(",".join(label for place, label in enumerate(labels) if bits >> place & 1))
