@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from firn.changes.envelopes.parser import parse
 from firn.changes.positions import by_arrival, position
 from firn.errors import RequestError
 from tests.emitters import Emitted, shuffled
@@ -150,3 +151,12 @@ def test_what_is_wrong_is_named() -> None:
     assert refused("dms", record("update", {}) | {"a": {}, "b": {}})[0] == "bad_event"
     assert refused("dms", {"Op": "X", "ar_h_change_seq": "1"})[0] == "unknown_op"
     assert refused("dms", {"Op": "I", "ar_h_change_seq": "x"})[0] == "bad_event"
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"database": "d", "type": "t"}, {"operation": "o", "table": "t", "row": 1}, {"action": "I", "change": 1}],
+)
+def test_a_row_may_have_columns_called_like_members_of_other_envelopes(columns: dict[str, Any]) -> None:
+    (found,) = parse(body({"Op": "I", "id": 1, **columns}), "dms").changes()
+    assert row(found.after) == {"id": 1, **columns}

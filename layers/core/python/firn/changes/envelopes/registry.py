@@ -80,6 +80,9 @@ class Registry:
     def envelope_of(self, value: Value, envelope: str) -> str:
         """Which envelope to read the value by. `envelope`: as the stream says. Raises EventError missing_op if the
         value shows another one."""
+        own = self.envelopes.get(envelope)
+        if own is not None and own.recognises is not None and own.recognises(value.fields):
+            return envelope  # its events may be rows, with columns like another's members
         seen = self._shown(value.fields)
         if envelope in (AUTO, seen):
             return seen
