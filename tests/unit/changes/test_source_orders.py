@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from firn.changes.change import ARRIVING
 from firn.changes.envelopes.parser import parse
 from firn.changes.merge.ordering import PLACED_BY, Order, placed
-from firn.changes.positions import by_arrival, position
+from firn.changes.positions import by_arrival, came, position
 from firn.errors import EventError
 
 ACCEPTED = 1_763_800_000_000
@@ -374,3 +375,10 @@ def test_what_the_source_does_not_order_is_told_apart() -> None:
         parsed = parse("\n".join(map(json.dumps, told)).encode(), "auto")
         assert {by_arrival(*one) for one in zip(parsed.connector, parsed.order, strict=True)} == {expected}
     assert not by_arrival("sqlserver", '["00000027:00000758:0005",null,null]')
+
+
+@pytest.mark.parametrize("connector", sorted(ARRIVING))
+def test_what_counts_as_it_came_has_a_place_whoever_sent_it(connector: str) -> None:
+    batch = "2026/s.0000019a00112233445566778899aabb"
+    first, second = (position(connector, "c", came(batch, number), 0) for number in (9, 10))
+    assert (first or b"") < (second or b"")

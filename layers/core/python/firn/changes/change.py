@@ -16,10 +16,12 @@ LITERAL: Final = frozenset({
     ROWS, "maxwell", "canal", "wal2json", "dms", "dynamodb", "mongodb_stream", "mongodb_stream_patch", "mongodb_patch",
     "sequin", "supabase", "hasura", "airbyte", "seed", "spanner",
 })  # fmt: skip
-# Of these, those whose updates (op u) say nothing of the columns that they do not name: they keep their values.
+# Of these, the emitters: a change to which one gives no order counts as it comes. Debezium's own stay without.
+ARRIVING: Final = LITERAL - {"mongodb_patch", "spanner"}
+# Of LITERAL, those whose updates (op u) say nothing of the columns that they do not name: they keep their values.
 PATCHES: Final = frozenset({ROWS, "wal2json", "mongodb_stream_patch", "mongodb_patch", "sequin", "airbyte", "spanner"})
 
-# Of these, those whose texts may begin with STEPS: what follows changes parts of a value (merge/nested_updates.py).
+# Of PATCHES, those whose texts may begin with STEPS: what follows changes parts of a value (merge/nested_updates.py).
 # Their envelope lets no value of a source begin so.
 STEPPED: Final = frozenset({"mongodb_stream_patch", "mongodb_patch"})
 STEPS: Final = "\0steps:"

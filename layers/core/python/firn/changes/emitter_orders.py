@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.changes.order_texts import Parts, arrival, counts_as_it_came, file_number, unsigned
+from firn.changes.order_texts import Parts, file_number, or_arrival, unsigned
 
 _Text = str | None
 _Number = int | None
@@ -55,19 +55,10 @@ def _dynamodb(order: str, _: str) -> tuple[int, int]:
     return 0, unsigned(micros or 0, "ApproximateCreationDateTime")
 
 
-def _or_came(parts: Parts) -> Parts:
-    """Of an emitter that may leave its order out."""
-
-    def read(order: str, op: str) -> tuple[int, int]:
-        return (arrival if counts_as_it_came(order) else parts)(order, op)
-
-    return read
-
-
 LOGGED: Final[dict[str, Parts]] = {
-    "maxwell": _or_came(_maxwell),
-    "wal2json": _or_came(_wal2json),
-    "dms": _or_came(_dms),
-    "dynamodb": _or_came(_dynamodb),
+    "maxwell": or_arrival(_maxwell),
+    "wal2json": or_arrival(_wal2json),
+    "dms": or_arrival(_dms),
+    "dynamodb": or_arrival(_dynamodb),
 }
 """By connector, beside those of positions.py."""

@@ -62,9 +62,13 @@ def arrival(order: str, _: str) -> tuple[int, int]:
     return hexadecimal(batch, "batch", 128), unsigned(number, "number")
 
 
-def _told_or_arrival(order: str, op: str) -> tuple[int, int]:
+def or_arrival(parts: Parts) -> Parts:
     """Of an emitter that says where some of its changes stand."""
-    return (arrival if counts_as_it_came(order) else numbers(1))(order, op)
+
+    def read(order: str, op: str) -> tuple[int, int]:
+        return (arrival if counts_as_it_came(order) else parts)(order, op)
+
+    return read
 
 
 @lru_cache(maxsize=64)
@@ -111,12 +115,12 @@ EMITTERS: dict[str, Parts] = {
     "canal": arrival,
     "vitess": vitess,
     "spanner": numbers(1),
-    "mongodb_stream": token,
-    "mongodb_stream_patch": token,
-    "hasura": numbers(1),
+    "mongodb_stream": or_arrival(token),
+    "mongodb_stream_patch": or_arrival(token),
+    "hasura": or_arrival(numbers(1)),
     "supabase": arrival,
-    "sequin": _told_or_arrival,
-    "seed": _told_or_arrival,
-    "airbyte": _told_or_arrival,
+    "sequin": or_arrival(numbers(1)),
+    "seed": or_arrival(numbers(1)),
+    "airbyte": or_arrival(numbers(1)),
 }
 """By connector, beside those of positions.py."""

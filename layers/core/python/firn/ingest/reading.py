@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import UNSET
 
-from firn.changes.change import LITERAL, Parsed, Rejected
+from firn.changes.change import ARRIVING, Parsed, Rejected
 from firn.changes.envelopes import registry
 from firn.changes.envelopes.limits import EventLimits
 from firn.changes.envelopes.parser import Content, parse
@@ -146,7 +146,7 @@ def _without_tableless(parsed: Parsed, why: RequestError, limits: EventLimits) -
 def _came(parsed: Parsed, batch: str, first: int) -> Parsed:
     """The changes of emitters that give them no order: they count as they come, like plain rows."""
     lacking = [place for place, order in enumerate(parsed.order) if order is None]
-    lacking = [place for place in lacking if parsed.connector[place] in LITERAL]
+    lacking = [place for place in lacking if parsed.connector[place] in ARRIVING]
     if not lacking:
         return parsed
     order = list(parsed.order)
