@@ -149,6 +149,14 @@ def test_a_bomb_is_a_dead_letter(deliver: Deliver) -> None:
     assert [letter.reason for letter in letters(store, "clicks")] == ["inflates_too_large"]
 
 
+def test_bombs_of_one_aggregated_record_count_together(deliver: Deliver) -> None:
+    store, bomb = MemoryStore(), gzip.compress(bytes(600_000))
+    event = kinesis([(FIRST, aggregated([bomb] * 2)), (FIRST + 1, row(1))])
+    assert deliver(store, event, limits=Limits(inflated=1 << 20)).failed is None
+    assert [letter.reason for letter in letters(store, "clicks")] == ["inflates_too_large"]
+    assert len(identities(store, "clicks")) == 1
+
+
 def test_a_source_that_firn_yaml_does_not_name_is_not_taken(deliver: Deliver) -> None:
     store = MemoryStore()
     done = deliver(store, kinesis([(FIRST, row(1))], arn="arn:aws:kinesis:eu-central-1:123456789012:stream/other"))

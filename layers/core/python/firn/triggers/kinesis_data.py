@@ -7,6 +7,7 @@ a protobuf message, and its MD5. Of the message field 3 is a user record, and fi
 
 import hashlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from firn.errors import EventError, RequestError
@@ -35,7 +36,11 @@ def user_records(data: bytes, limits: Limits) -> list[bytes]:
         found = [_data_of(one) for number, one in _fields(body) if number == _USER_RECORD]
         if len(found) > MOST_USER_RECORDS:
             raise EventError("bad_record", f"it holds {len(found):,} user records, of {MOST_USER_RECORDS:,} at most")
-    return [_plain(one, limits) for one in found]
+    plain, left = list[bytes](), limits.inflated  # all of them are held at once
+    for one in found:
+        plain.append(_plain(one, replace(limits, inflated=left)))
+        left = max(0, left - len(plain[-1]))
+    return plain
 
 
 def _plain(data: bytes, limits: Limits) -> bytes:
