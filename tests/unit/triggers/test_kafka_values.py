@@ -210,3 +210,39 @@ def test_what_is_no_answer_is_tried_again_and_no_server_hangs_a_function(registr
         Schemas(Registry("http://127.0.0.1:1"), Secrets())(1)
     with pytest.raises(EventError, match="knows no schema 8"):
         Schemas(URL, Secrets(), registry)(8)
+
+
+def _record(kind: Any) -> AvroSchema:
+    return AvroSchema(json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}))
+
+
+@pytest.mark.parametrize("typed", [True, False])
+@pytest.mark.parametrize("space", ["", "a.b"])
+def test_a_value_that_is_nested_without_end_is_refused_and_ends_no_process(typed: bool, space: str) -> None:
+    chain = {"type": "record", "name": "Link", "namespace": space, "fields": [{"name": "n", "type": ["null", "Link"]}]}
+    schema = AvroSchema(json.dumps(chain))
+    assert b'{"n":{"n":null}}' in schema.json(b"\x02\x00", typed=typed)
+    for depth in (60, 200_000):
+        with pytest.raises(EventError) as error:
+            schema.json(b"\x02" * depth + b"\x00", typed=typed)
+        assert error.value.code == "bad_record"
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["null", {"type": "record", "name": "E", "fields": []}, {"type": "fixed", "name": "F", "size": 0},
+     {"type": "record", "name": "N", "fields": [{"name": "n", "type": {"type": "null"}}]}],
+)  # fmt: skip
+def test_a_schema_with_an_array_of_what_takes_no_bytes_is_refused(items: Any) -> None:
+    with pytest.raises(EventError) as error:
+        _record({"type": "array", "items": items})
+    assert error.value.code == "bad_schema"
+    assert _record({"type": "array", "items": ["null", "int"]}).json(b"\x02\x00\x00", typed=False) == b'{"a":[null]}'
+    assert _record({"type": "map", "values": items}).json(b"\x00", typed=False) == b'{"a":{}}'
+
+
+def test_a_decimal_of_millions_of_places_is_refused() -> None:
+    schema = _record({"type": "bytes", "logicalType": "decimal", "precision": 20_000_000, "scale": 20_000_000})
+    with pytest.raises(EventError) as error:
+        schema.json(b"\x02\x01", typed=False)
+    assert error.value.code == "bad_record"

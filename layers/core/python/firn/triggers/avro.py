@@ -18,10 +18,12 @@ from uuid import UUID
 
 import msgspec
 from fastavro import parse_schema, schemaless_reader
+from fastavro._read_py import schemaless_reader as bounded_reader
 
 from firn.errors import EventError
 
 _DEEPEST: Final = 50
+_FARTHEST: Final = 10_000  # places of a decimal behind its point
 _CONNECT: Final = {
     "boolean": "boolean", "int": "int32", "long": "int64", "float": "float", "double": "double", "string": "string",
     "bytes": "bytes", "fixed": "bytes", "enum": "string",
@@ -47,6 +49,7 @@ class AvroSchema:
         """`text`: of the schema. Raises EventError bad_schema."""
         try:
             self._schema = json.loads(text)
+            self._read = _reader(self._schema)
             self._logical = parse_schema(self._schema)
             self._plain = parse_schema(_without_logical(self._schema))
             self._connect = msgspec.json.encode(_Connect().of(self._schema))
@@ -57,15 +60,63 @@ class AvroSchema:
     def json(self, data: bytes, *, typed: bool) -> bytes:
         """See kafka_values.value_json. Raises EventError bad_record."""
         if not typed:
-            return _encoded(_read(data, self._logical), _of_row)
-        payload = _encoded(_read(data, self._plain), _of_connect)
+            return _encoded(_read(self._read, data, self._logical), _of_row)
+        payload = _encoded(_read(self._read, data, self._plain), _of_connect)
         return b'{"schema":' + self._connect + b',"payload":' + payload + b"}"
 
 
-def _read(data: bytes, schema: Any) -> Any:
+def _reader(schema: Any) -> Callable[..., Any]:
+    """What reads data of a schema. Data decides how deep a value of a recursive one is: the quick reader would use up
+    the stack of the process, the other one raises. Raises ValueError for arrays of nothing: a few bytes of data can say
+    that they have any number of members."""
+    shape = _Shape()
+    shape.empty(schema, "")
+    found: Callable[..., Any] = bounded_reader if shape.recursive else schemaless_reader
+    return found
+
+
+class _Shape:
+    """What data of a schema may be like. `recursive`: whether a type was found within itself."""
+
+    def __init__(self) -> None:
+        self.recursive = False
+        self._empty: dict[str, bool | None] = {}  # by full name; None: of a type that is being looked at
+
+    def empty(self, schema: Any, space: str) -> bool:
+        """Whether its values take no bytes. Raises ValueError."""
+        if isinstance(schema, str):
+            known = self._empty.get(schema if "." in schema or not space else f"{space}.{schema}", False)
+            known = self._empty.get(schema, known)
+            self.recursive |= known is None
+            return schema == "null" or bool(known)
+        if isinstance(schema, list):
+            for one in schema:
+                self.empty(one, space)
+            return False
+        kind = schema["type"]
+        if kind not in ("record", "error", "fixed", "array", "map"):
+            return self.empty(kind, space)
+        if kind in ("array", "map"):
+            if self.empty(schema["items" if kind == "array" else "values"], space) and kind == "array":
+                raise ValueError("an array of what takes no bytes")
+            return False
+        name = str(schema["name"])
+        space = name.rpartition(".")[0] or schema.get("namespace") or space
+        full = name if "." in name or not space else f"{space}.{name}"
+        self._empty[full] = None
+        if kind == "fixed":
+            found: bool = schema["size"] == 0
+        else:
+            widths = [self.empty(field["type"], space) for field in schema["fields"]]  # each is looked at
+            found = all(widths)
+        self._empty[full] = found
+        return found
+
+
+def _read(reader: Callable[..., Any], data: bytes, schema: Any) -> Any:
     source = io.BytesIO(data)
     try:
-        value = schemaless_reader(source, schema, None)
+        value = reader(source, schema, None)
     except Exception as error:  # noqa: BLE001
         text = f"its Avro can't be read by its schema: {type(error).__name__}"
         raise EventError("bad_record", text) from None
@@ -103,6 +154,8 @@ def _of_connect(value: Any) -> Any:
 def _of_row(value: Any) -> Any:
     """As a row of JSON has it: decimals with all their digits, times as ISO 8601 writes them."""
     if isinstance(value, Decimal):
+        if -int(value.as_tuple().exponent) > _FARTHEST:
+            raise ValueError("a decimal of too many places")
         return msgspec.Raw(format(value, "f").encode())
     if isinstance(value, datetime):
         return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat().replace("+00:00", "Z")
