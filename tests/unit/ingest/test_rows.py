@@ -336,3 +336,12 @@ def test_a_row_that_a_condition_deletes_need_not_fit_the_schema() -> None:
     tables += "{name: id, type: int64, required: true}, {name: n, type: int64, required: true}]}}}\n"
     done = post(MemoryStore(), [{"id": 1, "gone": True}, {"id": 2}], by=config("    delete_when: gone\n", tables))
     assert (done.accepted, done.rejected) == (1, 1)
+
+
+@pytest.mark.parametrize("envelope", ["auto", "debezium"])
+def test_an_event_of_debeziums_without_an_order_has_none_by_auto_either(envelope: str) -> None:
+    known = read_config(f"streams: {{s: {{envelope: {envelope}, tables: {{'*': {{to: 'l.{{table}}'}}}}}}}}")
+    source = {"connector": "spanner", "table": "t"}
+    event = {"op": "u", "before": {"id": 1, "v": None}, "after": {"id": 1, "v": 2}, "source": source}
+    batch = layout.batch_id("s", NOW, bytes(8))
+    assert reading.read(json.dumps(event).encode(), known.streams["s"], "auto", LIMITS, batch).order == [None]
