@@ -291,6 +291,25 @@ def test_an_event_in_the_detail_of_event_bridge_or_a_record_of_kinesis_is_that_e
         assert (found.op, name) == ("c" if name == "airbyte" else "d", name)
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_row_with_columns_called_like_an_event_of_event_bridge_is_that_row(first: int) -> None:
+    inside = SHOWN["sequin"]
+    rows = [
+        {
+            "id": n,
+            "__op": "c",
+            "__table": "t",
+            "__lsn": n,
+            **({"detail-type": "x", "source": "s", "detail": inside} if n else {}),
+        }
+        for n in (first, 1 - first)
+    ]
+    for envelope in ("auto", "flat"):
+        found = parse(json.dumps(rows).encode(), envelope)
+        assert (found.table, found.rejected) == (["t", "t"], [])
+        assert [json.loads(row or b"") for row in found.after] == rows
+
+
 def test_a_declared_decimal_is_read_from_its_digits() -> None:
     config = parse_config(
         "streams: {s: {envelope: mongodb, tables: {'*': {to: 'l.{table}', columns: {price: 'decimal(12,2)'}}}}}"

@@ -35,6 +35,7 @@ from firn.errors import EventError
 DEEPEST: Final = 3  # a delivery, a record's event, its rows
 _RECORDS: Final = frozenset({"Records"})
 _EVENT_BRIDGE: Final = frozenset({"detail-type", "detail", "source"})
+_OPS: Final = frozenset({"op", "__op", "__deleted"})  # beside columns of such names
 
 
 class Parts(Struct, frozen=True):
@@ -55,7 +56,8 @@ def members(array: bytes, within: str, limits: EventLimits) -> list[Raw]:
 
 def is_delivery(value: Value) -> bool:
     """Whether the event is a delivery of records, or of one event (`records`)."""
-    return value.fields.keys() == _RECORDS or value.fields.keys() >= _EVENT_BRIDGE
+    names = value.fields.keys()
+    return names == _RECORDS or (names >= _EVENT_BRIDGE and names.isdisjoint(_OPS))
 
 
 class _Kinesis(Struct, frozen=True):
