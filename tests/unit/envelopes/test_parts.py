@@ -1,13 +1,17 @@
 """What an event holds is counted where it is one event to all who bound a delivery."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from firn.changes.envelopes.json_text import count_alone
 from firn.changes.envelopes.limits import LIMITS
+from firn.changes.envelopes.parser import parse
 from firn.config.reader import parse as parse_config
+from firn.errors import RequestError
 from firn.ingest.accept import accept_messages
 from tests.emitters import lines
 from tests.unit.log.storage_faults import FaultyStore
@@ -39,3 +43,23 @@ def test_after_a_message_that_is_refused_whole_the_next_ones_rows_stand_behind_a
     done = accept_messages(FaultyStore(), config, "s", [broken, json.dumps(row | {"type": "?"}).encode()], now=NOW)
     assert [one.reason for one in done.errors] == ["bad_json", "unknown_op"]
     assert done.errors[1].index >= 5
+
+
+@pytest.mark.parametrize(
+    ("envelope", "whole", "row"),
+    [
+        ("canal", {"type": "INSERT", "isDdl": False, "database": "d", "table": "t"}, ("data", {"id": "1"})),
+        ("wal2json", {"xid": 1, "nextlsn": "0/1"}, ("change", {"kind": "message"})),
+    ],
+)
+def test_what_each_row_of_an_event_is_read_with_is_bounded_over_a_request(
+    envelope: str, whole: dict[str, Any], row: tuple[str, Any]
+) -> None:
+    large = {"sql" if envelope == "canal" else "origin": "x" * 20_000}
+    event = json.dumps(whole | large | {row[0]: [row[1]] * 1_000})
+    limits = replace(LIMITS, size=100_000)  # of which 256 may be repeated
+    parsed = parse(event.encode(), envelope, limits=limits)
+    assert len(parsed) + sum(parsed.ignored.values()) == 1_000
+    with pytest.raises(RequestError) as error:
+        parse(f"{event}\n{event}".encode(), envelope, limits=limits)
+    assert (error.value.status, error.value.code) == (413, "too_much_repeated")

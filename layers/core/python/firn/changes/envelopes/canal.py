@@ -67,12 +67,11 @@ def parts(value: Value, limits: EventLimits) -> Parts | None:
     old = members(told, "old", limits) if told is not None else None
     if old is not None and len(old) != len(rows):
         raise EventError("bad_event", "`data` and `old` are not of equal length")
-    return Parts(len(rows), _events(value, rows, old))
+    begin = image({name: text for name, text in value.fields.items() if name not in ("data", "old")})[:-1]
+    return Parts(len(rows), _events(begin, rows, old), len(begin) * len(rows))
 
 
-def _events(value: Value, rows: Sequence[Raw], old: Sequence[Raw] | None) -> Iterator[bytes]:
-    whole = {name: text for name, text in value.fields.items() if name not in ("data", "old")}
-    begin = image(whole)[:-1]
+def _events(begin: bytes, rows: Sequence[Raw], old: Sequence[Raw] | None) -> Iterator[bytes]:
     for row, before in zip(rows, repeat(Raw(b"null")) if old is None else old, strict=old is not None):
         yield b'%b,"data":[%b],"old":[%b]}' % (begin, bytes(row), bytes(before))
 

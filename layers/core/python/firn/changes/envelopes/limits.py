@@ -18,6 +18,7 @@ LARGE: Final = 30_000
 MOST_TOKENS: Final = 2_500_000
 # Members of an image, nested ones included, up to which a decoder counts its own: each takes some 100 bytes meanwhile.
 _MOST_MEMBERS: Final = 200_000
+_REPEATED: Final = 256  # times the largest event: 4 GiB as it is, of which some seconds are made
 TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{},"]', re.DOTALL)
 
 _members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -81,6 +82,17 @@ class EventLimits:
                 "too_much_rejected",
                 f"{size:,} bytes of the body can't be taken, the limit is {self.size:,}: split the request, or look at "
                 f"what is wrong with its events ({first})",
+            )
+
+    def check_repeated(self, size: int) -> None:
+        """Raises RequestError 413 too_much_repeated. `size`: bytes beside the rows of events that hold several, once
+        for each row: so often they are read."""
+        if size > _REPEATED * self.size:
+            raise RequestError(
+                413,
+                "too_much_repeated",
+                "the body's events hold too many rows beside too large other members, each of which is read with each "
+                "row: split the request, or send fewer rows an event",
             )
 
     def check_columns(self, images: Iterable[Sequence[bytes | None]], schemas: Sequence[bytes | None]) -> None:

@@ -249,7 +249,7 @@ class _Rest:
         self.rejected: list[Rejected] = []
         self.changes: list[tuple[int, Change]] = []
         self._limits = limits
-        self._refused = 0  # bytes of parts
+        self._refused = self._repeated = 0  # bytes of parts
 
     def read(self, index: int, element: bytes, depth: int = 1) -> int:
         """Reads the event at this place. `depth`: in how many it is, itself included. -> how many places it takes."""
@@ -282,6 +282,8 @@ class _Rest:
             self.ignored["empty"] += 1
             return 1
         self._limits.check_events(index + parts.count)
+        self._repeated += parts.repeated
+        self._limits.check_repeated(self._repeated)
         place = index
         for part in parts.events:
             place += self.read(place, part, depth + 1)

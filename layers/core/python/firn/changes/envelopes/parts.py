@@ -39,10 +39,11 @@ _OPS: Final = frozenset({"op", "__op", "__deleted"})  # beside columns of such n
 
 
 class Parts(Struct, frozen=True):
-    """`count`: how many events there are, one at least."""
+    """`count`: how many events there are; `repeated`: bytes of the whole that they hold together, each its own copy."""
 
     count: int
     events: Iterable[bytes]
+    repeated: int = 0
 
 
 def members(array: bytes, within: str, limits: EventLimits) -> list[Raw]:

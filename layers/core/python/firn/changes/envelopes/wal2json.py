@@ -103,11 +103,11 @@ def parts(value: Value, limits: EventLimits) -> Parts | None:
     if raw is None or "action" in value.fields:
         return None
     found = members(raw, "change", limits)
-    return Parts(len(found), _events(value, found)) if len(found) > 1 else None
-
-
-def _events(value: Value, found: Sequence[Raw]) -> Iterator[bytes]:
     whole = {name: text for name, text in value.fields.items() if name not in ("change", "place")}
+    return Parts(len(found), _events(whole, found), len(image(whole)) * len(found)) if len(found) > 1 else None
+
+
+def _events(whole: Mapping[str, Raw], found: Sequence[Raw]) -> Iterator[bytes]:
     for place, one in enumerate(found):
         yield image({**whole, "place": str(place).encode(), "change": b"[" + bytes(one) + b"]"})
 

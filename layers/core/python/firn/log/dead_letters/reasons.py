@@ -16,6 +16,7 @@ ADVICE: Final[dict[str, str]] = {
     "too_many_tables": "raise `max_tables` of the stream or name the table in firn.yaml, then replay; or " + _SPLIT,
     "too_many_columns": "make the source send fewer columns, or raise FIRN_MAX_COLUMNS; then " + _BY_HAND,
     "event_too_large": "leave the event's largest column out at the source, or raise FIRN_MAX_EVENT_BYTES",
+    "too_much_repeated": "have the emitter send fewer rows an event",
     "too_much_rejected": _ENVELOPE,
     "bad_event": _ENVELOPE,
     "missing_op": _ENVELOPE,
