@@ -83,6 +83,9 @@ def open_chunk(session: Session, plan: Plan, chunk: Chunk, floor: int, before: S
     waited = time.monotonic() - began
     order = order_of_read(floor, settled.position)
     session.rows("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    # The lock before the snapshot: who rewrites the table (ALTER TABLE, VACUUM FULL) ends before it or begins after the
+    # chunk. Rows that were rewritten after a snapshot was opened are in none of its places, or not to be seen by it.
+    session.rows(f"LOCK TABLE ONLY {chunk.relation} IN ACCESS SHARE MODE")
     # The first query opens the snapshot, which all that follow see.
     at = session.value("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint")
     _check(session, plan, chunk)
