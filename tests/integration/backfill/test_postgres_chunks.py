@@ -17,6 +17,7 @@ from firn.backfill import chunk_plan as plans
 from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Plan
+from firn.backfill.postgres_cells import form_of
 from firn.backfill.postgres_chunk import Moved, RowWriter, open_chunk
 from firn.backfill.postgres_connection import Session, read_address, session
 from firn.backfill.postgres_plan import Into, make_plan
@@ -32,6 +33,7 @@ from firn.log import layout, published_configs
 from firn.log.batches import FORMAT
 from firn.log.store import Store, get, open_store, paths
 from firn.sources.postgres.row_form import RowForm, SourceColumn
+from firn.sources.postgres.type_catalog import TypeCatalog
 from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_task import Cancelled, ChunkTask
 from tests.postgresql import postgresql
@@ -253,6 +255,21 @@ def test_the_columns_that_a_table_has_decide(
     assert value == found or repr(value) == found
 
 
+@pytest.mark.parametrize(
+    ("oid", "value", "found"),
+    [
+        (1114, "timestamp '2024-01-01 00:00:00.9996'", 1_704_067_200_999),
+        (1114, "timestamp '1969-12-31 23:59:59.9996'", -1),
+        (1114, "timestamp '2024-01-01 00:00:00.001'", 1_704_067_200_001),
+        (1083, "time '23:59:59.9996'", 86_399_999),
+    ],
+)
+def test_milliseconds_are_cut_off_as_connectors_do(server: Session, oid: int, value: str, found: int) -> None:
+    form = form_of("v", oid, -1, TypeCatalog(), DecodeSettings(time="connect"), parse("long"))
+    sql = form.sql.replace("{}", "x")
+    assert server.value(f"SELECT {sql} FROM (SELECT {value} AS x) AS one") == found
+
+
 def test_a_column_that_fits_no_table_is_refused_before_anything_is_read(
     server: Session, address: str, tmp_path: Path
 ) -> None:
@@ -342,3 +359,40 @@ def test_tables_that_can_not_be_read_are_named(server: Session, address: str, tm
         Backfill(tmp_path, address, tables=("public.u",)).planned()
     with pytest.raises(ConfigError, match=r"column .nope. does not exist"):
         Backfill(tmp_path / "2", address, tables=("public.t",), where="nope = 1").run()
+
+
+@pytest.mark.parametrize("by", ["key", "ctid"])
+def test_a_table_that_is_being_rewritten_is_not_read_as_an_empty_one(
+    server: Session, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: Any
+) -> None:
+    """A rewritten row belongs to the transaction that rewrote it: a snapshot from before its end shows none at all."""
+    server.rows("CREATE TABLE t (id int PRIMARY KEY, v int)")
+    server.rows("INSERT INTO t SELECT n, 1 FROM generate_series(1, 100) n")
+    one = Backfill(tmp_path, address, by=by)
+    plan = one.planned()
+    monkeypatch.setattr(postgres_chunk, "LONG", 0.1)
+    earlier = open_chunk(server, plan, plan.chunks[0], 0).settled
+    server.rows("COMMIT")
+    found: list[Any] = []
+
+    def read() -> None:
+        try:
+            opened = open_chunk(server, plan, plan.chunks[0], 0, earlier)
+            server.copy(opened.sql, found.append)
+        except Moved as error:
+            found.append(error)
+        server.rows("ROLLBACK")
+
+    with connected(address, "owner") as owner:
+        owner.rows("BEGIN")
+        owner.rows("ALTER TABLE t ALTER COLUMN v TYPE bigint")
+        thread = threading.Thread(target=read)
+        thread.start()
+        thread.join(1.0)
+        assert thread.is_alive()
+        owner.rows("COMMIT")
+    thread.join(20)
+    if by == "key":
+        assert len(found) == 100
+    else:
+        assert [type(one) for one in found] == [Moved]

@@ -156,6 +156,8 @@ def _others(known: PgType | None, digits: int, settings: DecodeSettings, existin
         case "time" | "timestamp":
             unit = _UNITS[_unit(settings, known.name, digits)]
             since = f"(extract(epoch FROM {{}}) * {unit})::bigint"
+            if unit == _UNITS["ms"]:  # connectors cut microseconds off, and a cast would round them
+                since = "floor(round((extract(epoch FROM {}) * 1000000)::numeric) / 1000)::bigint"
             finite = f"CASE WHEN isfinite({{}}) THEN {since} END" if known.name == "timestamp" else since
             return [Form({"type": "int64", "optional": True}, finite)]
         case "uuid" | "bytea" | "timestamptz":
