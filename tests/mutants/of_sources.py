@@ -71,6 +71,27 @@ MUTANTS: Final = (
         (f"{_OF_PULL}::test_parts_of_a_large_transaction_are_sealed_in_one_epoch_or_not_at_all",),
     ),
     Mutant(
+        "an epoch ends inside a plan that goes on behind what was looked at",
+        "layers/core/python/firn/log/epochs.py",
+        "        plans.append(plans[-1])",
+        "        pass",
+        (f"{_OF_PULL}::test_a_plan_that_stands_across_the_end_of_a_window_is_sealed_whole",),
+    ),
+    Mutant(
+        "a plan is read again by another publication",
+        _PULL,
+        "plan.publication or task.source.publication",
+        "task.source.publication",
+        (f"{_OF_PULL}::test_a_plan_is_read_again_by_the_publication_that_it_was_made_of",),
+    ),
+    Mutant(
+        "half a primary key tells rows apart",
+        _PULL,
+        "if keyed and (gone :=",
+        "if False and (gone :=",
+        (f"{_OF_PULL}::test_half_a_primary_key_is_none",),
+    ),
+    Mutant(
         "a key that changes is an update of the new row alone",
         _CHANGES,
         "        if moved:\n",

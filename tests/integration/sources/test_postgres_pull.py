@@ -92,8 +92,8 @@ class KillingSlot(PostgresSlot):
         super().advance(upto)
         self.step("after advance")
 
-    def peek(self, upto: int) -> Generator[tuple[int, bytes], None, None]:
-        for number, row in enumerate(super().peek(upto)):
+    def peek(self, upto: int, publication: str) -> Generator[tuple[int, bytes], None, None]:
+        for number, row in enumerate(super().peek(upto, publication)):
             if number % 400 == 399:
                 self.step("row")
             yield row

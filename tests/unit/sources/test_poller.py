@@ -45,9 +45,9 @@ class SlowWal(Wal):
     time: Time
     takes = 0.0
 
-    def peek(self, upto: int):
+    def peek(self, upto: int, publication: str):
         self.time.seconds += self.takes
-        yield from super().peek(upto)
+        yield from super().peek(upto, publication)
 
     def oldest_transaction(self):
         return OpenTransaction(700.0, "process 7 of app (batch), idle in transaction")

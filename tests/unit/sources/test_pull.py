@@ -358,3 +358,72 @@ def test_what_was_never_finished_is_never_sealed_however_old_it_is() -> None:
     assert pull(task_of(store), raised, log).plan == 2
     assert pulls.forget(store, "shop", "shop", datetime.now(UTC) + timedelta(days=99)) == 0
     assert [one.events for one in epochs.candidates(store, "shop", START).batches] == [51]
+
+
+def test_a_plan_that_stands_across_the_end_of_a_window_is_sealed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, store, clock = Wal(), obstore.store.MemoryStore(), Clock()
+    monkeypatch.setattr(epochs, "MAX_BATCHES", 4)
+    for number in range(3):
+        inserts(log, number, 1)
+        pull(task_of(store, clock=clock), CONFIG, log)
+    inserts(log, 100, 30, size=200)
+    done = pull(task_of(store, part_bytes=4000, clock=clock), CONFIG, log)
+    assert done.batches == 2
+    for epoch in range(1, 4):
+        found = epochs.candidates(store, "shop", clock())
+        if not found.batches:
+            break
+        assert len({batch.id for batch in found.batches} & {batch.id for batch in found.left}) == 0
+        plans = Counter(meta.plan for meta in found.metas)
+        for path, count in plans.items():
+            assert pulls.done_of(store, path).parts == count
+        assert epochs.seal(store, "shop", found, now=clock(), config="c", nonce="n").n == epoch
+    assert epochs.candidates(store, "shop", clock()).batches == []
+
+
+def test_a_plan_is_read_again_by_the_publication_that_it_was_made_of() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    both = parse(CONFIG.text.replace("public.items: {to: shop.items", "public.*: {to: 'shop.{table}'"))
+    other = replace_oid(ITEMS, 16385)
+    log.tables[other.oid] = other
+    log.published = {"firn": {ITEMS.oid, other.oid}, "less": {ITEMS.oid}}
+    changes = [wal.insert(oid, (b"%d" % number, b"x" * 200)) for number in range(30) for oid in (other.oid, ITEMS.oid)]
+    log.commit(*changes)
+    puts = []
+
+    def die(name: str) -> None:
+        puts.append(name)
+        if puts.count("after staged") == 2:
+            raise Killed
+
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, die), part_bytes=2000), both, log)
+    less = parse(both.text.replace("publication: firn", "publication: less"))
+    task = PullTask(store, less.sources["shop"], Clock(), 1 << 20, part_bytes=2000)
+    pull(task, less, log)
+    rows = [row for _, batch in staged(store) for row in batch]
+    assert len(rows) == len({row["order"] for row in rows}) == 60
+
+
+def test_half_a_primary_key_is_none() -> None:
+    """The key is looked up after the change was made: one of its columns may have another name by then."""
+    import msgspec
+
+    full = msgspec.structs.replace(ITEMS, identity="f", key=(0, 1))
+    log, store = Wal(tables={full.oid: full}), obstore.store.MemoryStore()
+    log.primary_key = lambda _: ("id", "renamed")
+    log.commit(wal.insert(full.oid, (b"1", b"x")), wal.insert(full.oid, (b"1", b"y")))
+    unsaid = parse(CONFIG.text.replace(", key: [id]", ""))
+    with pytest.raises(SourceStopped, match=r"primary key of public\.items has renamed, which changes of it lack"):
+        pull(task_of(store), unsaid, log)
+    assert staged(store) == []
+    assert log.confirmed == 1000
+    said = parse(CONFIG.text.replace("key: [id]", "key: [id, v]"))
+    assert pull(task_of(store), said, log).changes == 2
+    assert [row["key"] for row in staged(store)[0][1]] == ['{"id":1,"v":"x"}', '{"id":1,"v":"y"}']
+
+
+def replace_oid(relation, oid: int):
+    import msgspec
+
+    return msgspec.structs.replace(relation, oid=oid, table="others")

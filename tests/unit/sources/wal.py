@@ -90,6 +90,7 @@ class Wal:
     tables: dict[int, Relation] = field(default_factory=lambda: {ITEMS.oid: ITEMS})
     step: Callable[[str], None] = lambda _: None
     peeked: int = 0
+    published: dict[str, set[int]] | None = None  # the OIDs of each publication's tables, None: all in each
     numbered: list[NumberedColumn] = field(default_factory=lambda: [NumberedColumn(1, "id"), NumberedColumn(2, "v")])
 
     def commit(self, *messages: bytes) -> None:
@@ -112,8 +113,9 @@ class Wal:
     def look(self) -> SlotState:
         return SlotState(self.database, self.confirmed, self.restart, self.end)
 
-    def peek(self, upto: int) -> Generator[tuple[int, bytes], None, None]:
+    def peek(self, upto: int, publication: str) -> Generator[tuple[int, bytes], None, None]:
         self.peeked += 1
+        mine = None if self.published is None else self.published[publication]
         told: set[int] = set()
         for one in self.transactions:
             if one.commit_lsn < self.confirmed or one.commit_lsn >= upto:
@@ -121,6 +123,8 @@ class Wal:
             yield one.commit_lsn, begin(one.commit_lsn)
             for lsn, message in one.messages:
                 self.step("row")
+                if mine is not None and struct.unpack_from(">I", message, 1)[0] not in mine:
+                    continue
                 for oid, known in self.tables.items():
                     if oid not in told and struct.pack(">I", oid) in message[:14]:
                         told.add(oid)

@@ -175,7 +175,10 @@ def candidates(
         looked += MAX_BATCHES
     grown = caps.grown(sum(size for _, _, size in free), sum(batch.events for batch, _ in found))
     count = grown.fitting((batch.bytes, batch.events) for batch, _ in found)
-    count = pulls.whole_plans([meta.plan for _, meta in found], count)
+    plans = [meta.plan for _, meta in found]
+    if found and looked < len(free) and pulls.of_one_plan(found[-1][0].id, free[looked][0]):
+        plans.append(plans[-1])  # it goes on behind what was looked at
+    count = pulls.whole_plans(plans, count)
     return Candidates(
         next_n=1 + max([above, *sealed[-1:]]),
         batches=[batch for batch, _ in found[:count]],

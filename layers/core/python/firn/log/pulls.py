@@ -41,7 +41,8 @@ class Database(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What one round reads. `at` is the time of its batches' ids; `generation`: the stream's when it was made."""
+    """What one round reads. `at` is the time of its batches' ids; `generation`: the stream's when it was made;
+    `publication`: by which it is read, however often; "" in plans of before, which did not say."""
 
     format: int
     stream: str
@@ -52,6 +53,7 @@ class Plan(msgspec.Struct, frozen=True):
     at: str  # RFC 3339, UTC, milliseconds
     generation: int
     database: Database
+    publication: str = ""
 
     @property
     def path(self) -> str:
@@ -175,6 +177,11 @@ def whole_plans(plans: Sequence[str | None], count: int) -> int:
     while end < len(plans) and plans[end] == plans[0]:
         end += 1
     return end
+
+
+def of_one_plan(batch: str, following: str) -> bool:
+    """Whether two batches are parts of the same plan, by their ids alone."""
+    return _family(batch) == _family(following)
 
 
 def forget(store: Store, stream: str, source: str, now: datetime) -> int:

@@ -50,9 +50,9 @@ class SourceDatabase(Protocol):
     def look(self) -> SlotState:
         """The slot, now."""
 
-    def peek(self, upto: int) -> Generator[tuple[int, bytes], None, None]:
+    def peek(self, upto: int, publication: str) -> Generator[tuple[int, bytes], None, None]:
         """(LSN, message) of the transactions that the slot has up to `upto`, in the order of their commits, in bounded
-        memory. Reads only: the slot stays where it is."""
+        memory; what `publication` has of them. Reads only: the slot stays where it is."""
 
     def advance(self, upto: int) -> None:
         """Let the slot go up to `upto`. One that is further already stays."""

@@ -95,7 +95,7 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     if upto <= begin:
         return Round(state)
     n = 1 if newest is None else newest.plan.n + 1
-    with closing(database.peek(upto)) as rows:
+    with closing(database.peek(upto, source.publication)) as rows:
         return _read_on(task, config, database, state, (n, begin, upto), rows, idle)
 
 
@@ -130,7 +130,9 @@ def _read_on(
         return done
     stream = stream_config(config, source.stream)
     at = layout.instant(task.now())
-    plan = Plan(FORMAT, source.stream, source.name, n, begin, upto, at, stream.generation, state.database)
+    plan = Plan(
+        FORMAT, source.stream, source.name, n, begin, upto, at, stream.generation, state.database, source.publication
+    )
     if not pulls.create(task.store, plan):
         return done  # somebody else was first: the next round sees what to do
     staged = _finished(task, config, database, plan, state, chain(held, rows))
@@ -218,7 +220,8 @@ def _finished(
                 f"{lsn_text(state.confirmed)}: somebody else advanced it, and what lies between is lost; "
                 f"{_anew(stream_config(config, task.source.stream), Newest(plan, None))}"
             )
-        with closing(database.peek(upto)) as raw:
+        # By its own publication: parts are cut by the messages, and those of another would be others.
+        with closing(database.peek(upto, plan.publication or task.source.publication)) as raw:
             return _finished(task, config, database, plan, state, _decoded(raw), again=again)
     there = pulls.staged_parts(task.store, plan) if again else set()
     parts = _Parts(task, config, database, plan, there)
@@ -277,13 +280,20 @@ def _look_up(database: SourceDatabase, stream: StreamConfig, watch: ColumnWatch)
         name = f"{relation.schema}.{relation.table}"
         watch.look(name, (column.name for column in relation.columns), database.columns(relation))
         key: tuple[str, ...] | None = None
+        keyed = False
         try:
             rule = stream.rule_for(name)
-            key = None if rule is None else rule.key
+            key, keyed = (None, stream.wants(name)) if rule is None else (rule.key, rule.keyed)
         except EventError:
             pass  # each of its changes says so
         if key is None and relation.identity == "f":
             key = database.primary_key(relation)
+            if keyed and (gone := set(key or ()) - {column.name for column in relation.columns}):
+                raise SourceStopped(
+                    f"the primary key of {name} has {', '.join(sorted(gone))[:200]}, which changes of it lack: "
+                    "a column was renamed after them, or is not in the publication. The rest is no key: "
+                    "write key: [...] into its rule in firn.yaml, with the names that the changes have, and publish it"
+                )
         return KnownTable(database.types(relation), key)
 
     return look_up

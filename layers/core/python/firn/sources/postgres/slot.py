@@ -94,7 +94,7 @@ class PostgresSlot:
         database = Database(str(system), int(timeline), source.slot)
         return SlotState(database, confirmed, restart, flushed, status, None if safe is None else int(safe))
 
-    def peek(self, upto: int) -> Generator[tuple[int, bytes], None, None]:
+    def peek(self, upto: int, publication: str) -> Generator[tuple[int, bytes], None, None]:
         """As the port says: by a cursor, so many rows at once as fit into FETCH_BYTES; what is larger than LARGE comes
         alone."""
         run = self._connection.run
@@ -102,7 +102,7 @@ class PostgresSlot:
         try:
             run(f"SET LOCAL firn.largest = '{LARGE}'")
             # Looked at when a row is fetched: a large message comes when it is fetched again with another limit.
-            self._declare(upto)
+            self._declare(upto, publication)
             count, passed = FETCH_ROWS, 0
             while rows := run(f"FETCH {count} FROM firn_changes"):
                 yield from self._whole(rows, passed)
@@ -112,10 +112,10 @@ class PostgresSlot:
         finally:
             self._end()
 
-    def _declare(self, upto: int) -> None:
+    def _declare(self, upto: int, publication: str) -> None:
         source = self._source
         # A literal, for DECLARE takes no parameters of its own: the names were checked when firn.yaml was read.
-        publication = source.publication.replace('"', '""').replace("'", "''")
+        publication = publication.replace('"', '""').replace("'", "''")
         slot = f"'{source.slot}', '{upto >> 32:X}/{upto & 0xFFFFFFFF:X}', NULL"
         options = f"'proto_version', '1', 'publication_names', '\"{publication}\"'"
         sql = _DECLARE + f"pg_logical_slot_peek_binary_changes({slot}, {options})"
