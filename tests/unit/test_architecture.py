@@ -12,10 +12,19 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-OURS = ("firn", "firn_lake", "firn_sql", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
+OURS = ("firn", "firn_lake", "firn_sql", "firn_console", "firn_spark", "firn_local", "firn_deploy", "firn_cli")
 SOURCES = sorted(
     path
-    for folder in ("layers/core", "layers/lake", "cli", "functions", "spark_emr", "infra/local", "infra/localstack")
+    for folder in (
+        "layers/core",
+        "layers/lake",
+        "layers/console",
+        "cli",
+        "functions",
+        "spark_emr",
+        "infra/local",
+        "infra/localstack",
+    )
     for path in (ROOT / folder).rglob("*.py")
 )
 
@@ -95,7 +104,15 @@ def test_functions_are_short() -> None:
 
 @pytest.mark.parametrize(
     "folder",
-    ["layers/core/python", "layers/lake/python", "spark_emr/firn_spark", "cli", "infra/local", "infra/localstack"],
+    [
+        "layers/core/python",
+        "layers/lake/python",
+        "layers/console/python",
+        "spark_emr/firn_spark",
+        "cli",
+        "infra/local",
+        "infra/localstack",
+    ],
 )
 def test_no_two_modules_of_a_package_have_one_name(folder: str) -> None:
     names = [path.name for path in SOURCES if path.is_relative_to(ROOT / folder) and path.name != "__init__.py"]
