@@ -36,7 +36,7 @@ def list_letters(
 ) -> None:
     """List dead letters by object, table and reason. Only those that were not replayed, unless --all."""
     from firn.ingest.replay import Choice
-    from firn_cli.dead_letters import groups, streams
+    from firn.status.letter_views import groups, streams
 
     store = find_stack(folder, running=False).store()
     choice = Choice(batch=batch, reason=reason, table=table, since=_time(since))
@@ -66,7 +66,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show letters: the problem, the remedy and the event."""
-    from firn_cli.dead_letters import pretty, shown
+    from firn.status.letter_views import pretty, shown
 
     found = shown(find_stack(folder, running=False).store(), name, index)
     if not found:
@@ -100,7 +100,7 @@ def export(
 ) -> None:
     """Write open letters to FILE. Correct their `original` there and replay them with `--from FILE`."""
     from firn.ingest.replay import Choice
-    from firn_cli.dead_letters import exported
+    from firn.status.letter_views import exported
 
     store = find_stack(folder, running=False).store()
     choice = Choice(batch=batch, object=name, reason=reason, table=table, since=_time(since))
@@ -135,7 +135,7 @@ def replay_letters(
 
     from firn.ingest.replay import Choice, replay
     from firn.log import published_configs
-    from firn_cli.dead_letters import imported, summary
+    from firn.status.letter_views import imported, summary
 
     store = find_stack(folder, running=False).store()
     config = published_configs.current(store)

@@ -13,8 +13,8 @@ from firn.deployment.terminal import ago, print_json, print_table, size
 from firn_cli.options import DEFAULT_DIR, Dir, Json
 
 if TYPE_CHECKING:
-    from firn_cli.source_status import SourceState
-    from firn_cli.stream_status import StreamStatus
+    from firn.status.source_status import SourceState
+    from firn.status.stream_status import StreamStatus
 
 
 def command(
@@ -26,14 +26,15 @@ def command(
     """Show what each stream has staged and committed. Also its dead letters, the freshness of its tables, and notes
     on order and keys."""
     from firn.log import pause
-    from firn_cli.source_status import source_states
-    from firn_cli.stream_status import commits_by_stream, stream_statuses, table_debts
+    from firn.status.source_status import source_states
+    from firn.status.stream_status import commits_by_stream, stream_statuses, table_debts
     from firn_lake.catalogs.stack_catalog import catalog_of
+    from firn_lake.tables import list_tables
 
     stack = find_stack(folder, running=False)
     now = datetime.now(UTC)
     window = timedelta(hours=hours)
-    found = stream_statuses(stack.store(), catalog_of(stack), now, window)
+    found = stream_statuses(stack.store(), list_tables(catalog_of(stack)), now, window)
     looked_after = table_debts(stack.store(), now)
     sources = source_states(stack.store(), now)
     if plot is not None:

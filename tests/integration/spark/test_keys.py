@@ -9,7 +9,7 @@ from firn.changes.merge.ordering import Order
 from firn.config.names import TableName
 from firn.log import epochs, holds, published_configs
 from firn.log.generations import Generations
-from firn_cli.commands.resume import resume
+from firn.quarantine.lifting import resume
 from firn_spark import rebuild
 from firn_spark.driver.staged_changes import Held
 from firn_spark.rebuild import Request

@@ -12,7 +12,7 @@ from firn.config.names import TableName
 from firn.log import layout, published_configs
 from firn.log.dead_letters.letters import read_dead
 from firn.log.store import get, paths
-from firn_cli.commands.resume import resume
+from firn.quarantine.lifting import resume
 from firn_spark import rebuild
 from firn_spark.branch import InPlace
 from firn_spark.rebuild import Request

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from firn.changes.decode.row_decoder import Decoding
 from firn.ingest import accept
-from firn_cli.stream_status import stream_statuses
+from firn.status.stream_status import stream_statuses
 from firn_lake.fresh.fresh_tables import Fresh
-from firn_lake.tables import history
+from firn_lake.tables import history, list_tables
 from firn_spark.merge import column_decoder
 from tests.integration.spark.homes import HOMES, commit_in
 from tests.integration.spark.spark_lake import Lake, ndjson
@@ -94,7 +94,9 @@ def test_a_column_that_gets_another_type_shows_in_the_log_history_and_status(
     assert [[str(each) for each in one.retyped] for one in told_by] == [
         [f"n is double, not long, since {told_by[0].time:%Y-%m-%d %H:%M} UTC"]
     ]
-    [status] = [one for one in stream_statuses(lake.store, lake.catalog, lake.now) if one.stream == lake.stream]
+    [status] = [
+        one for one in stream_statuses(lake.store, list_tables(lake.catalog), lake.now) if one.stream == lake.stream
+    ]
     assert f"columns of lake.t got another type: {told_by[0].retyped[0]} (declare" in "".join(status.notes)
 
 

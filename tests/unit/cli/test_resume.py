@@ -11,10 +11,11 @@ from firn.log import holds, published_configs
 from firn.log.batches import FORMAT
 from firn.log.holds import Quarantine
 from firn.log.store import Store, open_store
-from firn_cli.commands.resume import NotResumed, resume
+from firn.quarantine.lifting import NotResumed, resume
+from firn.status.stream_status import stream_statuses
 from firn_cli.main import main
-from firn_cli.stream_status import stream_statuses
 from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.tables import list_tables
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 AT = "2026-03-01T00:00:00.000Z"
@@ -41,7 +42,7 @@ def with_quarantines(store: Store) -> Store:
 def test_status_names_what_is_held_with_reason_and_command(store: Store, tmp_path: Path) -> None:
     published_configs.publish(store, CONFIG)
     catalog = open_catalog(f"sqlite:///{tmp_path}/c.db", f"file://{tmp_path}/warehouse", {})
-    (shop,) = stream_statuses(store, catalog, NOW)
+    (shop,) = stream_statuses(store, list_tables(catalog), NOW)
     catalog.close()
     assert shop.quarantined == ("stream", "epoch 4", "shop.lines", "shop.orders")
     assert "shop.orders is quarantined (rolled_back): it was rolled back; say how" in shop.notes

@@ -9,10 +9,10 @@ from firn.config.pull_source import PostgresAddress, PullSource
 from firn.config.reader import parse
 from firn.log import layout, published_configs, pulls
 from firn.sources.poller import SourceStatus
+from firn.status.source_status import source_states
 from firn_cli.commands import sources
 from firn_cli.source_checks import Publication, PublishedTable, Slot, Survey, check
 from firn_cli.source_lines import added, source_lines, stream_lines
-from firn_cli.source_status import source_states
 
 ORDERS = PublishedTable("public", "orders", "d", ("id",))
 GOOD = Survey(15, "logical", False, True, "firn", 5, 10**10, Publication(True), Slot("pgoutput", True), (ORDERS,))

@@ -13,9 +13,10 @@ from firn.ingest.accept import accept
 from firn.ingest.replay import Choice, replay
 from firn.log import cuts, published_configs
 from firn.log.store import Store, open_store
+from firn.status.stream_status import commits_by_stream, stream_statuses
 from firn_cli.main import main
-from firn_cli.stream_status import commits_by_stream, stream_statuses
 from firn_lake.catalogs.catalog import open_catalog
+from firn_lake.tables import list_tables
 
 CONFIG = """
 streams:
@@ -59,16 +60,16 @@ def send(store: Store, *events: str, when: datetime = NOW) -> str:
 
 def test_what_is_staged_is_pending_and_what_is_sealed_waits_for_its_cut(store: Store, catalog: Catalog) -> None:
     sha = send(store, event(1), event(2))
-    idle, shop = stream_statuses(store, catalog, NOW)
+    idle, shop = stream_statuses(store, list_tables(catalog), NOW)
     assert (idle.stream, idle.pending_events, idle.committed_epoch) == ("idle", 0, 0)
     assert (shop.pending_events, shop.pending_batches, shop.sealed_epochs) == (2, 1, 0)
 
     dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.pending_events, shop.sealed_events, shop.sealed_epochs) == (0, 2, 1)
 
     cuts.write(store, cuts.make("shop", 1, "2026-01-31T12:00:05.000Z", {}))
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.sealed_epochs, shop.committed_epoch) == (0, 1)
     assert shop.committed_at == datetime(2026, 1, 31, 12, 0, 5, tzinfo=UTC)
     assert shop.notes == ()
@@ -76,16 +77,16 @@ def test_what_is_staged_is_pending_and_what_is_sealed_waits_for_its_cut(store: S
 
 def test_rejected_events_are_counted_as_dead_letters(store: Store, catalog: Catalog) -> None:
     send(store, event(1), '{"op":"c"}\n', "[]\n")
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.pending_events, shop.dead_letters) == (1, 2)
     assert "2 dead letters" in shop.notes[0]
 
 
 def test_a_stream_without_positions_is_marked(store: Store, catalog: Catalog) -> None:
     sha = send(store, event(1, position=False))
-    assert stream_statuses(store, catalog, NOW)[1].without_position
+    assert stream_statuses(store, list_tables(catalog), NOW)[1].without_position
     dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert shop.without_position
     assert "no position" in shop.notes[0]
 
@@ -96,7 +97,7 @@ def test_rows_that_count_by_their_arrival_are_marked(store: Store, catalog: Cata
     for settings, rule, said in cases:
         config = published_configs.publish(store, text.format(settings, rule))
         accept(store, config, "web", b'{"id": 1, "at": 1}', now=NOW)
-        (web,) = stream_statuses(store, catalog, NOW)
+        (web,) = stream_statuses(store, list_tables(catalog), NOW)
         assert any("count by when they were accepted" in note for note in web.notes) is said
         assert not web.without_position
 
@@ -112,7 +113,7 @@ def test_emitters_without_an_order_are_marked(store: Store, catalog: Catalog) ->
         config = f"streams: {{web: {{envelope: {envelope}, tables: {{'*': {{to: 'web.{{table}}'}}}}}}}}"
         published = published_configs.publish(store, config)
         accept(store, published, "web", json.dumps(event).encode(), now=NOW + timedelta(seconds=number))
-        assert stream_statuses(store, catalog, NOW)[0].without_position is said
+        assert stream_statuses(store, list_tables(catalog), NOW)[0].without_position is said
 
 
 def test_rows_that_count_by_their_offsets_are_marked(store: Store, catalog: Catalog) -> None:
@@ -122,7 +123,7 @@ def test_rows_that_count_by_their_offsets_are_marked(store: Store, catalog: Cata
              ("kafka: {topics: [users]}, order_by: at", False), (f"kinesis: '{arn}'", False)]  # fmt: skip
     for settings, said in cases:
         published_configs.publish(store, text.format(settings))
-        (web,) = stream_statuses(store, catalog, NOW)
+        (web,) = stream_statuses(store, list_tables(catalog), NOW)
         assert any("count by their offsets" in note for note in web.notes) is said
         assert not any("count by when they were accepted" in note for note in web.notes)
 
@@ -132,7 +133,7 @@ def test_tables_without_a_key_are_named(store: Store, catalog: Catalog) -> None:
     catalog.create_namespace("shop")
     properties = {"firn.stream": "shop", "firn.mode": "append", "firn.key": "[]"}
     catalog.create_table("shop.log", pa.schema([("a", pa.int64())]), properties=properties)
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert shop.keyless_tables == ("shop.log",)
     assert "no key for shop.log" in shop.notes[0]
 
@@ -148,7 +149,7 @@ def test_tables_of_removed_rules_and_pipelines_are_named(store: Store, catalog: 
 
     def said(*config: str) -> list[str]:
         published_configs.publish(store, text.format(*config))
-        (web,) = stream_statuses(store, catalog, NOW)
+        (web,) = stream_statuses(store, list_tables(catalog), NOW)
         return [note for note in web.notes if "stay" in note]
 
     assert said("web.users", every) == []
@@ -159,17 +160,17 @@ def test_tables_of_removed_rules_and_pipelines_are_named(store: Store, catalog: 
 
 
 def test_without_a_configuration_there_is_nothing_to_say(store: Store, catalog: Catalog) -> None:
-    assert stream_statuses(store, catalog, NOW) == []
+    assert stream_statuses(store, list_tables(catalog), NOW) == []
 
 
 def test_replayed_dead_letters_no_longer_wait(store: Store, catalog: Catalog) -> None:
     wrong = CONFIG.replace("  shop:\n", "  shop:\n    envelope: flat\n")
     accept(store, published_configs.publish(store, wrong), "shop", (event(1) + event(2) + "[]\n").encode(), now=NOW)
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting) == (3, 3)
     right = published_configs.publish(store, CONFIG)
     list(replay(store, right, "shop", Choice(), clock=lambda: NOW))
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.dead_letters, shop.dead_waiting, shop.pending_events) == (3, 1, 2)
     assert "1 dead letters wait: firn dead list shop" in shop.notes
 
@@ -185,13 +186,13 @@ def test_how_long_changes_have_waited_is_told_by_stream_and_table(
 ) -> None:
     sha = send(store, event(1))
     taken(tmp_path, STAGED, 90)
-    idle, shop = stream_statuses(store, catalog, NOW)
+    idle, shop = stream_statuses(store, list_tables(catalog), NOW)
     assert (idle.oldest_seconds, idle.oldest_by_table) == (None, {})
     assert (shop.oldest_seconds, shop.oldest_by_table) == (90.0, {"shop.orders": 90.0})
     dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
-    assert stream_statuses(store, catalog, NOW)[1].oldest_by_table == {"shop.orders": 90.0}
+    assert stream_statuses(store, list_tables(catalog), NOW)[1].oldest_by_table == {"shop.orders": 90.0}
     cuts.write(store, cuts.make("shop", 1, CUT, {}))
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert (shop.oldest_seconds, shop.oldest_by_table) == (None, {})
 
 
@@ -202,7 +203,7 @@ def test_a_quarantined_table_ages_while_the_others_are_fresh(store: Store, catal
         dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     held = {"shop.orders": "key_changed"}
     cuts.write(store, cuts.make("shop", 2, CUT, {}, progress={"shop.orders": 1}, quarantined=held))
-    shop = stream_statuses(store, catalog, NOW)[1]
+    shop = stream_statuses(store, list_tables(catalog), NOW)[1]
     assert shop.oldest_seconds is None
     assert shop.oldest_by_table == {"shop.orders": 98.0}
 
@@ -215,10 +216,10 @@ def test_the_freshness_of_the_last_hours_commits_is_told_and_drawn(
     dispatch(store, "shop", None, now=NOW, terms=Terms(sha), force=True)
     cuts.write(store, cuts.make("shop", 1, CUT, {}))
     taken(tmp_path, "cuts/shop/*.json", 70)
-    found = stream_statuses(store, catalog, NOW)[1].freshness
+    found = stream_statuses(store, list_tables(catalog), NOW)[1].freshness
     assert (found.commits, found.events, found.p50, found.p99, found.events_per_second) == (1, 2, 20.0, 20.0, 0.1)
-    assert stream_statuses(store, catalog, NOW + timedelta(hours=2))[1].freshness.commits == 0
-    later = stream_statuses(store, catalog, NOW + timedelta(hours=2), timedelta(hours=3))
+    assert stream_statuses(store, list_tables(catalog), NOW + timedelta(hours=2))[1].freshness.commits == 0
+    later = stream_statuses(store, list_tables(catalog), NOW + timedelta(hours=2), timedelta(hours=3))
     assert later[1].freshness.commits == 1
     drawn = commits_by_stream(store, NOW - timedelta(hours=1))
     assert {name: [one.n for one in commits] for name, commits in drawn.items()} == {"idle": [], "shop": [1]}

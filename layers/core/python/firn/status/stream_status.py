@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from firn.backfill import progress
 from firn.changes.envelopes.registry import KNOWN
@@ -21,15 +21,49 @@ from firn.log.store import Store, get, listing
 from firn.maintenance.health_report import report
 from firn.maintenance.launcher import feeding
 from firn.sinks import report as report_of_sinks
-from firn_cli.waiting import age, ages
-
-if TYPE_CHECKING:
-    from pyiceberg.catalog import Catalog
-
-    from firn_lake.tables import TableSummary
-
+from firn.status.waiting import age, ages
 
 _READS_AT_ONCE: Final = 16
+
+
+class Retyped(Protocol):
+    """A column that got another type; as text it says which, and when."""
+
+    @property
+    def column(self) -> str:
+        """Its name."""
+
+
+class Table(Protocol):
+    """What of a table tells how its streams are: firn_lake's TableSummary."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+
+    @property
+    def identifier(self) -> tuple[str, ...]:
+        """Namespace and name."""
+
+    @property
+    def stream(self) -> str | None:
+        """The stream that made it."""
+
+    @property
+    def mode(self) -> str | None:
+        """mirror, append, …"""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Its columns."""
+
+    @property
+    def retyped(self) -> "Sequence[Retyped]":
+        """Newest last."""
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """Those that ever fed it."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +100,16 @@ def commits_by_stream(store: Store, since: datetime) -> dict[str, list[Commit]]:
 
 
 def stream_statuses(
-    store: Store, catalog: "Catalog", now: datetime, window: timedelta = timedelta(hours=1)
+    store: Store, tables: Sequence[Table], now: datetime, window: timedelta = timedelta(hours=1)
 ) -> list[StreamStatus]:
-    """The status of every configured stream, by name; [] if no configuration is published. `window`: of the freshness.
+    """The status of every configured stream, by name; [] if no configuration is published. `tables`: the lake's;
+    `window`: of the freshness.
 
     Raises StorageUnavailable, UnreadableBatch.
     """
-    from firn_lake.tables import list_tables
-
     config = published_configs.find(store)
     if config is None:
         return []
-    tables = list_tables(catalog)
     return [
         _status(store, config.streams[name], [one for one in tables if one.stream == name], now, now - window)
         for name in sorted(config.streams)
@@ -98,7 +130,7 @@ def table_debts(store: Store, now: datetime) -> list[dict[str, Any]]:
 
 
 def _status(
-    store: Store, settings: StreamConfig, tables: "Sequence[TableSummary]", now: datetime, since: datetime
+    store: Store, settings: StreamConfig, tables: Sequence[Table], now: datetime, since: datetime
 ) -> StreamStatus:
     stream = settings.name
     committed = cuts.newest(store, stream)
@@ -172,13 +204,13 @@ def _order_of_rows(settings: StreamConfig) -> list[str]:
     ]
 
 
-def _retyped(table: "TableSummary") -> str:
+def _retyped(table: Table) -> str:
     newest = {one.column: one for one in table.retyped}
     told = "; ".join(map(str, newest.values()))
     return f"columns of {table.name} got another type: {told} (declare a column in firn.yaml to give it one for good)"
 
 
-def _fed_no_more(settings: StreamConfig, table: "TableSummary") -> str | None:
+def _fed_no_more(settings: StreamConfig, table: Table) -> str | None:
     """That a table of the stream gets nothing any more, or nothing of a pipeline that is gone: its rows stay."""
     namespace, name = table.identifier if len(table.identifier) == 2 else ("", "")
     if not namespace:
