@@ -18,7 +18,6 @@ class Session(msgspec.Struct, frozen=True):
     config: str | None
     published_at: str | None
     paused_since: str | None
-    now: str
     signed: bool = False
 
 

@@ -28,8 +28,8 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What waits for its commit: `staged` in no epoch, `sealed` in one and in no cut; `oldest_seconds`: how long the
-    oldest of it has waited. `bytes`: as staged."""
+    """What waits for its commit: `staged` in no epoch, `sealed` in one and in no cut; `oldest_at`: when the oldest of
+    it was accepted. `bytes`: as staged."""
 
     staged_batches: int
     staged_events: int
@@ -38,7 +38,7 @@ class Backlog(msgspec.Struct, frozen=True):
     sealed_events: int
     sealed_bytes: int
     sealed_epochs: int
-    oldest_seconds: float | None
+    oldest_at: str | None
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -132,12 +132,13 @@ class PipelineRow(msgspec.Struct, frozen=True):
 
 class SourceRow(msgspec.Struct, frozen=True):
     """A database that Firn reads. `lag`: bytes of WAL that are not read; `kept`: that the database keeps for the slot;
-    `safe`: that may still come until the slot is lost (null: no limit). `seen_at`: when the pull looked last."""
+    `safe`: that may still come until the slot is lost (null: no limit). `seen_at`: when the pull looked last; `read_all_at`:
+    when it had read everything last."""
 
     source: str
     slot: str
     seen_at: str | None
-    read_all_seconds: float | None
+    read_all_at: str | None
     lag: int | None
     kept: int | None
     safe: int | None
@@ -148,13 +149,14 @@ class SourceRow(msgspec.Struct, frozen=True):
 
 
 class TargetRow(msgspec.Struct, frozen=True):
-    """A table that the stream feeds. `oldest_seconds`: at most how long its oldest uncommitted change has waited."""
+    """A table that the stream feeds. `oldest_at`: when its oldest uncommitted change was accepted, or
+    earlier."""
 
     table: str
     snapshot: str | None
     upto: int
     held: str | None
-    oldest_seconds: float | None
+    oldest_at: str | None
 
 
 class StreamPage(msgspec.Struct, frozen=True):
