@@ -132,8 +132,8 @@ class PipelineRow(msgspec.Struct, frozen=True):
 
 class SourceRow(msgspec.Struct, frozen=True):
     """A database that Firn reads. `lag`: bytes of WAL that are not read; `kept`: that the database keeps for the slot;
-    `safe`: that may still come until the slot is lost (null: no limit). `seen_at`: when the pull looked last; `read_all_at`:
-    when it had read everything last."""
+    `safe`: that may still come until the slot is lost (null: no limit). `seen_at`: when the pull looked last;
+    `read_all_at`: when it had read everything last."""
 
     source: str
     slot: str
