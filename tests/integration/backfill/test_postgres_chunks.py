@@ -1,99 +1,32 @@
 """Chunks out of a real PostgreSQL: every row once, the same values as the stream's, whoever writes meanwhile."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from firn.backfill import backfill_request as requests
-from firn.backfill import chunk_plan as plans
 from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
-from firn.backfill.chunk_plan import Plan
 from firn.backfill.postgres_cells import form_of
 from firn.backfill.postgres_chunk import Moved, RowWriter, open_chunk
-from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.postgres_connection import Session
 from firn.backfill.postgres_plan import Into, make_plan
-from firn.backfill.postgres_tables import find_tables, types_of
+from firn.backfill.postgres_tables import entries, table_of, types_of
 from firn.backfill.progress import Watch
 from firn.backfill.read_position import ForeignStream, lsn_of
 from firn.changes.decode.codec import RowCodec
 from firn.changes.decode.connect_schema import columns_of
 from firn.changes.decode.source_encodings import DecodeSettings
 from firn.changes.decode.types import Type, parse
-from firn.errors import ConfigError, EventError, TerminalError
-from firn.log import layout, published_configs
+from firn.errors import EventError, TerminalError
 from firn.log.batches import FORMAT
-from firn.log.store import Store, get, open_store, paths
 from firn.sources.postgres.row_form import RowForm, SourceColumn
 from firn.sources.postgres.type_catalog import TypeCatalog
-from firn_spark.backfill.chunk_reader import Work
-from firn_spark.backfill.chunk_task import Cancelled, ChunkTask
-from tests.postgresql import postgresql
-
-CONFIG = "streams: {shop: {tables: {'public.*': {to: 'shop.{table}', key: [id]}}}}"
-
-
-def connected(address: str, program: str) -> AbstractContextManager[Session]:
-    given = read_address(address)
-    return session(given.address, given.password, program)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with postgresql() as url:
-        yield url
-
-
-@pytest.fixture
-def server(address: str) -> Iterator[Session]:
-    with connected(address, "test") as opened:
-        yield opened
-        opened.rows("DROP SCHEMA public CASCADE")
-        opened.rows("CREATE SCHEMA public")
-
-
-class Backfill:
-    """A backfill of the stream `shop`, run in this process."""
-
-    def __init__(self, folder: Path, address: str, **asked: Any) -> None:
-        self.address = address
-        self.store: Store = open_store(f"file://{folder}/staging")
-        self.config = published_configs.publish(self.store, CONFIG)
-        made = layout.instant(datetime.now(UTC))
-        self.request = Request(FORMAT, "b1", "shop", address, made, **asked)
-        self.into = Into({}, keyed=True)
-
-    def planned(self) -> Plan:
-        with connected(self.address, "test") as server:
-            settings = self.config.streams["shop"].settings
-            found = make_plan(server, self.request, settings, lambda _: self.into, self.request.made_at)
-        return plans.fix(self.store, "shop", found)
-
-    def task(self, plan: Plan, floor: int = 0) -> ChunkTask:
-        work = Work(self.request, plan, self.config.streams["shop"], self.config.sha, floor)
-        return ChunkTask(self.store, work, sleep=lambda _: None)
-
-    def run(self) -> Plan:
-        plan = self.planned()
-        self.task(plan).run(range(len(plan.chunks)))
-        return plan
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The changes of all staged batches."""
-        found = [get(self.store, path) for path in paths(self.store, "staged/shop")]
-        return [row for data in found if data for row in pq.read_table(pa.BufferReader(data)).to_pylist()]
-
-    def images(self) -> list[str]:
-        return sorted(row["after"] for row in self.rows())
-
+from firn_spark.backfill.chunk_task import Cancelled
+from tests.integration.backfill.in_process import Backfill, connected
 
 # A column of each type, and values of it as PostgreSQL writes them.
 TYPES = {
@@ -148,7 +81,7 @@ def test_a_value_is_the_same_by_the_stream_and_by_a_backfill(server: Session, se
     for n, (kind, texts) in enumerate(TYPES.items()):
         for text in texts:
             server.rows(f'INSERT INTO t ("c {n}") VALUES ({literal(text)}::text::{kind})')
-    (table,) = find_tables(server, ["public.t"])
+    table = table_of(server, entries(server)["public.t"])
     mine = [column for column in table.columns if not column.generated]
     types = types_of(server, mine)
     form = RowForm([SourceColumn(one.name, one.oid, one.modifier) for one in mine], types, settings)
@@ -191,19 +124,6 @@ def test_every_row_is_staged_once_by_whichever_way_the_table_is_cut(
         assert one.task(plan).run(range(len(plan.chunks))) == 0  # all of them are there
 
 
-def test_partitions_are_read_one_by_one_under_the_name_of_their_table(
-    server: Session, address: str, tmp_path: Path
-) -> None:
-    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)")
-    server.rows("CREATE TABLE t_1 PARTITION OF t FOR VALUES FROM (0) TO (10)")
-    server.rows("CREATE TABLE t_2 PARTITION OF t FOR VALUES FROM (10) TO (20)")
-    server.rows("INSERT INTO t SELECT n, 'v' FROM generate_series(0, 19) n")
-    one = Backfill(tmp_path, address, where="id % 2 = 0")
-    assert {chunk.relation for chunk in one.run().chunks} == {"public.t_1", "public.t_2"}
-    assert one.images() == sorted(f'{{"id":{n},"v":"v"}}' for n in range(0, 20, 2))
-    assert {row["table"] for row in one.rows()} == {"public.t"}
-
-
 def test_a_row_names_its_key_where_nobody_else_does(server: Session, address: str, tmp_path: Path) -> None:
     server.rows("CREATE TABLE t (v text, a int, b uuid, PRIMARY KEY (b, a))")
     server.rows("INSERT INTO t VALUES ('x', 1, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')")
@@ -212,19 +132,6 @@ def test_a_row_names_its_key_where_nobody_else_does(server: Session, address: st
     one.run()
     (row,) = one.rows()
     assert row["key"].replace(" ", "") == '{"b":"a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11","a":1}'
-
-
-def test_what_the_publication_leaves_out_is_left_out(server: Session, address: str, tmp_path: Path) -> None:
-    server.rows("CREATE TABLE t (id int PRIMARY KEY, v text, secret text)")
-    server.rows("CREATE TABLE u (id int PRIMARY KEY)")
-    server.rows("INSERT INTO t VALUES (1, 'x', 'y'), (2, 'x', 'y')")
-    server.rows("CREATE PUBLICATION firn FOR TABLE t (id, v) WHERE (id > 1)")
-    one = Backfill(tmp_path / "1", address, publication="firn")
-    assert [table.name for table in one.run().tables] == ["public.t"]
-    assert one.images() == ['{"id":2,"v":"x"}']
-    with pytest.raises(ConfigError, match=r"publication firn lacks public\.u"):
-        Backfill(tmp_path / "2", address, publication="firn", tables=("public.u",)).planned()
-    server.rows("DROP PUBLICATION firn")
 
 
 @pytest.mark.parametrize(
@@ -351,14 +258,6 @@ def test_who_is_cancelled_stages_nothing_more(server: Session, address: str, tmp
     requests.end(one.store, "shop", "b1", requests.End(FORMAT, "cancelled", one.request.made_at))
     with pytest.raises(Cancelled):
         one.task(plan).run([0])
-
-
-def test_tables_that_can_not_be_read_are_named(server: Session, address: str, tmp_path: Path) -> None:
-    server.rows("CREATE TABLE t (id int PRIMARY KEY)")
-    with pytest.raises(ConfigError, match=r"no table public\.u that could be read; it has public\.t"):
-        Backfill(tmp_path, address, tables=("public.u",)).planned()
-    with pytest.raises(ConfigError, match=r"column .nope. does not exist"):
-        Backfill(tmp_path / "2", address, tables=("public.t",), where="nope = 1").run()
 
 
 @pytest.mark.parametrize("by", ["key", "ctid"])

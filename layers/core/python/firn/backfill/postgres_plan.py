@@ -1,5 +1,6 @@
 """The plan of a backfill from PostgreSQL: which tables and columns, and the chunks that they are read in."""
 
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Cell, Chunk, Plan, PlannedTable
 from firn.backfill.postgres_cells import cell_of, form_of, quoted
 from firn.backfill.postgres_connection import Session, literal, row_of
-from firn.backfill.postgres_tables import Published, Relation, Table, find_tables, published, types_of
+from firn.backfill.postgres_selection import chosen_tables
+from firn.backfill.postgres_tables import Published, Relation, Table, types_of
 from firn.changes.decode.source_encodings import DecodeSettings
 from firn.changes.decode.types import Type
 from firn.errors import ConfigError
@@ -47,20 +49,12 @@ def make_plan(session: Session, request: Request, settings: DecodeSettings, targ
     version = int(session.value("SHOW server_version_num"))
     tables: list[PlannedTable] = []
     chunks: list[Chunk] = []
-    known = published(session, request.publication) if request.publication else None
-    for table in find_tables(session, request.tables):
-        into = target(table.source)
-        sent = _ALL if known is None else known.get(table.source)
-        if sent is None:
-            if request.tables:
-                raise ConfigError(f"the publication {request.publication} lacks {table.source}: add it there first")
-            continue
-        if into is None:
-            if request.tables:
-                raise ConfigError(f"no rule of stream {request.stream} takes {table.source}: see tables: in firn.yaml")
-            continue
-        chunks += _chunks(session, request, table, len(tables), version, sent.rows)
-        tables.append(_planned(table, types_of(session, table.columns), settings, into, sent))
+    goes = functools.cache(target)
+    for table, sent in chosen_tables(session, request, goes):
+        into = goes(table.source)
+        if into is not None:
+            chunks += _chunks(session, request, table, len(tables), version, sent.rows)
+            tables.append(_planned(table, types_of(session, table.columns), settings, into, sent))
     if not tables:
         raise ConfigError(f"the source has no table that stream {request.stream} takes: see tables: in firn.yaml")
     return Plan(FORMAT, request.id, now, tables, chunks, server_of(session))
@@ -74,9 +68,6 @@ def server_of(session: Session) -> str:
             "FROM pg_control_system()"
         )
     )
-
-
-_ALL: Final = Published(None, "")
 
 
 def _planned(table: Table, types: TypeCatalog, settings: DecodeSettings, into: Into, sent: Published) -> PlannedTable:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from firn.backfill.postgres_connection import Session
-from firn.errors import ConfigError
 from firn.sources.postgres.type_catalog import LOOK_UP, PgType, TypeCatalog
 
 
@@ -20,6 +19,18 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Rights:
+    """What the user may do with a relation, which is `schema`.`table`. `filtered`: whether row-level security may hide
+    rows from it."""
+
+    schema: str
+    table: str
+    usage: bool
+    select: bool
+    filtered: bool
+
+
+@dataclass(frozen=True)
 class Relation:
     """What rows are stored in: a table, or one of the partitions of one.
 
@@ -28,6 +39,7 @@ class Relation:
     pages    8 KB each; `rows`: by the server's estimate
     outside  bytes of values that are stored out of line (TOAST), which updates leave out of the stream
     heap     whether its rows have places that a range of can be read
+    rights   of the user who looked, None if nobody did
     """
 
     name: str
@@ -36,6 +48,7 @@ class Relation:
     rows: int
     outside: int = 0
     heap: bool = True
+    rights: Rights | None = None
 
 
 @dataclass(frozen=True)
@@ -60,15 +73,17 @@ class Table:
         return sum(one.rows for one in self.relations)
 
 
-# Tables whose changes logical replication sends: logged ones that are no partition themselves and of no extension.
+# Tables whose changes logical replication sends: logged ones.
 _TABLES: Final = """
-SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind::text, c.relreplident::text,
-       has_table_privilege(c.oid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE')
+SELECT c.oid::bigint, n.nspname::text, c.relname::text, c.relkind = 'p', c.relreplident::text,
+       (SELECT coalesce(array_agg(rn.nspname || '.' || r.relname), '{}')
+        FROM pg_partition_ancestors(c.oid) a JOIN pg_catalog.pg_class r ON r.oid = a.relid
+        JOIN pg_catalog.pg_namespace rn ON rn.oid = r.relnamespace WHERE c.relispartition AND r.oid <> c.oid),
+       EXISTS (SELECT FROM pg_catalog.pg_depend d
+               WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
   AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
-  AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
-                  WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 ORDER BY n.nspname, c.relname
 """
 _COLUMNS: Final = """
@@ -88,7 +103,8 @@ _RELATIONS: Final = """
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname), pg_relation_filenode(c.oid)::text,
        (pg_relation_size(c.oid) + 8191) / 8192, c.reltuples::bigint, c.relpages,
        CASE WHEN c.reltoastrelid = 0 THEN 0 ELSE pg_relation_size(c.reltoastrelid) END,
-       coalesce(m.amname = 'heap', true)
+       coalesce(m.amname = 'heap', true), n.nspname::text, c.relname::text, has_schema_privilege(n.oid, 'USAGE'),
+       has_table_privilege(c.oid, 'SELECT'), row_security_active(c.oid)
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_catalog.pg_am m ON m.oid = c.relam
 WHERE c.relkind = 'r' AND c.oid IN (
@@ -96,31 +112,40 @@ WHERE c.relkind = 'r' AND c.oid IN (
 ORDER BY 1
 """
 _PUBLISHED: Final = """
-SELECT p.schemaname || '.' || p.tablename, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
-FROM pg_catalog.pg_publication_tables p WHERE p.pubname = :publication
+SELECT p.pubname::text, p.schemaname || '.' || p.tablename, to_jsonb(p) -> 'attnames', to_jsonb(p) ->> 'rowfilter'
+FROM pg_catalog.pg_publication_tables p ORDER BY p.pubname
 """
 _ROWS_PER_PAGE: Final = 60  # of a table that was never analyzed
 
 
-def find_tables(session: Session, wanted: Sequence[str]) -> list[Table]:
-    """The tables of these names (`schema.table`), or all that can be read. Raises ConfigError for one that is not there
-    or may not be read, TransientError."""
-    found: list[Table] = []
-    known = {f"{schema}.{name}": row for row in session.rows(_TABLES) for schema, name in [row[1:3]]}
-    for source in wanted or known:
-        if source not in known:
-            near = ", ".join(list(known)[:10]) or "no tables"
-            raise ConfigError(f"the source has no table {source} that could be read; it has {near}")
-        oid, schema, name, _, identity, readable = known[source]
-        if not readable:
-            if wanted:
-                raise ConfigError(f'the user may not read {source}: GRANT SELECT ON "{schema}"."{name}" TO the user')
-            continue
-        columns = tuple(Column(*row) for row in session.rows(_COLUMNS, oid=oid))
-        key = tuple(row[0] for row in session.rows(_KEY, oid=oid))
-        relations = tuple(_relation(row) for row in session.rows(_RELATIONS, oid=oid))
-        found.append(Table(schema, name, columns, key, identity, relations))
-    return found
+@dataclass(frozen=True)
+class Entry:
+    """A table in the database's catalog. `ancestors`: the partitioned tables that it is a partition of; `extension`:
+    whether it is one's own."""
+
+    oid: int
+    schema: str
+    name: str
+    partitioned: bool
+    identity: str
+    ancestors: tuple[str, ...]
+    extension: bool
+
+
+def entries(session: Session) -> dict[str, Entry]:
+    """All tables that a stream could have, by its names for them (`schema.table`). Raises TransientError."""
+    return {
+        f"{row[1]}.{row[2]}": Entry(row[0], row[1], row[2], row[3], row[4], tuple(row[5]), row[6])
+        for row in session.rows(_TABLES)
+    }
+
+
+def table_of(session: Session, entry: Entry) -> Table:
+    """One of them, with what its rows are stored in. Raises TransientError."""
+    columns = tuple(Column(*row) for row in session.rows(_COLUMNS, oid=entry.oid))
+    key = tuple(row[0] for row in session.rows(_KEY, oid=entry.oid))
+    relations = tuple(_relation(row) for row in session.rows(_RELATIONS, oid=entry.oid))
+    return Table(entry.schema, entry.name, columns, key, entry.identity, relations)
 
 
 @dataclass(frozen=True)
@@ -131,22 +156,21 @@ class Published:
     rows: str
 
 
-def published(session: Session, publication: str) -> dict[str, Published]:
-    """The tables of a publication. Raises ConfigError if it has none."""
-    found = {
-        str(table): Published(frozenset(columns) if columns else None, rows or "")
-        for table, columns, rows in session.rows(_PUBLISHED, publication=publication)
-    }
-    if not found:
-        raise ConfigError(f"the publication {publication} of the source has no tables: see firn sources add")
+def publications(session: Session) -> dict[str, dict[str, Published]]:
+    """The tables of each publication that has some, by the names that it sends them under. Raises TransientError."""
+    found: dict[str, dict[str, Published]] = {}
+    for name, table, columns, rows in session.rows(_PUBLISHED):
+        found.setdefault(name, {})[str(table)] = Published(frozenset(columns) if columns else None, rows or "")
     return found
 
 
 def _relation(row: Sequence[Any]) -> Relation:
-    name, file, pages, tuples, analyzed_pages, outside, heap = row
+    name, file, pages, tuples, analyzed_pages, outside, heap, *rights = row
     # reltuples is of relpages pages (-1: nobody has counted), and the table may have grown since.
     per_page = tuples / analyzed_pages if analyzed_pages and tuples > 0 else _ROWS_PER_PAGE
-    return Relation(name, str(file), int(pages), round(per_page * int(pages)), int(outside), bool(heap))
+    return Relation(
+        name, str(file), int(pages), round(per_page * int(pages)), int(outside), bool(heap), Rights(*rights)
+    )
 
 
 def types_of(session: Session, columns: Iterable[Column]) -> TypeCatalog:
