@@ -11,6 +11,9 @@ _CHANGES: Final = f"{_SOURCES}/postgres/transaction_changes.py"
 _OF_PULL: Final = "tests/unit/sources/test_pull.py"
 _OF_MESSAGES: Final = "tests/unit/sources/test_pgoutput.py"
 _DIES: Final = f"{_OF_PULL}::test_a_pull_that_dies_anywhere_stages_each_change_once[0]"
+_LATE: Final = (
+    "tests/unit/sources/test_late_plan.py::test_a_plan_that_is_finished_hours_late_is_sealed_by_the_normal_schedule"
+)
 _STOPS: Final = f"{_OF_PULL}::test_a_log_that_does_not_go_on_where_the_last_plan_ended_stops_the_source"
 
 MUTANTS: Final = (
@@ -76,6 +79,20 @@ MUTANTS: Final = (
         "        plans.append(plans[-1])",
         "        pass",
         (f"{_OF_PULL}::test_a_plan_that_stands_across_the_end_of_a_window_is_sealed_whole",),
+    ),
+    Mutant(
+        "a plan that was finished hours late is left to dispatch, whose listings begin after it",
+        _PULL,
+        "    if late:\n",
+        "    if late and False:\n",
+        (f"{_LATE}[after pulls]",),
+    ),
+    Mutant(
+        "a plan that was finished late, and its function died before it was sealed, is left to dispatch",
+        _PULL,
+        "if last.done and last.done.late:",
+        "if False:",
+        (f"{_LATE}[before epochs]",),
     ),
     Mutant(
         "a plan is read again by another publication",

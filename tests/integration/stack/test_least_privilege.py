@@ -302,7 +302,7 @@ def pull(store: Store, stream: str, number: int) -> None:
     assert pulls.create(store, plan)
     parsed = parse(json.dumps(event(20_000 + number)).encode(), "debezium")
     accept.accept_part(store, config, stream, parsed, pulls.batch_of(plan, 0), plan.path)
-    pulls.finish(store, plan, 1, 1)
+    pulls.finish(store, plan, pulls.Done(FORMAT, 1, 1))
 
 
 def care(ground: Ground) -> None:

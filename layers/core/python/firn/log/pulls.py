@@ -61,12 +61,14 @@ class Plan(msgspec.Struct, frozen=True):
         return layout.pull_path(self.stream, self.source, self.n)
 
 
-class Done(msgspec.Struct, frozen=True):
-    """That a plan is staged: in so many batches, with so many changes."""
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """That a plan is staged: in so many batches, with so many changes. `late`: so long after it was made that the pull
+    itself has to seal them (firn.sources.late_plan)."""
 
     format: int
     parts: int
     changes: int
+    late: bool = False
 
 
 class Newest(NamedTuple):
@@ -105,9 +107,9 @@ def create(store: Store, plan: Plan) -> bool:
     return put_if_absent(store, plan.path, _encode(plan))
 
 
-def finish(store: Store, plan: Plan, parts: int, changes: int) -> None:
+def finish(store: Store, plan: Plan, done: Done) -> None:
     """Say that all of it is staged. Raises StorageUnavailable, UnknownOutcome."""
-    put_if_absent(store, _done_path(plan.path), _encode(Done(FORMAT, parts, changes)))
+    put_if_absent(store, _done_path(plan.path), _encode(done))
 
 
 def done_of(store: Store, path: str) -> Done | None:

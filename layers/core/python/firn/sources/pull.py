@@ -4,7 +4,8 @@
    anything is staged; who comes after reads the same ones.
 2. Their changes are **staged** in parts. Where a part ends follows from the messages alone, and its batch's id from the
    plan: who stages it again finds it there.
-3. The plan is **done**: dispatch may seal its batches, all of them in one epoch.
+3. The plan is **done**: dispatch may seal its batches, all of them in one epoch. If that is long after it was made, the
+   pull seals them itself (late_plan.py).
 4. The slot is **advanced** to `upto`. A database that crashes may have it further back afterwards; what plans hold is
    skipped then.
 
@@ -27,8 +28,9 @@ from firn.errors import EventError
 from firn.ingest.accept import accept_part, stream_config
 from firn.log import layout, pulls
 from firn.log.batches import FORMAT
-from firn.log.pulls import Newest, Plan
+from firn.log.pulls import Done, Newest, Plan
 from firn.log.store import Store
+from firn.sources import late_plan
 from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
 from firn.sources.postgres import pgoutput
@@ -87,8 +89,10 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     begin = state.confirmed
     if last is not None:
         begin = last.plan.upto_lsn
-        if state.confirmed < begin <= state.flushed:
-            database.advance(begin)  # it died before it could, or the database has forgotten
+        if state.confirmed < begin <= state.flushed:  # it died before it could, or the database has forgotten
+            if last.done and last.done.late:
+                late_plan.seal(store, config, last.plan, task.now())
+            database.advance(begin)
     # No smaller than what is decoded again each time: a long transaction costs twice its WAL, and not its square.
     window = max(task.window, begin - state.restart)
     upto = min(state.flushed, begin + window)
@@ -230,7 +234,10 @@ def _finished(
         inside = _inside(message, begin, upto, inside)
         parts.read(lsn, data, message, inside)
     parts.end()
-    pulls.finish(task.store, plan, parts.count, parts.changes)
+    late = parts.count > 0 and late_plan.is_late(plan, task.now())
+    pulls.finish(task.store, plan, Done(FORMAT, parts.count, parts.changes, late))
+    if late:
+        late_plan.seal(task.store, config, plan, task.now())
     database.advance(upto)
     return Round(state, plan.n, parts.changes, parts.count)
 
