@@ -125,6 +125,15 @@ def _server(found: Survey) -> Iterator[Finding]:
 
 
 def _tables(found: Survey) -> Iterator[Finding]:
+    called: dict[str, list[str]] = {}
+    for table in found.tables:
+        called.setdefault(f"{table.schema}.{table.name}", []).append(table.quoted)
+    for name, same in called.items():
+        if len(same) > 1:
+            yield Finding(
+                name, "refused", f"{' and '.join(same)} are both called {name} here, and would be mixed: rename one, "
+                "or make a publication without it and name that with --publication",
+            )  # fmt: skip
     changes = found.publication is None or set(found.publication.kinds) & {"u", "d"}
     for table in found.tables:
         name = f"{table.schema}.{table.name}"

@@ -95,6 +95,20 @@ MUTANTS: Final = (
         (f"{_LATE}[before epochs]",),
     ),
     Mutant(
+        "a source that gets another name begins at its slot, and stages again what was staged",
+        _PULL,
+        "    newest = newest or pulls.newest_of_others(store, source.stream, source.name)\n",
+        "",
+        (f"{_OF_PULL}::test_a_source_that_gets_another_name_goes_on_where_it_was[before advance]",),
+    ),
+    Mutant(
+        "two tables of one name are mixed",
+        f"{_SOURCES}/table_lookup.py",
+        "    if own in called:\n",
+        "    if False:\n",
+        (f"{_OF_PULL}::test_two_tables_of_one_name_by_where_the_dot_stands_are_not_mixed",),
+    ),
+    Mutant(
         "a plan is read again by another publication",
         _PULL,
         "plan.publication or task.source.publication",
@@ -103,7 +117,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "half a primary key tells rows apart",
-        _PULL,
+        f"{_SOURCES}/table_lookup.py",
         "if keyed and (gone :=",
         "if False and (gone :=",
         (f"{_OF_PULL}::test_half_a_primary_key_is_none",),

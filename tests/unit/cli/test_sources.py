@@ -51,6 +51,10 @@ def test_a_database_that_is_ready_has_nothing_to_do() -> None:
             "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf();",
         ),
         (
+            {"tables": (PublishedTable("a.b", "c", "d", ("id",)), PublishedTable("a", "b.c", "d", ("id",)))},
+            "a.b.c", "refused", "",
+        ),
+        (
             {"tables": (PublishedTable("public", "t", "n", ("id",)),)}, "public.t", "refused",
             'ALTER TABLE "public"."t" REPLICA IDENTITY DEFAULT;',
         ),

@@ -67,3 +67,22 @@ def test_a_stream_has_one_source_no_order_by_and_no_schema() -> None:
     ordered = STREAMS.replace("{tables: {'*': {to: 'web", "{order_by: v, tables: {'*': {to: 'web")
     with pytest.raises(ConfigError, match="web has order_by"):
         parse(f"{ordered}sources: {{web: {{postgres: 'postgres://u@db/d'}}}}")
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "same"),
+    [
+        ("u@db/d", "u@db/d", True),
+        ("u@db/d", "v@DB:5432/other?sslmode=require", True),  # a slot's name is the server's
+        ("u@localhost/d", "u@127.0.0.1/d", True),
+        ("u@db/d", "u@db:5433/d", False),
+        ("u@db/d", "u@db2/d", False),
+    ],
+)
+def test_a_slot_is_read_by_one_source(one: str, two: str, same: bool) -> None:
+    text = f"  shop: {{postgres: 'postgres://{one}', slot: s}}\n  web: {{postgres: 'postgres://{two}', slot: s}}\n"
+    if not same:
+        assert len(sources(text)) == 2
+        return
+    with pytest.raises(ConfigError, match=r"sources\.web\.slot: s at \S+ is read by shop too"):
+        sources(text)

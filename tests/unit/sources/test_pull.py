@@ -423,6 +423,92 @@ def test_half_a_primary_key_is_none() -> None:
     assert [row["key"] for row in staged(store)[0][1]] == ['{"id":1,"v":"x"}', '{"id":1,"v":"y"}']
 
 
+@pytest.mark.parametrize("died", ["before pulls", "after pulls", "before staged", "after staged", "before advance"])
+def test_a_source_that_gets_another_name_goes_on_where_it_was(died: str) -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 3)
+    pull(task_of(store), CONFIG, log)
+    inserts(log, 100, 60, size=200)
+    steps = []
+
+    def step(name: str) -> None:
+        steps.append(name)
+        if name == died:
+            raise Killed
+
+    log.step = step
+    with pytest.raises(Killed):
+        pull(task_of(KillingStore(store, step), part_bytes=2000), CONFIG, log)
+    log.step = lambda _: None
+    log.crash()
+    other = replace(CONFIG.sources["shop"], name="store")
+    for number in range(3):
+        task = replace(task_of(store, part_bytes=2000), source=other)
+        while pull(task, CONFIG, log).plan:
+            pass
+        inserts(log, 1000 + number, 1)
+    assert pull(task, CONFIG, log).changes == 1
+    rows = [row for _, batch in staged(store) for row in batch]
+    assert len(rows) == len({(row["order"], row["tx_order"]) for row in rows}) == 66
+    found = epochs.candidates(store, "shop", START)
+    assert sum(batch.events for batch in found.batches) == 66
+    assert pulls.newest(store, "shop", "store").plan.n > pulls.newest(store, "shop", "shop").plan.n
+
+
+def test_another_database_under_another_name_does_not_go_on_in_the_stream() -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 0, 3)
+    pull(task_of(store), CONFIG, log)
+    second = Wal(database=replace_database(log, system="8000"))
+    inserts(second, 0, 3)
+    task = replace(task_of(store), source=replace(CONFIG.sources["shop"], name="store"))
+    with pytest.raises(SourceStopped, match="another database"):
+        pull(task, CONFIG, second)
+    raised = parse(CONFIG.text.replace("{tables", "{generation: 1, tables"))
+    assert pull(task, raised, second).changes == 3
+
+
+DOTTED = parse("""
+streams:
+  shop: {tables: {'*': {to: 'shop.{table}'}}}
+sources:
+  shop: {postgres: 'postgresql://firn@127.0.0.1/shop', slot: firn_shop, publication: firn, stream: shop}
+""")
+
+
+def dotted() -> tuple[Wal, int, int]:
+    """A database with the tables "a.b"."c" and "a"."b.c"."""
+    import msgspec
+
+    one = msgspec.structs.replace(ITEMS, schema="a.b", table="c")
+    two = msgspec.structs.replace(ITEMS, oid=16385, schema="a", table="b.c")
+    return Wal(tables={one.oid: one, two.oid: two}), one.oid, two.oid
+
+
+def test_two_tables_of_one_name_by_where_the_dot_stands_are_not_mixed() -> None:
+    log, one, two = dotted()
+    store = obstore.store.MemoryStore()
+    log.commit(wal.insert(one, (b"1", b"x")), wal.insert(two, (b"1", b"y")))
+    with pytest.raises(SourceStopped, match=r'"a\.b"\."c" and "a"\."b\.c" are both called a\.b\.c here: take one'):
+        pull(task_of(store), DOTTED, log)
+    assert staged(store) == []
+    assert log.confirmed == 1000
+    log.namesakes = lambda *_: [("a", "b.c")]  # the other was taken out, and its changes are in the log all the same
+    assert pull(task_of(store), DOTTED, log).changes == 2
+    assert [(row["table"], row["after"]) for row in staged(store)[0][1]] == [("a.b.c", '{"id":1,"v":"y"}')]
+    [letter] = [path for path in paths(store, "dead") if path.endswith(".parquet")]
+    assert b"ambiguous_table" in bytes(store.get(letter).bytes())
+
+
+def test_a_dot_in_a_name_alone_is_nothing_to_stop_for() -> None:
+    log, one, _ = dotted()
+    del log.tables[16385]
+    store = obstore.store.MemoryStore()
+    log.commit(wal.insert(one, (b"1", b"x")))
+    assert pull(task_of(store), DOTTED, log).changes == 1
+    assert paths(store, "dead") == []
+
+
 def replace_oid(relation, oid: int):
     import msgspec
 

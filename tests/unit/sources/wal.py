@@ -144,6 +144,12 @@ class Wal:
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         return None
 
+    def namesakes(self, relation: Relation, publication: str) -> list[tuple[str, str]]:
+        name = f"{relation.schema}.{relation.table}"
+        mine = self.tables if self.published is None else self.published[publication]
+        tables = [(one.schema, one.table) for oid, one in self.tables.items() if oid in mine]
+        return [one for one in tables if ".".join(one) == name]
+
     def columns(self, relation: Relation) -> list[NumberedColumn]:
         return self.numbered
 

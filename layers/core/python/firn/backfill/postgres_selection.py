@@ -47,6 +47,8 @@ def chosen_tables(session: Session, request: Request, takes: Takes) -> list[tupl
         for name in filter(takes, partitions.sent_apart(mine)):
             if any(one in mine and not takes(one) for one in partitions.of(name)):
                 partitions.expect_one(name)
+    if twice := next((name for name in names if known[name].twice), None):
+        raise ConfigError(f"the source has two tables called {twice}, by where the dot stands: rename one of them")
     found = [table_of(session, known[name]) for name in names]
     if lacking := list(_lacking(session, found)):
         raise ConfigError(_told(lacking))

@@ -121,7 +121,7 @@ _ROWS_PER_PAGE: Final = 60  # of a table that was never analyzed
 @dataclass(frozen=True)
 class Entry:
     """A table in the database's catalog. `ancestors`: the partitioned tables that it is a partition of; `extension`:
-    whether it is one's own."""
+    whether it is one's own; `twice`: whether another table has its name, as "a.b"."c" has that of "a"."b.c"."""
 
     oid: int
     schema: str
@@ -130,14 +130,16 @@ class Entry:
     identity: str
     ancestors: tuple[str, ...]
     extension: bool
+    twice: bool = False
 
 
 def entries(session: Session) -> dict[str, Entry]:
     """All tables that a stream could have, by its names for them (`schema.table`). Raises TransientError."""
-    return {
-        f"{row[1]}.{row[2]}": Entry(row[0], row[1], row[2], row[3], row[4], tuple(row[5]), row[6])
-        for row in session.rows(_TABLES)
-    }
+    found: dict[str, Entry] = {}
+    for row in session.rows(_TABLES):
+        name = f"{row[1]}.{row[2]}"
+        found[name] = Entry(row[0], row[1], row[2], row[3], row[4], tuple(row[5]), row[6], name in found)
+    return found
 
 
 def table_of(session: Session, entry: Entry) -> Table:

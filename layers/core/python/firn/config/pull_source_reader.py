@@ -22,6 +22,7 @@ def read_sources(section: Section, streams: Mapping[str, StreamConfig]) -> dict[
     """The sources by name; every problem is noted. `streams`: those of the file, which sources feed."""
     found: dict[str, PullSource] = {}
     fed: dict[str, str] = {}
+    read: dict[tuple[str, int, str], str] = {}
     for name in section.names:
         one = section.section(name)
         if not _NAME.fullmatch(name):
@@ -33,6 +34,12 @@ def read_sources(section: Section, streams: Mapping[str, StreamConfig]) -> dict[
             one.note("stream", f"{source.stream} is fed by {fed[source.stream]} too: the positions of two databases do "
                      "not compare; give each a stream of its own")  # fmt: skip
         fed.setdefault(source.stream, name)
+        address = source.address
+        slot = ("loopback" if is_loopback(address.host) else address.host.lower(), address.port, source.slot)
+        if slot in read:
+            one.note("slot", f"{source.slot} at {address.host}:{address.port} is read by {read[slot]} too: what one "
+                     "reads the other never sees; give each its own, or leave one of the two out")  # fmt: skip
+        read.setdefault(slot, name)
         found[name] = source
     return found
 

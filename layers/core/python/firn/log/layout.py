@@ -320,9 +320,14 @@ def plan_of(path: str) -> tuple[int, bool] | None:
     return (int(number), kind == "done") if known else None
 
 
+def pulls_prefix(stream: str) -> str:
+    """Below which lie the sources that a stream is or was pulled from, a folder each."""
+    return f"pulls/{stream}"
+
+
 def pull_prefix(stream: str, source: str) -> str:
     """Below which lie the plans of a source that a stream is pulled from."""
-    return f"pulls/{stream}/{source}"
+    return f"{pulls_prefix(stream)}/{source}"
 
 
 def pull_path(stream: str, source: str, n: int) -> str:

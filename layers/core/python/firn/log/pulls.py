@@ -96,6 +96,18 @@ def newest(store: Store, stream: str, source: str, after: int = 0) -> Newest | N
     return None if plan is None else Newest(plan, done_of(store, plan.path))
 
 
+def newest_of_others(store: Store, stream: str, source: str) -> Newest | None:
+    """The newest plan that a source of another name made for the stream: one that was renamed goes on where it ended.
+    Raises StorageUnavailable, UnreadablePlan."""
+    found = [newest(store, stream, name) for name in sources(store, stream) if name != source]
+    return max(filter(None, found), key=lambda one: one.plan.at, default=None)
+
+
+def sources(store: Store, stream: str) -> list[str]:
+    """The names of all sources that the stream is or was pulled from. Raises StorageUnavailable."""
+    return sorted({path.split("/")[-2] for path in paths(store, layout.pulls_prefix(stream))})
+
+
 def read(store: Store, path: str) -> Plan | None:
     """The plan at `path`, None if there is none. Raises StorageUnavailable, UnreadablePlan."""
     found: Plan | None = _read(store, path, _decode_plan)

@@ -63,6 +63,10 @@ class SourceDatabase(Protocol):
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         """The columns of its primary key; None if it has none, or is gone."""
 
+    def namesakes(self, relation: Relation, publication: str) -> list[tuple[str, str]]:
+        """(schema, table) of the tables that `publication` has now and that are called as this one once a dot stands
+        between the two: "a.b"."c" and "a"."b.c"."""
+
     def columns(self, relation: Relation) -> list[NumberedColumn]:
         """The columns of a table as they are now; none if it is gone."""
 

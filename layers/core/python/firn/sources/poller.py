@@ -118,7 +118,7 @@ class Poller:
                 if round_.plan:
                     known, let_go = round_.plan, begun
                     if known % FORGET_EVERY == 0:
-                        pulls.forget(self.task.store, self.task.source.stream, done.source, self.task.now())
+                        self._forget()
                     done.plans, done.batches = done.plans + 1, done.batches + round_.batches
                     done.changes += round_.changes
                 if round_.changes or round_.behind:
@@ -133,6 +133,11 @@ class Poller:
             if self.config().sources.get(self.task.source.name) != self.task.source:
                 done.ended = "firn.yaml says something else of it: the next reader goes by that"
                 return
+
+    def _forget(self) -> None:
+        store, stream = self.task.store, self.task.source.stream
+        for name in pulls.sources(store, stream):  # also what it was called before
+            pulls.forget(store, stream, name, self.task.now())
 
     def _wait(self, database: SourceDatabase, seconds: float) -> None:
         while seconds > AWAKE_SECONDS:

@@ -24,7 +24,6 @@ from typing import Final
 
 from firn.config.model import Config, StreamConfig
 from firn.config.pull_source import PullSource
-from firn.errors import EventError
 from firn.ingest.accept import accept_part, stream_config
 from firn.log import layout, pulls
 from firn.log.batches import FORMAT
@@ -35,7 +34,8 @@ from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
 from firn.sources.postgres import pgoutput
 from firn.sources.postgres.pgoutput import Message, Relation
-from firn.sources.postgres.transaction_changes import ChangeReader, KnownTable
+from firn.sources.postgres.transaction_changes import ChangeReader
+from firn.sources.table_lookup import look_up
 
 _log: Final = logging.getLogger(__name__)
 
@@ -82,6 +82,7 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     stream = stream_config(config, source.stream)
     state = database.look()
     newest = pulls.newest(store, source.stream, source.name, known)
+    newest = newest or pulls.newest_of_others(store, source.stream, source.name)
     last = _continued(newest, state, stream)
     if last is not None and last.done is None:
         _log.warning("plan %d of %s was not finished: it is staged now", last.plan.n, source.name)
@@ -248,8 +249,9 @@ class _Parts:
     def __init__(self, task: PullTask, config: Config, database: SourceDatabase, plan: Plan, there: set[str]) -> None:
         stream = stream_config(config, plan.stream)
         self._task, self._config, self._plan, self._there = task, config, plan, there
+        publication = plan.publication or task.source.publication
         self._watch = ColumnWatch(task.store, plan.stream, plan.source, plan.at)
-        self._reader = ChangeReader(stream.settings, _look_up(database, stream, self._watch), task.largest)
+        self._reader = ChangeReader(stream.settings, look_up(database, stream, publication, self._watch), task.largest)
         self.count = self.changes = 0
         self._bytes = self._messages = 0
         self._batch = pulls.batch_of(plan, 0)
@@ -280,27 +282,3 @@ class _Parts:
         self.count += 1
         self._bytes = self._messages = 0
         self._batch = pulls.batch_of(self._plan, self.count)
-
-
-def _look_up(database: SourceDatabase, stream: StreamConfig, watch: ColumnWatch) -> Callable[[Relation], KnownTable]:
-    def look_up(relation: Relation) -> KnownTable:
-        name = f"{relation.schema}.{relation.table}"
-        watch.look(name, (column.name for column in relation.columns), database.columns(relation))
-        key: tuple[str, ...] | None = None
-        keyed = False
-        try:
-            rule = stream.rule_for(name)
-            key, keyed = (None, stream.wants(name)) if rule is None else (rule.key, rule.keyed)
-        except EventError:
-            pass  # each of its changes says so
-        if key is None and relation.identity == "f":
-            key = database.primary_key(relation)
-            if keyed and (gone := set(key or ()) - {column.name for column in relation.columns}):
-                raise SourceStopped(
-                    f"the primary key of {name} has {', '.join(sorted(gone))[:200]}, which changes of it lack: "
-                    "a column was renamed after them, or is not in the publication. The rest is no key: "
-                    "write key: [...] into its rule in firn.yaml, with the names that the changes have, and publish it"
-                )
-        return KnownTable(database.types(relation), key)
-
-    return look_up

@@ -59,6 +59,12 @@ WHERE i.indrelid = CAST(:relation AS oid) AND i.indisprimary AND k.place <= i.in
 """
 
 
+_NAMESAKES: Final = """
+SELECT schemaname::text, tablename::text FROM pg_catalog.pg_publication_tables
+WHERE pubname = :publication AND schemaname || '.' || tablename = :name ORDER BY 1
+"""
+
+
 class PostgresSlot:
     """The slot of a source, as firn.sources.database_port.SourceDatabase wants it. Holds the lease while it is open."""
 
@@ -176,6 +182,12 @@ class PostgresSlot:
     def primary_key(self, relation: Relation) -> tuple[str, ...] | None:
         """As the port says."""
         return tuple(name for (name,) in self._connection.run(_PRIMARY_KEY, relation=relation.oid)) or None
+
+    def namesakes(self, relation: Relation, publication: str) -> list[tuple[str, str]]:
+        """As the port says."""
+        name = f"{relation.schema}.{relation.table}"
+        found = self._connection.run(_NAMESAKES, publication=publication, name=name)
+        return [(schema, table) for schema, table in found]
 
     def columns(self, relation: Relation) -> list[NumberedColumn]:
         """As the port says."""
