@@ -77,17 +77,25 @@ def streams(name: str, settings: Mapping[str, str] = PLAIN, envelope: str = "deb
     return "\n".join(lines) + "\n"
 
 
-@cache
-def final(table: str) -> dict[Key, Row]:
-    """The rows of a final table by key, as a table of Firn holds them: days, microseconds, bytes, Decimals."""
+def texts_of(table: str) -> list[dict[str, str | None]]:
+    """The rows of a final table, as MariaDB's texts."""
     csv.field_size_limit(sys.maxsize)
-    kinds = {one["name"]: one["type"] for one in META[table]["columns"]}
     path = CORPUS / "final" / f"{table}.csv"
     text = (
         path.read_text() if path.exists() else gzip.decompress(path.with_name(f"{table}.csv.gz").read_bytes()).decode()
     )
     rows = csv.DictReader(_lines(_BARE_NULL.sub("\0", text)))
-    read = [{name: None if cell == "\0" else meaning(kinds[name], cell) for name, cell in row.items()} for row in rows]
+    return [{name: None if cell == "\0" else cell for name, cell in row.items()} for row in rows]
+
+
+@cache
+def final(table: str) -> dict[Key, Row]:
+    """The rows of a final table by key, as a table of Firn holds them: days, microseconds, bytes, Decimals."""
+    kinds = {one["name"]: one["type"] for one in META[table]["columns"]}
+    read = [
+        {name: None if cell is None else meaning(kinds[name], cell) for name, cell in row.items()}
+        for row in texts_of(table)
+    ]
     return {_key(table, row): row for row in read}
 
 

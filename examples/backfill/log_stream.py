@@ -9,8 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.postgres_connection import Session, session
 from firn.backfill.read_position import lsn_of
+from firn.backfill.source_address import read_address
 from firn.client import StreamClient
 
 SLOT: Final = "firn_example"

@@ -11,6 +11,7 @@ from firn.backfill import chunk_plan as plans
 from firn.backfill import truncates
 from firn.backfill.backfill_request import End, Request
 from firn.backfill.chunk_plan import Plan
+from firn.backfill.mysql_plan import make_mysql_plan
 from firn.backfill.postgres_plan import Into, make_plan
 from firn.backfill.progress import Watch
 from firn.backfill.read_position import NEVER, floor_of
@@ -26,6 +27,7 @@ from firn_spark.backfill import file_source
 from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_rounds import stage_all
 from firn_spark.backfill.chunk_task import Cancelled
+from firn_spark.backfill.mysql_reader import opened_mysql
 from firn_spark.backfill.postgres_reader import opened
 from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
@@ -108,6 +110,10 @@ class _Backfill:
         now = layout.instant(datetime.now(UTC))
         if not self._request.is_database:
             return file_source.make_plan(self._request, self._into, now)
+        if self._request.is_mysql:
+            with opened_mysql(self._request) as (session, database):
+                settings = self._settings.settings
+                return make_mysql_plan(session, database, self._request, settings, self._into, now)
         with opened(self._request) as server:
             return make_plan(server, self._request, self._settings.settings, self._into, now)
 

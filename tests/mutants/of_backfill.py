@@ -6,6 +6,7 @@ from tests.mutants.copy import Mutant
 
 _CORE: Final = "layers/core/python/firn/backfill"
 _WHERE: Final = "tests/property/test_backfill_positions.py"
+_BINLOG: Final = "tests/unit/backfill/test_mysql_log.py"
 _ONCE: Final = "tests/unit/backfill/test_chunk_claims.py"
 
 MUTANTS: Final = (
@@ -29,6 +30,20 @@ MUTANTS: Final = (
         "    if position[_GENERATION] != generation.to_bytes(4) or position[_KIND] != _STREAMED:",
         "    if not position or position[_KIND] != _STREAMED:",
         ("tests/unit/backfill/test_read_position.py::test_what_another_generation_knows_says_nothing",),
+    ),
+    Mutant(
+        "an XA transaction that is prepared is not waited for",
+        f"{_CORE}/mysql_log.py",
+        "    left = _prepared(session)",
+        "    left: set[tuple[Any, ...]] = set()",
+        (f"{_BINLOG}::test_the_place_is_asked_for_before_what_is_prepared_and_that_is_waited_for",),
+    ),
+    Mutant(
+        "a binlog that is behind the stream is read",
+        f"{_CORE}/mysql_log.py",
+        "    if floor > place.number:",
+        "    if floor < 0:",
+        (f"{_BINLOG}::test_a_log_that_is_behind_the_stream_or_the_plan_is_refused",),
     ),
     Mutant(
         "a batch that was claimed and never staged counts as staged",

@@ -23,7 +23,7 @@ _From = Annotated[
     typer.Option(
         "--from",
         metavar="ADDRESS",
-        help="postgres://user@host:5432/database, or files: 's3://bucket/*.parquet'.",
+        help="postgres://user@host:5432/database, mysql://user@host:3306/database, or files: 's3://bucket/*.parquet'.",
         show_default=False,
     ),
 ]

@@ -15,6 +15,7 @@ from firn.log.batches import FORMAT, BatchMeta
 from firn.log.store import Store
 from firn_spark.backfill.chunk_reader import ChunkReader, ReadChunk, Work
 from firn_spark.backfill.file_reader import FileReader
+from firn_spark.backfill.mysql_reader import MysqlReader
 from firn_spark.backfill.postgres_reader import PostgresReader
 from firn_spark.backfill.staged_file import StagedFile, images_of
 
@@ -38,7 +39,7 @@ class ChunkTask:
 
     def __init__(self, store: Store, work: Work, *, sleep: Callable[[float], None] = time.sleep) -> None:
         self._store, self._work, self._sleep = store, work, sleep
-        self._reader: ChunkReader = PostgresReader(work) if work.request.is_database else FileReader(work)
+        self._reader: ChunkReader = _reader_of(work)
         self._looked = float("-inf")
 
     def run(self, chunks: Sequence[int]) -> int:
@@ -107,6 +108,12 @@ class ChunkTask:
         return BatchMeta(
             FORMAT, stream, batch, received, self._work.config, file.rows, 0, {}, {table: file.rows}, json=raw
         )
+
+
+def _reader_of(work: Work) -> ChunkReader:
+    if work.request.is_mysql:
+        return MysqlReader(work)
+    return PostgresReader(work) if work.request.is_database else FileReader(work)
 
 
 def _compared(n: int, table: str, read: ReadChunk, data: bytes) -> str:

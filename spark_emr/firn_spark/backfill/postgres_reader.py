@@ -9,9 +9,10 @@ from firn.backfill import postgres_chunk
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Chunk
 from firn.backfill.postgres_chunk import RowWriter
-from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.postgres_connection import Session, session
 from firn.backfill.postgres_tables import Column, types_of
 from firn.backfill.settling import Settled
+from firn.backfill.source_address import read_address
 from firn.sources.postgres.connection import password_of
 from firn_spark.backfill.chunk_reader import ReadChunk, Work
 from firn_spark.backfill.staged_file import StagedFile

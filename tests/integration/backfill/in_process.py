@@ -11,15 +11,18 @@ import pyarrow.parquet as pq
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import Request
 from firn.backfill.chunk_plan import Plan
-from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.mysql_plan import make_mysql_plan
+from firn.backfill.postgres_connection import Session, session
 from firn.backfill.postgres_plan import Into, make_plan
+from firn.backfill.source_address import read_address
 from firn.log import layout, published_configs
 from firn.log.batches import FORMAT
 from firn.log.store import Store, get, open_store, paths
 from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_task import ChunkTask
+from firn_spark.backfill.mysql_reader import opened_mysql
 
-CONFIG = "streams: {shop: {tables: {'public.*': {to: 'shop.{table}', key: [id]}}}}"
+CONFIG = "streams: {shop: {tables: {'*.*': {to: 'shop.{table}', key: [id]}}}}"
 
 
 def connected(address: str, program: str) -> AbstractContextManager[Session]:
@@ -40,13 +43,17 @@ class Backfill:
 
     def planned(self, takes: str = "") -> Plan:
         """`takes`: the only table that the stream takes, "" for all."""
-        with connected(self.address, "test") as server:
-            settings = self.config.streams["shop"].settings
+        settings, now = self.config.streams["shop"].settings, self.request.made_at
 
-            def target(source: str) -> Into | None:
-                return self.into if takes in ("", source) else None
+        def target(source: str) -> Into | None:
+            return self.into if takes in ("", source) else None
 
-            found = make_plan(server, self.request, settings, target, self.request.made_at)
+        if self.request.is_mysql:
+            with opened_mysql(self.request) as (session, database):
+                found = make_mysql_plan(session, database, self.request, settings, target, now)
+        else:
+            with connected(self.address, "test") as server:
+                found = make_plan(server, self.request, settings, target, now)
         return plans.fix(self.store, "shop", found)
 
     def task(self, plan: Plan, floor: int = 0) -> ChunkTask:

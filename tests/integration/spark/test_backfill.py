@@ -12,8 +12,9 @@ import pytest
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import Request
-from firn.backfill.postgres_connection import Session, read_address, session
+from firn.backfill.postgres_connection import Session, session
 from firn.backfill.read_position import floor_of, lsn_of
+from firn.backfill.source_address import read_address
 from firn.config.names import TableName
 from firn.log import cuts, layout, published_configs
 from firn.log.batches import FORMAT

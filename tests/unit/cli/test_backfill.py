@@ -163,7 +163,7 @@ def test_it_is_cancelled(run: Run, job: Job, store: Store) -> None:
     [
         (["shop"], "sources: of firn.yaml has none for stream shop"),
         (["shop", "t", "--from", "http://x"], "or files as s3://bucket"),
-        (["shop", "--from", "mysql://reader@db/shop"], "let Debezium take its snapshot"),
+        (["shop", "--from", "mysql://reader@db"], "lacks a user, a host or a database; write mysql://"),
         (["shop", "--from", "/x/*.csv"], "files fill one table"),
         (["shop", "--from", "postgres://db/x"], "lacks a user, a host or a database"),
         (["other", "--from", FROM], "firn.yaml has no stream other; it has shop"),

@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from firn.backfill.source_address import MYSQL, POSTGRES, scheme_of
 from firn.log import backfill_layout as layout
 from firn.log.batches import FORMAT, UnreadableBatch
 from firn.log.store import Store, get, paths, put, put_if_absent
@@ -50,6 +51,11 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether the source is a database, and not files."""
         return is_database(self.source)
 
+    @property
+    def is_mysql(self) -> bool:
+        """Whether the source is a MySQL or a MariaDB."""
+        return scheme_of(self.source) in MYSQL
+
     def is_same(self, other: "Request") -> bool:
         """Whether both ask for the same, at whatever time and however quickly."""
         own = msgspec.structs.replace(other, id=self.id, made_at=self.made_at, password=self.password)
@@ -58,7 +64,7 @@ class Request(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def is_database(source: str) -> bool:
     """Whether an address is one of a database."""
-    return source.partition("://")[0] in ("postgres", "postgresql")
+    return scheme_of(source) in (*POSTGRES, *MYSQL)
 
 
 class End(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -43,7 +43,8 @@ class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """`server`: what tells the source from another one (PostgreSQL's system identifier and timeline)."""
+    """`server`: what tells the source from another one (PostgreSQL's system identifier and timeline); `log`: where
+    its log was when the plan was made, "" if nobody asked."""
 
     format: int
     backfill: str
@@ -51,6 +52,7 @@ class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
     tables: list[PlannedTable]
     chunks: list[Chunk]
     server: str = ""
+    log: str = ""
 
     @property
     def rows(self) -> int:

@@ -2,42 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit, urlunsplit
+from urllib.parse import quote
 
-from firn.config import pull_source_reader
 from firn.config.pull_source import PostgresAddress
 from firn.errors import ConfigError
 from firn.sources.postgres.connection import Connection
-
-
-@dataclass(frozen=True)
-class Given:
-    """An address as a person gives it. `public`: the same without the password, which shows nowhere else."""
-
-    address: PostgresAddress
-    public: str
-    password: str | None
-
-    def __repr__(self) -> str:
-        return f"Given({self.public})"
-
-
-def read_address(url: str) -> Given:
-    """`postgres://user:password@host:port/database?sslmode=require`; parts may be %-encoded.
-
-    Raises ConfigError, whose text never holds the URL: a password may be in it.
-    """
-    try:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        user = parts.netloc.rpartition("@")[0].partition(":")[0]
-        public = urlunsplit((parts.scheme, f"{user}@{host}", parts.path, parts.query, ""))
-        password = parts.password
-        return Given(pull_source_reader.parse_address(public), public, None if password is None else unquote(password))
-    except ValueError as error:
-        raise ConfigError(f"--from: the address {error}") from None
 
 
 def url_of(address: PostgresAddress) -> str:

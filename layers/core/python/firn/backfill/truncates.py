@@ -19,6 +19,7 @@ from firn.log.batches import FORMAT, BatchMeta, write_batch
 from firn.log.store import Store
 
 _LAST: Final = f'["{NEVER}","{NEVER}"]'
+_LAST_IN_BINLOG: Final = f'["binlog.{NEVER}",{NEVER},{NEVER}]'
 
 
 def stage(store: Store, request: Request, plan: Plan, settings: StreamConfig, config: str) -> None:
@@ -27,17 +28,18 @@ def stage(store: Store, request: Request, plan: Plan, settings: StreamConfig, co
 
         def body(batch: str, received: str, name: str = table.name) -> bytes:
             meta = BatchMeta(FORMAT, request.stream, batch, received, config, 1, 0, {}, {name: 1})
-            return write_batch(_truncate(name), meta, {"generation": [settings.generation - 1]})
+            return write_batch(_truncate(name, request), meta, {"generation": [settings.generation - 1]})
 
         claim = Claim(FORMAT, "", 1, 0, "")
         chunk = len(plan.chunks) + place  # numbers of their own
         chunk_claims.stage(store, request.stream, request.id, chunk, config, lambda: datetime.now(UTC), body, claim)
 
 
-def _truncate(table: str) -> Parsed:
+def _truncate(table: str, request: Request) -> Parsed:
+    connector, order = ("mysql", _LAST_IN_BINLOG) if request.is_mysql else ("postgresql", _LAST)
     none: list[Any] = [None]
     return Parsed(
-        index=[0], op=["t"], table=[table], ts=none, connector=["postgresql"], order=[_LAST], tx_order=none,
+        index=[0], op=["t"], table=[table], ts=none, connector=[connector], order=[order], tx_order=none,
         emitted=none, flat=[False], key=none, before=none, after=none, schema=none, transaction=none,
         ignored={}, rejected=[],
     )  # fmt: skip

@@ -15,8 +15,9 @@ import msgspec
 from firn.backfill import backfill_request as requests
 from firn.backfill import chunk_plan as plans
 from firn.backfill.backfill_request import End, Request
-from firn.backfill.postgres_connection import read_address, url_of
+from firn.backfill.postgres_connection import url_of
 from firn.backfill.progress import Progress, Watch
+from firn.backfill.source_address import read_address
 from firn.config.model import Config
 from firn.config.secret_addresses import place_of
 from firn.deployment import flush_run
@@ -126,11 +127,6 @@ def _as_firn_yaml_says(wanted: Request, config: Config) -> Request:
 
 def _files(wanted: Request) -> str:
     """The address of files, absolute. Raises ConfigError."""
-    if wanted.source.partition("://")[0] in ("mysql", "mariadb"):
-        raise ConfigError(
-            "--from: MySQL and MariaDB are not read yet: let Debezium take its snapshot (snapshot.mode, or an "
-            "incremental snapshot by a signal), or write the tables into files"
-        )
     if len(wanted.tables) != 1:
         raise ConfigError(
             "files fill one table: name it, firn backfill STREAM TABLE --from 's3://bucket/folder/*.parquet'"
@@ -142,7 +138,8 @@ def _files(wanted: Request) -> str:
         return f"file://{Path(wanted.source).absolute()}"
     if scheme not in ("s3", "file"):
         raise ConfigError(
-            "--from: write postgres://user@host:5432/database, or files as s3://bucket/folder/*.parquet or a path"
+            "--from: write postgres://user@host:5432/database, mysql://user@host:3306/database, or "
+            "files as s3://bucket/folder/*.parquet or a path"
         )
     return wanted.source
 
