@@ -1,0 +1,96 @@
+// The small parts of all pages: what is loading, failed or empty, badges, facts, tabs, commands to copy.
+import { html, useState } from "../../vendor/preact.js";
+import { announce } from "../shell/announcer.js";
+import { age, clock } from "../shell/format.js";
+import { useNow } from "../shell/live.js";
+
+/** A page's title, which takes the focus when the page comes. */
+export function Title({ children, aside }) {
+  return html`<div class="title"><h1 tabindex="-1">${children}</h1>${aside}</div>`;
+}
+
+export function Loading({ what = "Loading" }) {
+  return html`<p class="loading" role="status">${what} …</p>`;
+}
+
+/** What went wrong and what to do: the API's own words. */
+export function Failure({ error, again }) {
+  const ways = { 401: "Sign in as a reader: docs/http.md says who may read.", 403: "Your role may not do this: ask for one that may." };
+  return html`<div class="notice bad" role="alert">
+    <strong>${error.code && error.code !== "error" ? error.code.replaceAll("_", " ") : "This did not work"}</strong>
+    <p>${error.message}</p>
+    ${ways[error.status] ? html`<p>${ways[error.status]}</p>` : null}
+    ${again ? html`<button type="button" onClick=${again}>Try again</button>` : null}
+  </div>`;
+}
+
+/** Nothing is here, and how that changes: `command` for the terminal. */
+export function Empty({ children, command }) {
+  return html`<div class="empty"><p>${children}</p>${command ? html`<${Command} text=${command} />` : null}</div>`;
+}
+
+/** A live value's three faces: what is shown while it loads, when it fails, and when it is there. */
+export function Live({ of, children, what }) {
+  if (of.value !== undefined)
+    return html`${of.error ? html`<${Failure} error=${of.error} again=${of.refresh} />` : null}${children(of.value)}`;
+  return of.error ? html`<${Failure} error=${of.error} again=${of.refresh} />` : html`<${Loading} what=${what} />`;
+}
+
+/** A command for the terminal, with a button that copies it. */
+export function Command({ text }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+      announce("Copied");
+      setTimeout(() => setCopied(false), 2_000);
+    } catch {
+      announce("The browser does not let the console copy: select the command instead");
+    }
+  };
+  return html`<div class="command"><code>${text}</code><button type="button" class="quiet" onClick=${copy} aria-label=${`Copy: ${text}`}>${copied ? "Copied" : "Copy"}</button></div>`;
+}
+
+const TONES = {
+  held: "bad", failing: "bad", failed: "bad", critical: "bad", unfed: "warn", due: "warn", warning: "warn", behind: "warn",
+  cancelled: "warn", busy: "busy", running: "busy", committing: "busy", waiting: "busy", ok: "good", idle: "good",
+  committed: "good", succeeded: "good",
+};
+
+/** A word for a state, and its colour. */
+export function State({ of }) {
+  return html`<span class=${`badge ${TONES[of] ?? "plain"}`}>${of}</span>`;
+}
+
+/** How long ago, with the exact time as its title. */
+export function Age({ of }) {
+  const now = useNow();
+  return of ? html`<time datetime=${of} title=${`${clock(of)} UTC`}>${age(of, now)}</time>` : html`<span class="faint">never</span>`;
+}
+
+/** Names and values: `[["rows", 12], …]`; those that are undefined are left out. */
+export function Facts({ of, label }) {
+  return html`<dl class="facts" aria-label=${label}>
+    ${of.filter(([, value]) => value !== undefined).map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}
+  </dl>`;
+}
+
+/** Views of one page, which are addresses: `of` is [[view, name, address], …]. */
+export function Views({ of, at, label }) {
+  return html`<nav class="views" aria-label=${label}>
+    ${of.map(([view, name, address]) => html`<a key=${view} href=${address} aria-current=${view === at ? "page" : undefined}>${name}</a>`)}
+  </nav>`;
+}
+
+/** A small table: `columns` is [[title, cell(row), "number"?], …]. For many rows there is the sheet. */
+export function Rows({ label, columns, rows, keyOf }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${label}>
+    <table>
+      <thead><tr>${columns.map(([title, , kind]) => html`<th key=${title} scope="col" class=${kind}>${title}</th>`)}</tr></thead>
+      <tbody>
+        ${rows.map((row, n) => html`<tr key=${keyOf ? keyOf(row) : n}>${columns.map(([title, cell, kind]) => html`<td key=${title} class=${kind}>${cell(row, n)}</td>`)}</tr>`)}
+      </tbody>
+    </table>
+  </div>`;
+}
