@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean
+.PHONY: console-assets console-lighthouse help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -121,6 +121,14 @@ setup-localstack:
 setup-tests:
 	@$(PYTHON) infra/setup/setup.py --tests
 
+# What others made of the console's pages: bundled from infra/console/package-lock.json, and measured there.
+console-assets:  ## bundle the console's third-party parts again (needs Node.js and npm)
+	@cd infra/console && npm ci --no-fund --no-audit --ignore-scripts && node build.mjs
+
+console-lighthouse: setup-tests  ## the console's pages by Lighthouse, medians of 5 (needs Node.js, npm and Chromium)
+	@cd infra/console/lighthouse && npm ci --no-fund --no-audit --ignore-scripts --silent
+	@$(BIN)/python -m infra.console.lighthouse
+
 setup-engines:
 	@$(PYTHON) infra/setup/setup.py --engines
 
@@ -141,7 +149,7 @@ COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --no-emit-index-url --no-
 lock: setup  ## pin again: what pyproject.toml asks for, the layers, the tools of infra/setup (UPGRADE=1)
 	@$(COMPILE) $(if $(UPGRADE),--upgrade,) --all-extras --output-file requirements.lock pyproject.toml
 	@$(BIN)/python -m infra.package lock
-	@for name in sam checkov bench duckdb engines; do \
+	@for name in sam checkov bench duckdb engines browser; do \
 	  $(COMPILE) $(if $(UPGRADE),--upgrade,) --output-file infra/setup/$$name.lock infra/setup/$$name.in || exit 1; done
 
 clean:  ## remove what was built, keep the environment

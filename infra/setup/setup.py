@@ -11,7 +11,7 @@ and does nothing when all is in place. Run it by `make setup`.
     setup.py --localstack  also LocalStack (on Python 3.13), in one of its own
     setup.py --engines     also other readers of Iceberg: DuckDB with its extension, and Polars and Daft, apart
     setup.py --trino       also Trino, another such reader, in .cache/trino (by Maven; it runs on Java 24 or newer)
-    setup.py --tests       what the tests use: DuckDB with its extension; SAM and LocalStack where Python 3.13 is there
+    setup.py --tests       what the tests use: DuckDB with its extension, Playwright; SAM and LocalStack where Python 3.13 is there
     setup.py --bench       also what the benchmarks compare with (Polars, delta-rs, dlt, …), in one of its own
     setup.py --kafka       also the Kafka client of examples/kafka, in one of its own
 """
@@ -40,6 +40,7 @@ RUNTIME_VENV = ROOT / ".venv-runtime"
 CHECKOV_VENV = ROOT / ".venv-checkov"
 BENCH_VENV = ROOT / ".venv-bench"
 DUCKDB_VENV = ROOT / ".venv-duckdb"
+BROWSER_VENV = ROOT / ".venv-browser"
 ENGINES_VENV = ROOT / ".venv-engines"
 KAFKA_VENV = ROOT / ".venv-kafka"
 JARS = ROOT / ".cache" / "jars"
@@ -278,6 +279,8 @@ def main() -> None:
         steps.append(sam)
     if wanted & {"--engines", "--tests"}:
         steps.append(lambda: environment(DUCKDB_VENV, ROOT / "infra/setup/duckdb.lock"))
+    if "--tests" in wanted:
+        steps.append(lambda: environment(BROWSER_VENV, ROOT / "infra/setup/browser.lock"))
     if "--engines" in wanted:
         steps.append(lambda: environment(ENGINES_VENV, ROOT / "infra/setup/engines.lock"))
     if "--localstack" in wanted or ("--tests" in wanted and not without):

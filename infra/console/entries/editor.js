@@ -8,6 +8,19 @@ import { Compartment, EditorState, Prec } from "@codemirror/state";
 import { EditorView, drawSelection, keymap, lineNumbers, placeholder } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
+// Chrome types over a selection with style attributes, which the policy forbids (and reports): so it is done here.
+const typedOver = EditorView.domEventHandlers({
+  beforeinput(event, view) {
+    const { from, to } = view.state.selection.main;
+    if (event.inputType !== "insertText" || from === to || view.composing || event.data === null) return false;
+    const insert = () => view.state.update(view.state.replaceSelection(event.data), { userEvent: "input.type" });
+    const handled = view.state.facet(EditorView.inputHandler).some((one) => one(view, from, to, event.data, insert));
+    if (!handled) view.dispatch(insert());
+    event.preventDefault();
+    return true;
+  },
+});
+
 const colours = HighlightStyle.define([
   { tag: tags.keyword, color: "var(--code-keyword)", fontWeight: "600" },
   { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
@@ -18,7 +31,7 @@ const colours = HighlightStyle.define([
 
 const look = EditorView.theme({
   "&": { backgroundColor: "var(--surface)", color: "var(--text)", fontSize: "0.875rem" },
-  "&.cm-focused": { outline: "2px solid var(--focus)", outlineOffset: "-1px" },
+  "&.cm-focused": { outline: "none" },
   ".cm-content": { fontFamily: "var(--mono)", padding: "0.5rem 0", caretColor: "var(--text)", minHeight: "6rem" },
   ".cm-scroller": { maxHeight: "40vh", overflow: "auto", lineHeight: "1.5" },
   ".cm-gutters": { backgroundColor: "transparent", color: "var(--text-faint)", border: "none" },
@@ -52,7 +65,7 @@ export function createEditor(host, { text, label, hint, run, changed }) {
       doc: text,
       extensions: [
         Prec.highest(keymap.of([{ key: "Mod-Enter", run: () => (run(selected()), true) }])),
-        lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion(),
+        lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion(), typedOver,
         placeholder(hint), EditorView.lineWrapping, look, syntaxHighlighting(colours), schema.of(language({})),
         keymap.of([
           ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap,

@@ -1,8 +1,8 @@
 // Job runs: what ran, what failed and why, and the end of a run's log.
-import { html, useCallback } from "../../vendor/preact.js";
+import { html } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
 import { Age, Command, Empty, Facts, Failure, Live, Loading, State, Title } from "../parts/blocks.js";
-import { usePages } from "../parts/paging.js";
+import { Newer, usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
 import { duration } from "../shell/format.js";
@@ -18,7 +18,6 @@ export function Page({ parts: [run], fields }) {
 function Runs({ fields }) {
   const pages = usePages("console/jobs", { stream: fields.stream, state: fields.state }, "runs", { every: 3_000 });
   const streams = useLive("console/overview", { every: 0 }).value?.streams ?? [];
-  const seen = useCallback((_, last) => last >= pages.rows.length - 5 && pages.more(), [pages.rows.length, pages.more]);
   const columns = [
     { name: "state", width: 110, cell: (one) => html`<${State} of=${one.state} />` },
     { name: "name", title: "run", width: 260, cell: (one) => (one.id ? html`<a href=${link("jobs", one.id)}>${one.name || one.id}</a>` : html`<span class="cut">${one.name}</span>`) },
@@ -37,8 +36,9 @@ function Runs({ fields }) {
     ${pages.first && !pages.first.from_emr ? html`<p class="notice">Only what the log tells of is shown: ${pages.first.why_not ?? "EMR Serverless was not asked"}.</p>` : null}
     ${pages.error ? html`<${Failure} error=${pages.error} again=${pages.refresh} />` : null}
     ${pages.loading ? html`<${Loading} />` : null}
+    <${Newer} pages=${pages} />
     ${pages.rows.length
-      ? html`<${Sheet} label="Job runs" columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} onSeen=${seen} />`
+      ? html`<${Sheet} label="Job runs" columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} onSeen=${pages.seen} />`
       : !pages.loading && !pages.error && html`<${Empty} command="firn flush">No job ran yet. One starts when changes wait; or now:<//>`}`;
 }
 

@@ -1,8 +1,8 @@
 // Dead letters: by reason, each with its event; correct one, and replay.
-import { html, useCallback, useEffect, useMemo, useState } from "../../vendor/preact.js";
+import { html, useEffect, useMemo, useState } from "../../vendor/preact.js";
 import { ActionDialog } from "../parts/actions.js";
 import { Age, Empty, Facts, Failure, Live, Loading, Rows, State, Title } from "../parts/blocks.js";
-import { usePages } from "../parts/paging.js";
+import { Newer, usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { path } from "../shell/api.js";
 import { clock, count, counted, size } from "../shell/format.js";
@@ -53,12 +53,13 @@ function Reasons({ first, fields, onReplay }) {
 const nameOf = (letter) => `${letter.object}/${letter.row}`;
 
 function Letters({ pages, fields }) {
-  const { rows, more } = pages;
+  const { rows } = pages;
   const at = useMemo(() => rows.findIndex((one) => nameOf(one) === fields.letter), [rows, fields.letter]);
-  const seen = useCallback((_, last) => last >= rows.length - 20 && more(), [rows.length, more]);
+  const total = (pages.first?.counts ?? []).reduce((sum, one) => sum + (fields.replayed === "true" ? one.letters : one.waiting), 0);
+  const length = pages.next === null ? rows.length : Math.max(rows.length, total);
   const columns = useMemo(
     () => [
-      { name: "received_at", title: "received (UTC)", width: 160, cell: (one) => clock(one.received_at) },
+      { name: "received_at", title: "received (UTC)", width: 190, cell: (one) => clock(one.received_at) },
       { name: "reason", width: 150 },
       { name: "table", title: "source table", width: 170, cell: (one) => one.table ?? "–" },
       { name: "message", width: 480, cell: (one) => html`<span class="cut" title=${one.message.slice(0, 500)}>${one.message.slice(0, 300)}</span>` },
@@ -73,8 +74,9 @@ function Letters({ pages, fields }) {
   const chosen = rows[at];
   return html`<div class=${chosen ? "event" : undefined}>
     <section aria-label="Letters">
-      <p class="faint">${counted(rows.length, "letter")} loaded${pages.next ? "; more come as you scroll" : ""}. Arrow keys move through them.</p>
-      <${Sheet} label="Dead letters" columns=${columns} length=${rows.length} row=${(n) => rows[n]} chosen=${at} onChoose=${choose} onSeen=${seen} />
+      <p class="faint">${counted(length, "letter")}${pages.next ? `, ${count(rows.length)} of them loaded: more come as you scroll` : ""}. Arrow keys move through them.</p>
+      <${Newer} pages=${pages} />
+      <${Sheet} label="Dead letters" columns=${columns} length=${length} row=${(n) => rows[n]} chosen=${at} onChoose=${choose} onSeen=${pages.seen} />
     </section>
     ${chosen ? html`<${Letter} key=${nameOf(chosen)} letter=${chosen} onDone=${pages.refresh} />` : null}
   </div>`;
@@ -96,7 +98,7 @@ function Letter({ letter, onDone }) {
 
 function Original({ answer, onDone }) {
   const actions = useLive("console/actions", { every: 0 }).value?.actions ?? [];
-  const correct = actions.find((one) => one.name === "correct");
+  const correct = actions.find((one) => one.name === "replay");
   const [text, setText] = useState(null);
   const [dialog, setDialog] = useState(false);
   const original = useMemo(() => (answer.is_json && answer.original !== null ? pretty(answer.original) : answer.original), [answer]);
@@ -119,7 +121,7 @@ function Original({ answer, onDone }) {
             : html`<button type="button" onClick=${() => setText(null)}>Discard</button><button type="button" class="primary" onClick=${() => setDialog(true)}>Replay corrected …</button>`}
         </div>`
       : null}
-    ${dialog ? html`<${ActionDialog} action=${correct} fields=${{ stream: letter.stream, object: letter.object, row: String(letter.row), batch: letter.batch, index: String(letter.index), original: text }} onClose=${() => setDialog(false)} onDone=${onDone} />` : null}
+    ${dialog ? html`<${ActionDialog} action=${correct} fields=${{ stream: letter.stream, object: letter.object, row: String(letter.row), original: text }} onClose=${() => setDialog(false)} onDone=${onDone} />` : null}
     ${letter.replayed_in ? html`<p class="faint">It came again: <a href=${link("streams", letter.stream, { view: "batches", batch: letter.replayed_in })}>what became of it</a></p>` : null}`;
 }
 

@@ -1,7 +1,7 @@
 // The overview: what needs a person first, then the streams, then the tables.
 import { html, useState } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
-import { Age, Command, Empty, Facts, Live, Rows, State, Title } from "../parts/blocks.js";
+import { Age, Command, Empty, Facts, Live, Rows, State, Title, Waits } from "../parts/blocks.js";
 import { Sparkline } from "../parts/sparkline.js";
 import { count, counted, duration, size } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
@@ -67,7 +67,7 @@ function Streams({ streams }) {
     ["events over time", (one) => html`<${Sparkline} of=${one.series.accepted} label=${`accepted by ${one.stream}`} />`],
     ["events/s", (one) => (one.events_per_second === null ? "–" : one.events_per_second.toFixed(one.events_per_second < 10 ? 1 : 0)), "number"],
     ["waiting", (one) => count(one.backlog.staged_events + one.backlog.sealed_events), "number"],
-    ["oldest waits", (one) => duration(one.backlog.oldest_seconds), "number"],
+    ["oldest waits", (one) => html`<${Waits} since=${one.backlog.oldest_at} />`, "number"],
     ["p50", (one) => duration(one.p50), "number"],
     ["p99", (one) => duration(one.p99), "number"],
     ["committed", (one) => html`<${Age} of=${one.committed_at} />`],

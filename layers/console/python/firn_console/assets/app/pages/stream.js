@@ -1,13 +1,13 @@
 // A stream: the way of its changes, its tables, epochs and batches, what a key stands for, pipelines, sources.
-import { html, useCallback, useState } from "../../vendor/preact.js";
+import { html, useState } from "../../vendor/preact.js";
 import { Actions } from "../parts/actions.js";
-import { Age, Command, Empty, Facts, Failure, Live, Loading, Rows, State, Title, Views } from "../parts/blocks.js";
+import { Age, Command, Empty, Facts, Failure, Live, Loading, Rows, State, Title, Views, Waits } from "../parts/blocks.js";
 import { Chart } from "../parts/chart.js";
 import { Flow } from "../parts/flow.js";
-import { usePages } from "../parts/paging.js";
+import { Newer, usePages } from "../parts/paging.js";
 import { Sheet } from "../parts/sheet.js";
 import { get, path, withQuery } from "../shell/api.js";
-import { age, count, duration, shellWord, size } from "../shell/format.js";
+import { count, duration, shellWord, size } from "../shell/format.js";
 import { useLive } from "../shell/live.js";
 import { link } from "../shell/routes.js";
 
@@ -38,7 +38,7 @@ function Way({ page: { row, way, targets, notes } }) {
     <section class="panel" aria-labelledby="fresh">
       <h2 id="fresh">Freshness</h2>
       <${Facts} label="Freshness" of=${[
-        ["oldest waits", duration(row.backlog.oldest_seconds)], ["p50", duration(row.p50)], ["p99", duration(row.p99)],
+        ["oldest waits", html`<${Waits} since=${row.backlog.oldest_at} />`], ["p50", duration(row.p50)], ["p99", duration(row.p99)],
         ["events/s", row.events_per_second === null ? "–" : row.events_per_second.toFixed(1)],
         ["accepted", html`<${Age} of=${row.accepted_at} />`], ["committed", html`<${Age} of=${row.committed_at} />`],
         ["committed up to", row.committed_epoch ? `epoch ${row.committed_epoch}` : "–"], ["envelope", row.envelope],
@@ -53,7 +53,7 @@ function Way({ page: { row, way, targets, notes } }) {
         ? html`<${Rows} label="Tables of the stream" keyOf=${(one) => one.table} rows=${targets} columns=${[
             ["table", (one) => html`<a href=${link("tables", one.table)}>${one.table}</a>`],
             ["committed up to", (one) => (one.upto ? `epoch ${one.upto}` : "–"), "number"],
-            ["oldest waits", (one) => duration(one.oldest_seconds), "number"],
+            ["oldest waits", (one) => html`<${Waits} since=${one.oldest_at} />`, "number"],
             ["state", (one) => (one.held ? html`<${State} of="held" /> ${one.held}` : html`<${State} of="ok" />`)],
           ]} />`
         : html`<${Empty} command=${`firn flush ${shellWord(row.stream)}`}>No table yet: it is made with the first commit.<//>`}
@@ -72,7 +72,6 @@ function Batches({ stream, chosen }) {
   const [id, setId] = useState("");
   const at = pages.rows.findIndex((one) => one.id === chosen);
   const show = (batch) => (location.hash = link("streams", stream, { view: "batches", batch }));
-  const seen = useCallback((_, last) => last >= pages.rows.length - 5 && pages.more(), [pages.rows.length, pages.more]);
   const columns = [
     { name: "id", title: "batch", width: 300, cell: (one) => html`<a href=${link("streams", stream, { view: "batches", batch: one.id })}>${one.id}</a>` },
     { name: "state", width: 120, cell: (one) => html`<${State} of=${one.state} />` },
@@ -88,8 +87,9 @@ function Batches({ stream, chosen }) {
     ${chosen ? html`<${Batch} stream=${stream} id=${chosen} />` : null}
     ${pages.error ? html`<${Failure} error=${pages.error} again=${pages.refresh} />` : null}
     ${pages.loading ? html`<${Loading} />` : null}
+    <${Newer} pages=${pages} />
     ${pages.rows.length
-      ? html`<${Sheet} label=${`Batches of ${stream}`} columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} chosen=${at} onChoose=${(n) => show(pages.rows[n].id)} onSeen=${seen} />`
+      ? html`<${Sheet} label=${`Batches of ${stream}`} columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} chosen=${at} onChoose=${(n) => show(pages.rows[n].id)} onSeen=${pages.seen} />`
       : !pages.loading && !pages.error && html`<${Empty} command=${`firn send ${shellWord(stream)} FILE.ndjson`}>No batch is in the log. Send some events:<//>`}`;
 }
 
@@ -112,7 +112,6 @@ function Tree({ of }) {
 
 function Epochs({ stream }) {
   const pages = usePages(path`console/streams/${stream}/epochs`, {}, "epochs", { every: 3_000 });
-  const seen = useCallback((_, last) => last >= pages.rows.length - 5 && pages.more(), [pages.rows.length, pages.more]);
   const columns = [
     { name: "n", title: "epoch", number: true, width: 90 },
     { name: "state", width: 120, cell: (one) => html`<${State} of=${one.state} />` },
@@ -126,8 +125,9 @@ function Epochs({ stream }) {
   ];
   return html`${pages.error ? html`<${Failure} error=${pages.error} again=${pages.refresh} />` : null}
     ${pages.loading ? html`<${Loading} />` : null}
+    <${Newer} pages=${pages} />
     ${pages.rows.length
-      ? html`<${Sheet} label=${`Epochs of ${stream}`} columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} onSeen=${seen} />`
+      ? html`<${Sheet} label=${`Epochs of ${stream}`} columns=${columns} length=${pages.rows.length} row=${(n) => pages.rows[n]} onSeen=${pages.seen} />`
       : !pages.loading && !pages.error && html`<${Empty} command=${`firn flush ${shellWord(stream)}`}>No epoch is sealed yet: dispatch seals one a minute, or now:<//>`}`;
 }
 
@@ -187,9 +187,9 @@ function Sources({ of }) {
       ${one.stopped ? html`<p class="notice bad">${one.stopped}</p>` : null}
       ${one.notes.map((note, n) => html`<p key=${n} class="notice warn">${note}</p>`)}
       <${Facts} label=${`Source ${one.source}`} of=${[
-        ["slot", one.slot], ["seen", one.seen_at ? age(one.seen_at) : "never"], ["not read yet", size(one.lag)], ["kept by the database", size(one.kept)],
+        ["slot", one.slot], ["seen", html`<${Age} of=${one.seen_at} />`], ["not read yet", size(one.lag)], ["kept by the database", size(one.kept)],
         ["may still come", one.safe === null ? "no limit" : size(one.safe)], ["WAL", one.wal_status ?? "–"],
-        ["read to the end", one.read_all_seconds === null ? "–" : `${duration(one.read_all_seconds)} ago`],
+        ["read to the end", html`<${Age} of=${one.read_all_at} />`],
         ["oldest transaction", duration(one.oldest_transaction_seconds)],
       ]} />
     </section>`,

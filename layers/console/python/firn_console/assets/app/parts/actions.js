@@ -1,6 +1,5 @@
 // What changes something: each action says what it will do and its command before it is done.
 import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
-import { announce } from "../shell/announcer.js";
 import { path, post, get, withQuery } from "../shell/api.js";
 import { useLive } from "../shell/live.js";
 import { link } from "../shell/routes.js";
@@ -35,7 +34,7 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
     }
     const stopped = new AbortController();
     const timer = setTimeout(() => {
-      get(withQuery(path`console/actions/${action.name}`, given), { signal: stopped.signal }).then(
+      get(withQuery(path`console/actions/${action.name}`, planned(given)), { signal: stopped.signal }).then(
         ({ value }) => setPlan({ value }),
         (error) => error.name !== "AbortError" && setPlan({ error }),
       );
@@ -51,7 +50,6 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
     try {
       const body = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ""));
       const done = await post(path`console/actions/${action.name}`, body);
-      announce(done.text);
       setState({ step: "done", done });
       onDone?.(done);
     } catch (error) {
@@ -63,7 +61,7 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
     ${state.step === "done"
       ? html`<${Done} done=${state.done} onClose=${() => dialog.current.close()} />`
       : html`<form onSubmit=${act}>
-          ${action.fields.map((one) => html`<${ActionField} key=${one.name} field=${one} fixed=${one.name in fields} value=${given[one.name]} onChange=${(value) => setGiven((old) => ({ ...old, [one.name]: value }))} />`)}
+          ${action.fields.filter((one) => one.required || one.choices.length || one.name in fields).map((one) => html`<${ActionField} key=${one.name} field=${one} fixed=${one.name in fields} value=${given[one.name]} onChange=${(value) => setGiven((old) => ({ ...old, [one.name]: value }))} />`)}
           <div class="plan" aria-live="polite">
             ${plan.error ? html`<${Failure} error=${plan.error} />` : html`<p>${plan.value?.does ?? action.does}</p>`}
             ${plan.value ? html`<p class="faint">The same in a terminal:</p><${Command} text=${plan.value.command} />` : null}
@@ -78,8 +76,13 @@ export function ActionDialog({ action, fields, onClose, onDone }) {
   </dialog>`;
 }
 
+// What an event is corrected to goes into no address: those are logged on the way.
+function planned({ original, base64, ...fields }) {
+  return fields;
+}
+
 function ActionField({ field, fixed, value, onChange }) {
-  if (fixed) return html`<p class="field"><span class="label">${field.name}</span> <code>${value}</code></p>`;
+  if (fixed) return html`<p class="field"><span class="label">${field.name}</span> <code>${value.length > 300 ? `${value.slice(0, 300)} …` : value}</code></p>`;
   const change = (event) => onChange(event.currentTarget.value);
   const id = `action-${field.name}`;
   return html`<div class="field">

@@ -1,7 +1,8 @@
 // The small parts of all pages: what is loading, failed or empty, badges, facts, tabs, commands to copy.
 import { html, useState } from "../../vendor/preact.js";
 import { announce } from "../shell/announcer.js";
-import { age, clock } from "../shell/format.js";
+import { keepKey } from "../shell/api.js";
+import { age, clock, duration } from "../shell/format.js";
 import { useNow } from "../shell/live.js";
 
 /** A page's title, which takes the focus when the page comes. */
@@ -15,13 +16,30 @@ export function Loading({ what = "Loading" }) {
 
 /** What went wrong and what to do: the API's own words. */
 export function Failure({ error, again }) {
-  const ways = { 401: "Sign in as a reader: docs/http.md says who may read.", 403: "Your role may not do this: ask for one that may." };
+  if (error.status === 401) return html`<${KeyForm} error=${error} />`;
   return html`<div class="notice bad" role="alert">
     <strong>${error.code && error.code !== "error" ? error.code.replaceAll("_", " ") : "This did not work"}</strong>
     <p>${error.message}</p>
-    ${ways[error.status] ? html`<p>${ways[error.status]}</p>` : null}
+    ${error.status === 403 ? html`<p>Your role may not do this: ask for one that may.</p>` : null}
     ${again ? html`<button type="button" onClick=${again}>Try again</button>` : null}
   </div>`;
+}
+
+/** The stack asks who this is: a reader's key, kept while the tab is open. */
+function KeyForm({ error }) {
+  const [key, setKey] = useState("");
+  const keep = (event) => {
+    event.preventDefault();
+    keepKey(key.trim());
+    location.reload();
+  };
+  return html`<form class="panel" onSubmit=${keep}>
+    <h2>This stack asks for a key</h2>
+    <p>${error.message}</p>
+    <div class="field"><label for="key" class="label">Key</label><input id="key" type="password" autocomplete="off" required value=${key} onInput=${(event) => setKey(event.currentTarget.value)} /></div>
+    <p class="faint">It stays in this tab and goes to this address alone. <code>firn console --target NAME</code> signs for you instead.</p>
+    <button type="submit" class="primary">Go on</button>
+  </form>`;
 }
 
 /** Nothing is here, and how that changes: `command` for the terminal. */
@@ -81,6 +99,12 @@ export function Views({ of, at, label }) {
   return html`<nav class="views" aria-label=${label}>
     ${of.map(([view, name, address]) => html`<a key=${view} href=${address} aria-current=${view === at ? "page" : undefined}>${name}</a>`)}
   </nav>`;
+}
+
+/** How long something has waited since a moment; – where nothing waits. */
+export function Waits({ since }) {
+  const now = useNow(1_000);
+  return since ? html`<time datetime=${since} title=${`since ${clock(since)} UTC`}>${duration(Math.max(0, (now - Date.parse(since)) / 1000))}</time>` : "–";
 }
 
 /** A small table: `columns` is [[title, cell(row), "number"?], …]. For many rows there is the sheet. */

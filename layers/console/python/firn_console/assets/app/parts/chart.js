@@ -24,32 +24,41 @@ function colour(name) {
   return found;
 }
 
+/** A time of an axis that spans so many seconds, in UTC. */
+function moment(seconds, span) {
+  const text = new Date(seconds * 1000).toISOString();
+  if (span === 0) return text.slice(0, 19).replace("T", " ");
+  return span > 172_800 ? text.slice(0, 10) : text.slice(11, 16);
+}
+
 const faded = (rgb) => rgb.replace("rgb(", "rgba(").replace(")", ", 0.35)");
 const LINES = ["--chart-1", "--chart-2", "--chart-3", "--chart-4", "--chart-5"];
 
 /**
+ * over   what the x are of
  * x      numbers (`time`: seconds since 1970), ascending; or `names` instead: texts, a bar each
  * series [{label, values}]: a line or bar each
  * label  what is shown, for screen readers
  */
-export function Chart({ label, x, time = false, names, series, height = 260 }) {
+export function Chart({ label, over = "", x, time = false, names, series, height = 260 }) {
   const host = useRef(null);
   const [failed, setFailed] = useState(false);
   useEffect(() => {
+    const box = host.current;
     let plot = null;
     let gone = false;
     const draw = (Plot) => {
       if (gone) return;
       plot?.destroy();
-      plot = new Plot(options(Plot, { x, time, names, series, width: host.current.clientWidth || 600, height }), [names ? names.map((_, n) => n) : x, ...series.map((one) => one.values)], host.current);
+      plot = new Plot(options(Plot, { over, x, time, names, series, width: box.clientWidth || 600, height }), [names ? names.map((_, n) => n) : x, ...series.map((one) => one.values)], box);
       plot.root.setAttribute("aria-hidden", "true");
     };
-    const sized = new ResizeObserver(() => plot?.setSize({ width: host.current.clientWidth, height }));
+    const sized = new ResizeObserver(() => plot?.setSize({ width: box.clientWidth, height }));
     const dark = matchMedia("(prefers-color-scheme: dark)");
     const again = () => plotter().then(draw);
     const themed = new MutationObserver(again);
     plotter().then(draw, () => setFailed(true));
-    sized.observe(host.current);
+    sized.observe(box);
     dark.addEventListener("change", again);
     themed.observe(document.documentElement, { attributes: true, attributeFilter: ["data-theme"] });
     return () => {
@@ -59,7 +68,7 @@ export function Chart({ label, x, time = false, names, series, height = 260 }) {
       dark.removeEventListener("change", again);
       plot?.destroy();
     };
-  }, [x, names, series, height, time]);
+  }, [over, x, names, series, height, time]);
   return html`<figure class="chart"><div ref=${host} role="img" aria-label=${`${label}: ${summary(series)}`}></div>${failed ? html`<figcaption>The chart could not be loaded: reload the console.</figcaption>` : null}</figure>`;
 }
 
@@ -73,17 +82,18 @@ function summary(series) {
   return series.map(about).join("; ");
 }
 
-function options(Plot, { time, names, series, width, height }) {
+function options(Plot, { over, time, names, series, width, height }) {
   const line = { stroke: colour("--text-muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "12px system-ui, sans-serif" };
+  const times = { ...line, values: (_, at) => at.map((seconds) => moment(seconds, at.at(-1) - at[0])) };
   const named = { ...line, values: (_, at) => at.map((n) => (Number.isInteger(n) ? String(names?.[n] ?? "").slice(0, 16) : "")), splits: undefined };
   const paths = names ? Plot.paths.bars({ size: [0.7, 60] }) : undefined;
   return {
     width,
     height,
     scales: { x: { time, ...(names ? { range: [-0.6, names.length - 0.4] } : {}) } },
-    axes: [names ? named : line, { ...line, size: 64 }],
+    axes: [names ? named : time ? times : line, { ...line, size: 64 }],
     series: [
-      { label: names ? "" : "x", ...(names ? { value: (_, n) => (n === null ? "–" : String(names[Math.round(n)] ?? "")) } : {}) },
+      { label: time ? "UTC" : over || "row", value: (_, at) => (at === null ? "–" : names ? String(names[Math.round(at)] ?? "") : time ? moment(at, 0) : String(at)) },
       ...series.map(({ label }, n) => ({ label, stroke: colour(LINES[n % LINES.length]), width: 1.75, paths, fill: names ? faded(colour(LINES[n % LINES.length])) : undefined, points: { show: false } })),
     ],
     cursor: { points: { size: 6 } },

@@ -8,7 +8,7 @@ const WIDE = 30; // columns up to which all are drawn
 
 /**
  * label     what it holds, for screen readers
- * columns   [{name, title?, width?, number?, cell?(row, n), sort?}, …]; `width` in px
+ * columns   [{name, title?, hint?, width?, number?, key?, cell?(row, n), sort?}, …]; `width` in px
  * length    rows in all
  * row(n)    row n, or undefined while it is not here
  * sorted    {by, down}; onSort(name) is called by titles of columns with `sort`
@@ -48,6 +48,7 @@ export function Sheet({ label, columns, length, row, sorted, onSort, chosen, onC
   }, [chosen]);
   const [from, to, before, after] = columnsSeen(columns, view);
   const seen = columns.slice(from, to);
+  const span = seen.length + Boolean(before) + Boolean(after);
   const total = columns.reduce((sum, one) => sum + widthOf(one), 0);
   const keys = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, PageDown: 15, PageUp: -15 }[event.key];
@@ -73,16 +74,16 @@ export function Sheet({ label, columns, length, row, sorted, onSort, chosen, onC
         </tr>
       </thead>
       <tbody>
-        ${first ? html`<tr class="gap" aria-hidden="true" key="above"><td colspan=${seen.length + 2} style=${{ height: `${first * ROW}px` }}></td></tr>` : null}
+        ${first ? html`<tr class="gap" aria-hidden="true" key="above"><td colspan=${span} style=${{ height: `${first * ROW}px` }}></td></tr>` : null}
         ${numbers.map((n) => {
           const one = row(n);
-          return html`<tr key=${n} aria-rowindex=${n + 2} class=${n === chosen ? "chosen" : undefined} aria-selected=${undefined} onClick=${onChoose ? () => onChoose(n) : undefined}>
+          return html`<tr key=${n} aria-rowindex=${n + 2} class=${n === chosen ? "chosen" : undefined} onClick=${onChoose ? () => onChoose(n) : undefined}>
             ${pad(before)}
             ${seen.map((column, c) => html`<td key=${column.name} aria-colindex=${from + c + 1} class=${column.number ? "number" : undefined}>${one === undefined ? html`<span class="faint">…</span>` : column.cell ? column.cell(one, n) : shown(one[column.name])}</td>`)}
             ${pad(after)}
           </tr>`;
         })}
-        ${last < length ? html`<tr class="gap" aria-hidden="true" key="below"><td colspan=${seen.length + 2} style=${{ height: `${(length - last) * ROW}px` }}></td></tr>` : null}
+        ${last < length ? html`<tr class="gap" aria-hidden="true" key="below"><td colspan=${span} style=${{ height: `${(length - last) * ROW}px` }}></td></tr>` : null}
       </tbody>
     </table>
   </div>`;
@@ -91,10 +92,11 @@ export function Sheet({ label, columns, length, row, sorted, onSort, chosen, onC
 function Heading({ column, index, sorted, onSort }) {
   const title = column.title ?? column.name;
   const kind = column.number ? "number" : undefined;
-  if (!column.sort || !onSort) return html`<th scope="col" aria-colindex=${index} class=${kind} title=${column.hint ?? title}>${title}${column.below ? html`<small>${column.below}</small>` : null}</th>`;
+  const mark = column.key ? html`<span class="key"> key</span>` : null;
+  if (!column.sort || !onSort) return html`<th scope="col" aria-colindex=${index} class=${kind} title=${column.hint ?? title}>${title}${mark}</th>`;
   const way = sorted?.by === column.name ? (sorted.down ? "descending" : "ascending") : undefined;
   return html`<th scope="col" aria-colindex=${index} class=${kind} aria-sort=${way}>
-    <button type="button" class="sort" onClick=${() => onSort(column.name)}>${title}<span aria-hidden="true">${way ? (sorted.down ? " ↓" : " ↑") : ""}</span></button>
+    <button type="button" class="sort" onClick=${() => onSort(column.name)}>${title}${mark}<span aria-hidden="true">${way ? (sorted.down ? " ↓" : " ↑") : ""}</span></button>
   </th>`;
 }
 

@@ -1,6 +1,12 @@
 // The stack's API: JSON over fetch. Numbers beyond 2^53 (ids of snapshots, int64 columns) arrive as text.
 
 const ROOT = new URL("../v1/", document.baseURI);
+const KEY = "firn.key"; // of sessionStorage: a key lives as long as its tab
+
+/** Keep the key that the stack asked for (401), for this tab. */
+export function keepKey(key) {
+  sessionStorage.setItem(KEY, key);
+}
 
 /** An answer that is not 2xx, or none at all (`status` 0). */
 export class ApiError extends Error {
@@ -18,7 +24,7 @@ export function path(parts, ...values) {
 /** `path?name=value…` without the fields that are null, undefined or "". */
 export function withQuery(where, fields) {
   const given = Object.entries(fields).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return given.length ? `${where}?${new URLSearchParams(given)}` : where;
+  return given.length ? `${where}${where.includes("?") ? "&" : "?"}${new URLSearchParams(given)}` : where;
 }
 
 /**
@@ -52,11 +58,14 @@ export function isLink(value) {
 }
 
 function send(where, body, signal) {
-  const headers = { "Content-Type": "application/json" };
+  // X-Firn-Console: a header that no page of another origin can send without being asked for leave.
+  const headers = { "Content-Type": "application/json", "X-Firn-Console": "1" };
   return ask(where, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
 async function ask(where, options) {
+  const key = sessionStorage.getItem(KEY);
+  if (key) options.headers["x-api-key"] = key;
   let answer;
   try {
     // The conditional requests are ours: the browser's own cache must not answer them.
