@@ -9,7 +9,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const vendor = join(here, "../../layers/console/python/firn_console/assets/vendor");
-const axe = join(here, "../../tests/e2e/console/axe.min.js");
+const axe = join(here, "../../tests/integration/console/axe.min.js");
 const bundles = ["preact", "uplot", "editor"];
 
 const made = await build({

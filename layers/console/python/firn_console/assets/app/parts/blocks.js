@@ -1,13 +1,17 @@
 // The small parts of all pages: what is loading, failed or empty, badges, facts, tabs, commands to copy.
-import { html, useState } from "../../vendor/preact.js";
+import { html, useEffect, useRef, useState } from "../../vendor/preact.js";
 import { announce } from "../shell/announcer.js";
 import { keepKey } from "../shell/api.js";
 import { age, clock, duration } from "../shell/format.js";
 import { useNow } from "../shell/live.js";
 
-/** A page's title, which takes the focus when the page comes. */
+/** A page's title, which is the tab's too and takes the focus when the page comes. */
 export function Title({ children, aside }) {
-  return html`<div class="title"><h1 tabindex="-1">${children}</h1>${aside}</div>`;
+  const heading = useRef(null);
+  useEffect(() => {
+    document.title = `${heading.current.textContent} · Firn`;
+  });
+  return html`<div class="title"><h1 tabindex="-1" ref=${heading}>${children}</h1>${aside}</div>`;
 }
 
 export function Loading({ what = "Loading" }) {

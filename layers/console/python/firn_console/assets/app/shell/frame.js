@@ -1,6 +1,6 @@
 // The frame of all pages: navigation, the page of the current address, what the connection does, the theme.
 import { Component, createContext, html, useContext, useEffect, useRef, useState } from "../../vendor/preact.js";
-import { Failure, Loading } from "../parts/blocks.js";
+import { Failure, Loading, Title } from "../parts/blocks.js";
 import { announce, announceIn } from "./announcer.js";
 import { clock, count } from "./format.js";
 import { useLive, watchReach } from "./live.js";
@@ -98,7 +98,6 @@ function Page({ route }) {
   const [shown, setShown] = useState(null);
   const [error, setError] = useState(null);
   const place = route.parts.join("/");
-  const before = useRef(place);
   useEffect(() => {
     let wanted = true;
     const load = PAGES[first];
@@ -115,19 +114,16 @@ function Page({ route }) {
   const ready = shown?.first === first;
   useEffect(() => {
     if (!ready) return;
-    const title = document.querySelector("main h1");
-    document.title = title ? `${title.textContent} · Firn` : "Firn";
     if (!firstPage) {
-      title?.focus();
+      document.querySelector("main h1")?.focus();
       scrollTo(0, 0);
     }
     firstPage = false;
-    before.current = place;
   }, [ready, place]);
   if (error) return html`<${Failure} error=${error} />`;
   if (!ready) return html`<${Loading} />`;
   if (shown.page === null)
-    return html`<h1 tabindex="-1">No such page</h1><p>There is nothing at <code>${route.text}</code>. <a href="#/">Go to the overview</a>.</p>`;
+    return html`<${Title}>No such page<//><p>There is nothing at <code>${route.text}</code>. <a href="#/">Go to the overview</a>.</p>`;
   return html`<${shown.page} parts=${route.parts.slice(1)} fields=${route.fields} />`;
 }
 
