@@ -6,7 +6,7 @@ export AWS_EC2_METADATA_DISABLED := true
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: console-assets console-lighthouse help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean
+.PHONY: help setup setup-sam setup-checkov setup-localstack setup-tests setup-engines setup-trino setup-bench setup-kafka demo example-postgres example-mysql example-kafka example-backfill up deploy-local undeploy-local test test-unit test-property test-model test-stack test-spark test-e2e mutants soak check check-code check-functions sam templates cfn-lint checkov package upload bench lock clean console-assets console-lighthouse
 
 help:  ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
