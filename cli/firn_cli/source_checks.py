@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from firn.config.pull_source import Plugin
+
 Severity = Literal["good", "to do", "refused", "note"]
 NO_GENERATED_BEFORE = 18  # PostgreSQL's first version that can publish generated columns
 
@@ -94,11 +96,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def check(found: Survey, slot: str, publication: str) -> Findings:
-    """What there is to say of a database that is to be pulled through this slot and publication."""
-    return Findings(
-        [*_server(found), *_tables(found), *_publication(found, publication), *_slot(found, slot), *_disk(found)]
-    )
+def check(found: Survey, slot: str, publication: str, plugin: Plugin = "pgoutput") -> Findings:
+    """What there is to say of a database that is to be pulled through this slot, and publication where `plugin` has."""
+    by_name = plugin == "pgoutput"
+    return Findings([
+        *_server(found), *_tables(found, plugin), *(_publication(found, publication) if by_name else _wal2json()),
+        *_slot(found, slot, plugin), *_disk(found),
+    ])  # fmt: skip
 
 
 def _server(found: Survey) -> Iterator[Finding]:
@@ -124,7 +128,14 @@ def _server(found: Survey) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _tables(found: Survey) -> Iterator[Finding]:
+def _wal2json() -> Iterator[Finding]:
+    yield Finding(
+        "wal2json", "note", "before 2.6 it sends NaN and Infinity as null; and a TRUNCATE of a single partition is not "
+        "applied",
+    )  # fmt: skip
+
+
+def _tables(found: Survey, plugin: Plugin) -> Iterator[Finding]:
     called: dict[str, list[str]] = {}
     for table in found.tables:
         called.setdefault(f"{table.schema}.{table.name}", []).append(table.quoted)
@@ -140,10 +151,12 @@ def _tables(found: Survey) -> Iterator[Finding]:
         if changes and (table.identity == "n" or (table.identity == "d" and not table.key)):
             why = "has REPLICA IDENTITY NOTHING" if table.identity == "n" else "has no primary key"
             way = "DEFAULT" if table.key else "FULL"
+            then = (
+                "once it is published, PostgreSQL refuses each UPDATE and DELETE of it, and your application fails"
+                if plugin == "pgoutput" else "wal2json leaves each UPDATE and DELETE of it out"
+            )  # fmt: skip
             yield Finding(
-                name, "refused",
-                f"{why}: once it is published, PostgreSQL refuses each UPDATE and DELETE of it, and your application "
-                "fails. Run this first, or leave the table out (--table)",
+                name, "refused", f"{why}: {then}. Run this first, or leave the table out (--table)",
                 f"ALTER TABLE {table.quoted} REPLICA IDENTITY {way};",
             )  # fmt: skip
         elif not table.key:
@@ -185,7 +198,7 @@ def _publication(found: Survey, name: str) -> Iterator[Finding]:
 _KINDS = {"i": "inserts", "u": "updates", "d": "deletes", "t": "truncates"}
 
 
-def _slot(found: Survey, name: str) -> Iterator[Finding]:
+def _slot(found: Survey, name: str, plugin: Plugin) -> Iterator[Finding]:
     there = found.slot
     if there is None:
         if found.slots_free < 1:
@@ -196,9 +209,9 @@ def _slot(found: Survey, name: str) -> Iterator[Finding]:
         # After the publication: what is decoded from before it would not find it.
         yield Finding(
             "slot", "to do", f"there is no slot {name}",
-            f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput');", create=True,
+            f"SELECT pg_create_logical_replication_slot('{name}', '{plugin}');", create=True,
         )  # fmt: skip
-    elif there.plugin != "pgoutput" or not there.here:
+    elif there.plugin != plugin or not there.here:
         yield Finding(
             "slot", "refused", f"{name} is of {there.plugin} or of another database: name another with --slot"
         )

@@ -30,7 +30,7 @@ def source_lines(source: PullSource, url: str) -> list[str]:
         f"  {source.name}:",
         f"    postgres: {json.dumps(url)}",
         f"    slot: {source.slot}",
-        f"    publication: {_text(source.publication)}",
+        f"    publication: {_text(source.publication)}" if source.publication else f"    plugin: {source.plugin}",
         f"    stream: {source.stream}",
     ]
     if source.secret:

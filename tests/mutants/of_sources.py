@@ -11,6 +11,8 @@ _CHANGES: Final = f"{_SOURCES}/postgres/transaction_changes.py"
 _OF_PULL: Final = "tests/unit/sources/test_pull.py"
 _OF_MESSAGES: Final = "tests/unit/sources/test_pgoutput.py"
 _DIES: Final = f"{_OF_PULL}::test_a_pull_that_dies_anywhere_stages_each_change_once[0]"
+_WAL2JSON: Final = f"{_SOURCES}/postgres/wal2json_lines.py"
+_OF_WAL2JSON: Final = "tests/unit/sources/test_wal2json.py"
 _LATE: Final = (
     "tests/unit/sources/test_late_plan.py::test_a_plan_that_is_finished_hours_late_is_sealed_by_the_normal_schedule"
 )
@@ -107,6 +109,20 @@ MUTANTS: Final = (
         "    if own in called:\n",
         "    if False:\n",
         (f"{_OF_PULL}::test_two_tables_of_one_name_by_where_the_dot_stands_are_not_mixed",),
+    ),
+    Mutant(
+        "what wal2json leaves out of an update is null",
+        _WAL2JSON,
+        "new = _values(relation, line.columns, UNCHANGED)",
+        "new = _values(relation, line.columns, None)",
+        (f"{_OF_WAL2JSON}::test_a_transaction_and_its_changes",),
+    ),
+    Mutant(
+        "a partition's truncate empties its root",
+        _WAL2JSON,
+        "if known is not None and known.partition:",
+        "if False:",
+        (f"{_OF_WAL2JSON}::test_a_partition_goes_by_its_roots_name_and_is_not_truncated_by_itself",),
     ),
     Mutant(
         "a plan is read again by another publication",

@@ -14,7 +14,7 @@ from firn.errors import ConfigError
 from firn_cli.init_templates import PASSWORD_VARIABLE, stream_name
 
 if TYPE_CHECKING:
-    from firn.config.pull_source import PostgresAddress, PullSource
+    from firn.config.pull_source import Plugin, PostgresAddress, PullSource
     from firn_cli.source_checks import Findings, Survey
 
 app = typer.Typer(name="sources", help="Databases that Firn reads by itself.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def add(
     name: Annotated[str | None, typer.Option(help="The source's name; the database's if left out.")] = None,
     stream: Annotated[str | None, typer.Option(help="The stream that it feeds; the source's name if left out.")] = None,
     slot: Annotated[str | None, typer.Option(help="The slot; firn_NAME if left out.")] = None,
-    publication: Annotated[str, typer.Option(help="The publication.")] = "firn",
+    publication: Annotated[str | None, typer.Option(help="The publication; firn if left out.")] = None,
     table: Annotated[
         list[str] | None, typer.Option(help="schema.table to take, several times; all if left out.")
     ] = None,
@@ -45,16 +45,19 @@ def add(
         str, typer.Option(help="Where functions find the password: secretsmanager:NAME, ssm:/NAME or file:/PATH.")
     ] = "",
     iam: Annotated[bool, typer.Option("--iam", help="Log in by a token of AWS's.")] = False,
+    plugin: Annotated[str, typer.Option(help="The output plugin of the slot: pgoutput or wal2json.")] = "pgoutput",
     create: Annotated[bool, typer.Option("--create", help="Create what is missing of publication and slot.")] = False,
     config: Annotated[Path, typer.Option(help="The firn.yaml to write to.")] = Path("firn.yaml"),
 ) -> None:
     """Check a PostgreSQL and add it to firn.yaml. Says what to run where something is missing."""
     from firn.config.pull_source import PullSource
 
+    by = _plugin(plugin, publication)
     address, password, plain = _address(url)
     name = name or stream_name(address.database)
     slot = slot or f"firn_{re.sub('[^a-z0-9_]', '_', name)}"[:63]
-    source = PullSource(name, address, slot, publication, stream or name, secret, iam)
+    published = "" if by == "wal2json" else publication or "firn"
+    source = PullSource(name, address, slot, published, stream or name, secret, iam, plugin=by)
     found, findings = _checked(source, password, frozenset(table or ()), create)
     for one in findings.found:
         typer.echo(f"{_MARKS[one.severity]} {one.what}: {one.text}")
@@ -68,6 +71,19 @@ def add(
         raise typer.Exit(1)
     for line in _written(config, source, plain, found):
         typer.echo(line)
+
+
+def _plugin(text: str, publication: str | None) -> "Plugin":
+    """The plugin. Raises ConfigError."""
+    from firn.config.pull_source_reader import parse_plugin
+
+    try:
+        found = parse_plugin(text)
+    except ValueError as error:
+        raise ConfigError(f"--plugin {text} {error}") from None
+    if found == "wal2json" and publication is not None:
+        raise ConfigError("--publication is nothing that wal2json knows: leave it out, and name tables with --table")
+    return found
 
 
 _MARKS = {"good": "  ok  ", "note": " note ", "to do": "to do ", "refused": "  NO  "}
@@ -109,13 +125,13 @@ def _checked(
             raise ConfigError(f"there is no table {min(gone)} that could be published in {source.address}")
         if not found.tables:
             raise ConfigError(f"{source.address} holds no tables that could be published")
-        findings = check(found, source.slot, source.publication)
+        findings = check(found, source.slot, source.publication, source.plugin)
         if create and not findings.refused:
             for one in findings.found:
                 if one.create:
                     connection.run(one.run.rstrip(";"))
             found = survey(connection, source.slot, source.publication, wanted)
-            findings = check(found, source.slot, source.publication)
+            findings = check(found, source.slot, source.publication, source.plugin)
     finally:
         connection.close()
     return found, findings

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 TlsMode = Literal["disable", "require", "verify-full"]
-Plugin = Literal["pgoutput"]
+Plugin = Literal["pgoutput", "wal2json"]
 LINGER_SECONDS: Final = 50
 
 
@@ -28,6 +28,7 @@ class PostgresAddress:
 class PullSource:
     """A database's logical slot that feeds a stream.
 
+    publication  by which pgoutput chooses tables; "" with wal2json, which knows none: all that the stream takes
     secret   the place of the password (firn.auth.secrets); "" with `iam`, or where none is asked for
     iam      whether to log in with a token of AWS's instead (Amazon RDS and Aurora)
     linger_seconds  how long a reader stays after the last change
@@ -41,3 +42,4 @@ class PullSource:
     secret: str = ""
     iam: bool = False
     linger_seconds: int = LINGER_SECONDS
+    plugin: Plugin = "pgoutput"

@@ -8,13 +8,14 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from firn.config import quantities
 from firn.config.model import StreamConfig
 from firn.config.problems import Section
-from firn.config.pull_source import LINGER_SECONDS, PostgresAddress, PullSource, TlsMode
+from firn.config.pull_source import LINGER_SECONDS, Plugin, PostgresAddress, PullSource, TlsMode
 from firn.config.secret_addresses import place_of
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")  # what PostgreSQL takes
-_KEYS: Final = ("postgres", "slot", "publication", "stream", "secret", "iam", "linger")
+_KEYS: Final = ("postgres", "slot", "publication", "stream", "secret", "iam", "linger", "plugin")
 _TLS: Final[tuple[TlsMode, ...]] = get_args(TlsMode)
+_PLUGINS: Final[tuple[Plugin, ...]] = get_args(Plugin)
 _EXAMPLE: Final = "postgresql://user@host:5432/database"
 
 
@@ -53,7 +54,13 @@ def _source(name: str, section: Section, streams: Mapping[str, StreamConfig]) ->
     slot = section.text("slot", "a slot's name, such as firn_shop") or f"firn_{re.sub('[^a-z0-9_]', '_', name)}"[:63]
     if not _SLOT.fullmatch(slot):
         section.note("slot", "is not a name of a slot; PostgreSQL takes a-z, 0-9 and _, 63 of them at most")
+    plugin = section.parsed("plugin", parse_plugin, _PLUGINS[0], " or ".join(_PLUGINS))
     publication = section.text("publication", "a publication's name, such as firn") or "firn"
+    if plugin == "wal2json":
+        if section.has("publication"):
+            section.note("publication", "is nothing that wal2json knows: leave it out. The rules of the stream say "
+                         "which tables are taken")  # fmt: skip
+        publication = ""
     if len(publication.encode()) > 63 or "\0" in publication:
         section.note("publication", "is longer than PostgreSQL's names, 63 bytes")
     stream = section.text("stream", "one of the names under streams:") or name
@@ -67,7 +74,15 @@ def _source(name: str, section: Section, streams: Mapping[str, StreamConfig]) ->
         return None
     if iam and address.tls == "disable":
         section.note("iam", "sends its token in the clear without TLS; take sslmode=disable out of the address")
-    return PullSource(name, address, slot, publication, stream, secret, iam, linger)
+    return PullSource(name, address, slot, publication, stream, secret, iam, linger, plugin)
+
+
+def parse_plugin(text: str) -> Plugin:
+    """The output plugin of this name. Raises ValueError."""
+    found = next((one for one in _PLUGINS if one == text), None)
+    if found is None:
+        raise ValueError(f"is not an output plugin that Firn reads; write {' or '.join(_PLUGINS)}")
+    return found
 
 
 def _check_stream(section: Section, stream: str, streams: Mapping[str, StreamConfig]) -> None:

@@ -9,6 +9,7 @@ from firn.log.pulls import Database
 from firn.sources.column_watch import NumberedColumn
 from firn.sources.postgres.pgoutput import Relation
 from firn.sources.postgres.type_catalog import TypeCatalog
+from firn.sources.postgres.wal2json_lines import CatalogTable
 
 
 class SourceStopped(TerminalError):
@@ -69,6 +70,12 @@ class SourceDatabase(Protocol):
 
     def columns(self, relation: Relation) -> list[NumberedColumn]:
         """The columns of a table as they are now; none if it is gone."""
+
+    def table(self, schema: str, name: str) -> CatalogTable | None:
+        """What wal2json leaves out of a table; None if it is gone."""
+
+    def without_identity(self) -> list[str]:
+        """`schema.table` of the tables of which wal2json leaves updates and deletes out, without a word."""
 
     def oldest_transaction(self) -> OpenTransaction | None:
         """The oldest that writes, None if there is none or it is not this user's to know."""

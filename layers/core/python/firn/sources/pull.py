@@ -24,6 +24,7 @@ from typing import Final
 
 from firn.config.model import Config, StreamConfig
 from firn.config.pull_source import PullSource
+from firn.errors import EventError
 from firn.ingest.accept import accept_part, stream_config
 from firn.log import layout, pulls
 from firn.log.batches import FORMAT
@@ -35,6 +36,7 @@ from firn.sources.database_port import SlotState, SourceDatabase, SourceStopped
 from firn.sources.postgres import pgoutput
 from firn.sources.postgres.pgoutput import Message, Relation
 from firn.sources.postgres.transaction_changes import ChangeReader
+from firn.sources.postgres.wal2json_lines import LineReader
 from firn.sources.table_lookup import look_up
 
 _log: Final = logging.getLogger(__name__)
@@ -42,6 +44,7 @@ _log: Final = logging.getLogger(__name__)
 WINDOW: Final = 64 << 20  # bytes of WAL that a plan covers at most, while it waits no longer for an open transaction
 PART_BYTES: Final = 8 << 20  # of pgoutput's messages in a batch; a single change may be larger
 PART_CHANGES: Final = 50_000
+HELD: Final = 100  # messages of a transaction that are kept while none of them is a change that the stream takes
 IDLE_BYTES: Final = 16 << 20  # of WAL without a change for the stream, after which the slot is let go all the same
 IDLE_SECONDS: Final = 60.0
 Row = tuple[int, bytes, Message]
@@ -99,6 +102,8 @@ def pull(task: PullTask, config: Config, database: SourceDatabase, known: int = 
     upto = min(state.flushed, begin + window)
     if upto <= begin:
         return Round(state)
+    if source.plugin == "wal2json":
+        _expect_identities(database, stream)
     n = 1 if newest is None else newest.plan.n + 1
     with closing(database.peek(upto, source.publication)) as rows:
         return _read_on(task, config, database, state, (n, begin, upto), rows, idle)
@@ -116,7 +121,7 @@ def _read_on(
     """Stage what `raw` brings under a new plan, if there is something. `span`: the plan's number, its begin and end."""
     source, (n, begin, upto) = task.source, span
     started = task.clock()
-    rows = _decoded(raw)
+    rows = _decoded(task, config, database, raw)
     held: list[Row] = []
     decoding = 0.0
     inside = found = False
@@ -124,7 +129,7 @@ def _read_on(
         decoding = decoding or task.clock() - started
         held.append(row)
         inside = _inside(row[2], begin, upto, inside)
-        if inside and isinstance(row[2], _CHANGES):
+        if inside and (isinstance(row[2], _CHANGES) or len(held) > HELD):
             found = True
             break
         if not inside:
@@ -146,6 +151,8 @@ def _read_on(
 
 _CHANGES: Final = (pgoutput.Insert, pgoutput.Update, pgoutput.Delete, pgoutput.Truncate)
 
+_COUNTED: Final = (*_CHANGES, pgoutput.Skipped)  # by which parts are cut, whatever firn.yaml takes of them
+
 
 def _inside(message: Message, begin: int, upto: int, before: bool) -> bool:
     """Whether what follows `message` is of a transaction that was committed in [begin, upto)."""
@@ -154,9 +161,36 @@ def _inside(message: Message, begin: int, upto: int, before: bool) -> bool:
     return before and not isinstance(message, pgoutput.Commit)
 
 
-def _decoded(rows: Iterator[tuple[int, bytes]]) -> Iterator[Row]:
+def _decoded(
+    task: PullTask, config: Config, database: SourceDatabase, rows: Iterator[tuple[int, bytes]]
+) -> Iterator[Row]:
+    if task.source.plugin == "wal2json":
+        yield from LineReader(database.table, _wants(stream_config(config, task.source.stream))).messages(rows)
+        return
     for lsn, data in rows:
         yield lsn, data, pgoutput.decode(data)
+
+
+def _expect_identities(database: SourceDatabase, stream: StreamConfig) -> None:
+    """Raises SourceStopped for a table whose updates wal2json would leave out: no publication makes PostgreSQL refuse
+    them."""
+    wants = _wants(stream)
+    if lacking := [name for name in database.without_identity() if wants(name)]:
+        raise SourceStopped(
+            f"{', '.join(lacking[:5])[:300]}: no primary key and no other replica identity, so that wal2json leaves "
+            "updates and deletes out. Run ALTER TABLE … REPLICA IDENTITY FULL and read the table again with `firn "
+            "backfill`, or write ignore: true into its rule in firn.yaml"
+        )
+
+
+def _wants(stream: StreamConfig) -> Callable[[str], bool]:
+    def wants(table: str) -> bool:
+        try:
+            return stream.wants(table)
+        except EventError:
+            return True  # each of its changes says why not
+
+    return wants
 
 
 def _continued(last: Newest | None, state: SlotState, stream: StreamConfig) -> Newest | None:
@@ -227,7 +261,7 @@ def _finished(
             )
         # By its own publication: parts are cut by the messages, and those of another would be others.
         with closing(database.peek(upto, plan.publication or task.source.publication)) as raw:
-            return _finished(task, config, database, plan, state, _decoded(raw), again=again)
+            return _finished(task, config, database, plan, state, _decoded(task, config, database, raw), again=again)
     there = pulls.staged_parts(task.store, plan) if again else set()
     parts = _Parts(task, config, database, plan, there)
     inside = False
@@ -258,14 +292,14 @@ class _Parts:
 
     def read(self, lsn: int, data: bytes, message: Message, inside: bool) -> None:
         """The next message. `inside`: whether it is the plan's."""
-        is_change = isinstance(message, _CHANGES)
+        is_change = isinstance(message, _COUNTED)
         wanted = inside and self._batch not in self._there
         if is_change and not inside:
             return  # of a plan before: only what tables look like matters of it
         self._reader.read(lsn, data, message, wanted=wanted)
         if not is_change:
             return
-        self.changes += 1
+        self.changes += isinstance(message, _CHANGES)
         self._messages += 1
         self._bytes += len(data)
         if self._bytes >= self._task.part_bytes or self._messages >= PART_CHANGES:

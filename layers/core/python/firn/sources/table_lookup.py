@@ -59,5 +59,6 @@ def _refused(database: SourceDatabase, relation: Relation, publication: str) -> 
         return ""
     text = f'"{own[0]}"."{own[1]}" and {", ".join(others)} are both called {".".join(own)[:200]} here'
     if own in called:
-        raise SourceStopped(f"{text}: take one of them out of the publication {publication}, or rename it")
+        way = f"take one of them out of the publication {publication}, or rename it" if publication else "rename one"
+        raise SourceStopped(f"{text}: {way}")
     return f"{text}, and this one is not in the publication {publication} any more"

@@ -93,7 +93,14 @@ class Other(msgspec.Struct, frozen=True, gc=False):
     kind: str
 
 
-Message = Begin | Commit | Relation | OwnType | Insert | Update | Delete | Truncate | Other
+class Skipped(msgspec.Struct, frozen=True, gc=False):
+    """A change that is not taken, and counted as `reason` (wal2json_lines.py): pgoutput itself leaves such out."""
+
+    table: str
+    reason: str
+
+
+Message = Begin | Commit | Relation | OwnType | Insert | Update | Delete | Truncate | Other | Skipped
 
 _BEGIN: Final = struct.Struct(">qqi")
 _COMMIT: Final = struct.Struct(">bqqq")

@@ -5,6 +5,7 @@ that were committed in the slot's range; the slot moves by `pg_replication_slot_
 https://www.postgresql.org/docs/current/functions-admin.html#FUNCTIONS-REPLICATION
 """
 
+import logging
 from collections.abc import Generator
 from typing import Any, Final
 
@@ -14,7 +15,11 @@ from firn.sources.column_watch import NumberedColumn
 from firn.sources.database_port import OpenTransaction, SlotState, SourceBusy, SourceStopped
 from firn.sources.postgres.connection import Connection, PostgresBusy, PostgresRefused
 from firn.sources.postgres.pgoutput import Relation
+from firn.sources.postgres.table_catalog import table_of, without_identity
 from firn.sources.postgres.type_catalog import BUILT_IN, LOOK_UP, PgType, TypeCatalog
+from firn.sources.postgres.wal2json_lines import EXACT_NUMBERS, OPTIONS, CatalogTable
+
+_log: Final = logging.getLogger(__name__)
 
 FETCH_ROWS: Final = 500
 FETCH_BYTES: Final = 8 << 20  # of rows that come together, about
@@ -61,7 +66,11 @@ WHERE i.indrelid = CAST(:relation AS oid) AND i.indisprimary AND k.place <= i.in
 
 _NAMESAKES: Final = """
 SELECT schemaname::text, tablename::text FROM pg_catalog.pg_publication_tables
-WHERE pubname = :publication AND schemaname || '.' || tablename = :name ORDER BY 1
+WHERE pubname = :publication AND schemaname || '.' || tablename = :name
+UNION
+SELECT n.nspname::text, c.relname::text
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE :publication = '' AND c.relkind IN ('r', 'p') AND n.nspname || '.' || c.relname = :name ORDER BY 1
 """
 
 
@@ -72,6 +81,7 @@ class PostgresSlot:
         """Raises SourceBusy if another reader has the lease."""
         self._connection, self._source = connection, source
         self._types: dict[int, PgType] = {}
+        self._options: dict[str, str] = {}  # of wal2json
         taken = connection.run("SELECT pg_try_advisory_lock(:first, hashtext(:slot))", first=_LEASE, slot=source.slot)
         if not taken[0][0]:
             raise SourceBusy(f"another reader has the lease of slot {source.slot} at {connection.address}")
@@ -88,9 +98,9 @@ class PostgresSlot:
                 "replica has none of its primary's), changes are lost: see docs/sources/postgres.md, Failover"
             )
         plugin, kind, here, _, wal_status, safe, confirmed, restart = found[0]
-        if kind != "logical" or plugin != "pgoutput" or not here:
+        if kind != "logical" or plugin != source.plugin or not here:
             raise SourceStopped(
-                f"the slot {source.slot} at {where} is not a logical one of pgoutput in this database ({kind}, "
+                f"the slot {source.slot} at {where} is not a logical one of {source.plugin} in this database ({kind}, "
                 f"{plugin}): write another name as slot of sources.{source.name} in firn.yaml, or drop it"
             )
         system, timeline, flushed = self._connection.run(_WHO)[0]
@@ -104,6 +114,8 @@ class PostgresSlot:
         """As the port says: by a cursor, so many rows at once as fit into FETCH_BYTES; what is larger than LARGE comes
         alone."""
         run = self._connection.run
+        if self._source.plugin == "wal2json":
+            self._look_at_wal2json()
         run("BEGIN")
         try:
             run(f"SET LOCAL firn.largest = '{LARGE}'")
@@ -118,12 +130,37 @@ class PostgresSlot:
         finally:
             self._end()
 
+    def _look_at_wal2json(self) -> None:
+        """What it needs that pgoutput does not. Raises SourceStopped."""
+        if not self._options:
+            encoding = str(self._connection.run("SHOW server_encoding")[0][0])
+            if encoding not in ("UTF8", "SQL_ASCII"):
+                raise SourceStopped(
+                    f"the database's encoding is {encoding}, and wal2json writes by it: use plugin: pgoutput, "
+                    "which sends UTF-8"
+                )
+            self._options = OPTIONS | ({EXACT_NUMBERS: "true"} if self._has_exact_numbers() else {})
+
+    def _has_exact_numbers(self) -> bool:
+        options = f"'format-version', '2', '{EXACT_NUMBERS}', 'true'"
+        try:  # nothing is decoded: the options are looked at first
+            self._connection.run(
+                f"SELECT FROM pg_logical_slot_peek_binary_changes('{self._source.slot}', '0/1', NULL, {options})"
+            )
+        except PostgresRefused:
+            _log.warning("this wal2json is older than 2.6: NaN and Infinity of %s come as null", self._source.name)
+            return False
+        return True
+
     def _declare(self, upto: int, publication: str) -> None:
         source = self._source
         # A literal, for DECLARE takes no parameters of its own: the names were checked when firn.yaml was read.
-        publication = publication.replace('"', '""').replace("'", "''")
         slot = f"'{source.slot}', '{upto >> 32:X}/{upto & 0xFFFFFFFF:X}', NULL"
-        options = f"'proto_version', '1', 'publication_names', '\"{publication}\"'"
+        if source.plugin == "wal2json":
+            options = ", ".join(f"'{name}', '{value}'" for name, value in self._options.items())
+        else:
+            publication = publication.replace('"', '""').replace("'", "''")
+            options = f"'proto_version', '1', 'publication_names', '\"{publication}\"'"
         sql = _DECLARE + f"pg_logical_slot_peek_binary_changes({slot}, {options})"
         try:
             self._connection.run(sql)
@@ -194,6 +231,14 @@ class PostgresSlot:
         if self._connection.version < 11:  # a default rewrote the table before, and no change told of it either
             return []
         return [NumberedColumn(*one) for one in self._connection.run(_COLUMNS, relation=relation.oid)]
+
+    def table(self, schema: str, name: str) -> CatalogTable | None:
+        """As the port says."""
+        return table_of(self._connection, schema, name)
+
+    def without_identity(self) -> list[str]:
+        """As the port says."""
+        return without_identity(self._connection)
 
     def oldest_transaction(self) -> OpenTransaction | None:
         """As the port says."""

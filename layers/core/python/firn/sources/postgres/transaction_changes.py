@@ -109,6 +109,10 @@ class ChangeReader:
             case pgoutput.Other():
                 if wanted and message.kind == "M":
                     self._ignored["message"] = self._ignored.get("message", 0) + 1
+            case pgoutput.Skipped():
+                self._number += 1
+                if wanted:
+                    self._ignored[message.reason] = self._ignored.get(message.reason, 0) + 1
             case pgoutput.OwnType():
                 pass
             case _:
@@ -218,4 +222,5 @@ def _key(form: RowForm, table: _Table, row: Sequence[Value] | None) -> bytes | N
 def _original(table: str, commit: int, lsn: int, data: bytes) -> bytes:
     """The bytes of a change that can't be taken, as a dead letter keeps them."""
     source = {"connector": CONNECTOR, "table": table, "sequence": [str(commit), str(lsn)]}
-    return msgspec.json.encode({"source": source, "pgoutput": b64encode(data).decode()})
+    plugin = "wal2json" if data[:1] == b"{" else "pgoutput"  # whose messages begin with a letter
+    return msgspec.json.encode({"source": source, plugin: b64encode(data).decode()})
