@@ -34,6 +34,8 @@ class MariaDb:
         # It refuses to run as root.
         self._user = "mysql" if os.geteuid() == 0 else None
         settings = {
+            # Its own: a server that starts deletes the temporary tables of all others from a folder that they share.
+            "tmpdir": folder,
             "datadir": folder / "data", "port": self.port, "bind-address": "127.0.0.1", "socket": folder / "socket",
             "pid-file": folder / "pid", "log-bin": "binlog", "server-id": server_id, "binlog-format": "ROW",
             "binlog-row-image": "FULL", "binlog-row-metadata": "FULL", "gtid-strict-mode": "ON",

@@ -1,6 +1,8 @@
 """The backfill job: makes the plan, unless it is made, has executors stage its chunks, and ends the backfill."""
 
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +14,7 @@ from firn.backfill import truncates
 from firn.backfill.backfill_request import End, Request
 from firn.backfill.chunk_plan import Plan
 from firn.backfill.mysql_plan import make_mysql_plan
+from firn.backfill.postgres_chunk import Log
 from firn.backfill.postgres_plan import Into, make_plan
 from firn.backfill.progress import Watch
 from firn.backfill.read_position import NEVER, floor_of
@@ -33,7 +36,9 @@ from firn_spark.commit import print_line
 from firn_spark.failures import failure_of
 from firn_spark.tables.evolve import Tables
 
-Log = Callable[[dict[str, Any]], None]
+Tell = Callable[[dict[str, Any]], None]
+CATCH_UP_SECONDS = 120.0  # for commits of the stream, before what is read last
+_LOOK_EVERY = 1.0
 
 
 def run(
@@ -44,7 +49,7 @@ def run(
     catalog_uri: str,
     *,
     spark: SparkSession | None = None,
-    log: Log = print_line,
+    log: Tell = print_line,
 ) -> int:
     """Goes on with the backfill of that id, from wherever it is. -> 0 if it is done or cancelled, 1 if it failed: what
     is staged stays, and the next run goes on."""
@@ -72,7 +77,7 @@ def run(
 
 class _Backfill:
     def __init__(
-        self, store: Store, staging: str, config: Config, request: Request, spark: SparkSession, log: Log
+        self, store: Store, staging: str, config: Config, request: Request, spark: SparkSession, log: Tell
     ) -> None:
         self._store, self._staging, self._config, self._request = store, staging, config, request
         self._spark, self._log = spark, log
@@ -83,9 +88,7 @@ class _Backfill:
 
     def run(self) -> End:
         stream, backfill = self._request.stream, self._request.id
-        # Before any position is asked for: what the tables know by now was committed by now.
-        cut = cuts.last(self._store, stream)
-        floor = floor_of(cut.high[0] if cut is not None and cut.high else None, self._settings.generation)
+        floor = self._floor()
         if self._request.position == "now" and floor > NEVER:
             raise ConfigError("--position now is for streams of PostgreSQL: another source's places are no LSNs")
         plan = plans.read(self._store, stream, backfill) or plans.fix(self._store, stream, self._planned())
@@ -94,11 +97,34 @@ class _Backfill:
         work = Work(self._request, plan, self._settings, self._config.sha, floor)
         try:
             stage_all(self._spark.sparkContext, self._staging, work)
+            if any(chunk.last for chunk in plan.chunks):
+                work = replace(work, floor=self._caught_up())
+                stage_all(self._spark.sparkContext, self._staging, work, last=True)
         except Cancelled:
             return requests.ended(self._store, stream, backfill) or self._end("cancelled", plan)
         if self._request.replace:
             truncates.stage(self._store, self._request, plan, self._settings, self._config.sha)
         return self._end("done", plan)
+
+    def _floor(self) -> int:
+        """Asked before any position is: what the tables know by now was committed by now."""
+        cut = cuts.last(self._store, self._request.stream)
+        return floor_of(cut.high[0] if cut is not None and cut.high else None, self._settings.generation)
+
+    def _caught_up(self) -> int:
+        """The floor of chunks that are read last, which are to beat what was streamed while the others were: once the
+        stream's tables know all that is in the log by now, or have had time for it (a quiet source tells nothing)."""
+        with opened(self._request) as server:
+            end = Log(server).log_end()
+        began = time.monotonic()
+        while (floor := self._floor()) < end and time.monotonic() - began < CATCH_UP_SECONDS:
+            if requests.ended(self._store, self._request.stream, self._request.id) is not None:
+                raise Cancelled
+            time.sleep(_LOOK_EVERY)
+        floor = max(floor, self._floor())
+        # Above the newest change that the tables know, which may begin right where the commit before it ended. The
+        # commit of its own transaction ends later, and nothing that the snapshot does not show stands before that.
+        return floor + 1 if floor else 0
 
     def _end(self, status: Any, plan: Plan) -> End:
         stream, backfill = self._request.stream, self._request.id

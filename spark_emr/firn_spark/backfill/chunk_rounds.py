@@ -11,12 +11,15 @@ from firn_spark.backfill.chunk_reader import Work
 from firn_spark.backfill.chunk_task import Cancelled, ChunkTask
 
 
-def stage_all(context: SparkContext, staging: str, work: Work) -> int:
-    """Stages what of the plan is not staged yet. -> how many chunks it was.
+def stage_all(context: SparkContext, staging: str, work: Work, *, last: bool = False) -> int:
+    """Stages what of the plan is not staged yet, of the chunks that are `last` or of those that are not. -> how many
+    chunks it was.
 
     Raises Cancelled, TerminalError, TransientError: the chunks that were staged by then stay.
     """
-    chunks = list(range(len(work.plan.chunks)))
+    chunks = [n for n, chunk in enumerate(work.plan.chunks) if chunk.last == last]
+    if not chunks:
+        return 0
     at_once = max(1, min(len(chunks), work.request.parallel or context.defaultParallelism))
     packed = pickle.dumps(work)
 

@@ -14,6 +14,7 @@ from firn.log.batches import BatchMeta
 
 _GROUP_BYTES: Final = 16_000_000  # of row images
 MOST_BYTES: Final = 4_000_000_000
+MOST_ROW_BYTES: Final = 100_000_000  # of a row image: some five copies of it are held at once
 _META: Final = "firn"
 _REPEATED: Final = ("table", "op", "connector", "order", "schema_id")
 _FIELDS: Final = {
@@ -24,7 +25,7 @@ _FIELDS: Final = {
 
 
 class TooLarge(TerminalError):
-    """A chunk holds more than one batch can."""
+    """A chunk holds more than one batch can, or a row more than a task."""
 
 
 class NotText(TerminalError):
@@ -54,6 +55,11 @@ class StagedFile:
 
     def add(self, image: bytes, key: bytes | None = None) -> None:
         """One row. Raises TooLarge."""
+        if len(image) > MOST_ROW_BYTES:
+            raise TooLarge(
+                f"a row of {self._same['table']} has {len(image):,} bytes as JSON, and {MOST_ROW_BYTES:,} are the most "
+                "that is read: leave such rows out with --where, by the length of what is so large"
+            )
         self._images.append(image)
         if self._keyed:
             self._keys.append(key)

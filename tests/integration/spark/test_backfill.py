@@ -222,3 +222,37 @@ def test_a_backfill_that_fails_says_why_and_goes_on_once_it_is_mended(
     assert run(one, "b2") == 0, one.lines
     assert one.commit(one.seal()) == 0
     assert sorted(mirror_rows(one)) == [*range(1, 11)]
+
+
+@pytest.mark.spark
+def test_a_row_that_changes_its_key_while_chunks_are_read_keeps_its_value_out_of_line(
+    lake: Lakes, server: Session, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its event leaves the value out, and both its keys were in chunks where it was not."""
+    server.rows("ALTER TABLE t ALTER note SET STORAGE EXTERNAL")
+    server.rows("UPDATE t SET note = repeat(md5(id::text), 100)")
+    server.rows("ANALYZE t")
+    one = lake(CONFIG.format(generation=0))
+    request = written(one, address, "b1", by="key")
+    job = backfill_job._Backfill(one.store, one.staging, one.config, request, one.spark, one.lines.append)
+    plan = plans.fix(one.store, "spec", job._planned())
+    *firsts, last = range(len(plan.chunks))
+    assert plan.chunks[last].last
+    ChunkTask(one.store, Work(request, plan, one.config.streams["spec"], one.config.sha, 0)).run(firsts[1:])
+    writer = Writer(server, random.Random(1))
+    writer.events = []
+    place = writer._lsn()
+    server.rows("UPDATE t SET id = 5000 WHERE id = 1")
+    writer._commit = place  # of some transaction before
+    unavailable = {"id": 5_000, "amount": 1, "at": 1_767_225_600_000_000, "note": "__debezium_unavailable_value"}
+    moved = [
+        writer._event("d", {"id": 1, "amount": None, "at": None, "note": None} | {"amount": None}, None, place),
+        writer._event("c", None, unavailable, place),
+    ]
+    one.post(moved)
+    monkeypatch.setattr(backfill_job, "_LOOK_EVERY", 0.0)
+    monkeypatch.setattr(backfill_job, "CATCH_UP_SECONDS", 0.0)
+    assert one.commit(one.seal()) == 0
+    assert run(one, "b1") == 0, one.lines
+    assert one.commit(one.seal()) == 0
+    assert mirror_rows(one) == source_rows(server)

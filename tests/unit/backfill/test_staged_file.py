@@ -47,3 +47,10 @@ def test_what_is_no_text_or_too_much_is_refused(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(staged_file, "MOST_BYTES", 3)
     with pytest.raises(TooLarge, match="smaller --chunk-rows"):
         filled([b"{  }"]).flush()
+
+
+def test_a_row_above_the_limit_is_named_before_it_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staged_file, "MOST_ROW_BYTES", 9)
+    file = filled([b'{"id":12}'])
+    with pytest.raises(TooLarge, match=r"a row of public\.t has 10 bytes as JSON, and 9 are the most"):
+        file.add(b'{"id":123}')

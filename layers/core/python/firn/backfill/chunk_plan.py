@@ -34,12 +34,14 @@ class PlannedTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Chunk(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of a table. `table`: its place in the plan; `relation`: what is read, quoted, with the number of its file
-    (`file`) if the chunk is a range of places in it; `where`: which rows."""
+    (`file`) if the chunk is a range of places in it; `where`: which rows; `last`: whether it is read after all that are
+    not."""
 
     table: int
     relation: str
     where: str = ""
     file: str = ""
+    last: bool = False
 
 
 class Plan(msgspec.Struct, frozen=True, omit_defaults=True):

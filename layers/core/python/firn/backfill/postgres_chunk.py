@@ -4,7 +4,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -150,10 +150,24 @@ def checksum(texts: Sequence[str]) -> str:
     return str(sum(int(digest[:15], 16) for digest in digests))
 
 
+class OtherSettings(TerminalError):
+    """firn.yaml says otherwise by now how values are written than when the plan was made."""
+
+
 class RowWriter:
     """The rows of a table as COPY sends them -> (row image, key or None), as the stream has them."""
 
     def __init__(self, table: PlannedTable, types: TypeCatalog, settings: DecodeSettings) -> None:
+        """Raises OtherSettings."""
+        planned = _fields(table)
+        for cell in table.cells:
+            field = column_form(types, cell.oid, cell.modifier, settings).field if cell.convert else {}
+            if cell.convert and {**field, "field": cell.name} != planned.get(cell.name):
+                raise OtherSettings(
+                    "`debezium:` of the stream was changed in firn.yaml since the plan was made, or the type of column "
+                    f"{cell.name[:100]} of {table.name}: its values would not fit the rows that are staged. Take the "
+                    "change back, or firn backfill --cancel, then the same command again"
+                )
         self._keyed = bool(table.key)
         self._writes = {cell.name: _write(cell, types, settings) for cell in table.cells if cell.convert}
         self._decode = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -174,6 +188,12 @@ class RowWriter:
                     cells[name] = msgspec.Raw(write(msgspec.json.decode(raw, type=str).encode()))
             row = msgspec.json.encode(cells)
         return row, key if self._keyed else None
+
+
+def _fields(table: PlannedTable) -> dict[str, Any]:
+    """The Connect fields of the plan by the columns' names."""
+    root = msgspec.json.decode(table.schema)
+    return {field["field"]: field for field in root["fields"][0]["fields"]}
 
 
 def _write(cell: Cell, types: TypeCatalog, settings: DecodeSettings) -> Write:

@@ -25,7 +25,10 @@ _ENDS: Final = {
     "lock_timeout": "10s",
     "idle_session_timeout": "5min",
 }
-_WRONG: Final = ("28", "3D", "42", "0A", "22", "25006", "55000")  # SQLSTATE: another try gives the same
+_WRONG: Final = ("28", "3D", "42", "0A", "54", "25006", "55000")  # SQLSTATE: another try gives the same
+
+# Their texts quote values: invalid input, a number out of range, a constraint, what a function raises.
+_OF_A_ROW: Final = ("22", "23", "P0")
 
 
 class PostgresRefused(ConfigError):
@@ -82,7 +85,11 @@ class Connection:
             return ask()
         except DatabaseError as error:
             said: Mapping[str, str] = error.args[0] if error.args and isinstance(error.args[0], dict) else {}
-            code, text = said.get("C", ""), self._clean(f"{where} says: {said.get('M', 'no reason')}")
+            code = said.get("C", "")
+            if code.startswith(_OF_A_ROW) and not opening:
+                text = f"{where} says that a value of a row is wrong (SQLSTATE {code}), and it is not repeated here"
+                raise PostgresRefused(f"{text}: correct the condition that reads it, or the row", code) from None
+            text = self._clean(f"{where} says: {said.get('M', 'no reason')}")
             if hint := said.get("H"):
                 text = f"{text} ({self._clean(hint)})"
             raise (PostgresRefused if code.startswith(_WRONG) else PostgresBusy)(text, code) from None
