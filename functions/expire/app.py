@@ -1,6 +1,7 @@
 """Scheduled: start the job that lets old snapshots go and removes files that no snapshot knows, where that is due.
 
-And take staged objects away that every table has had for longer than the log is kept.
+And take staged objects away that every table has had for longer than the log is kept, and what backfills left that
+ended as long ago.
 
 Event: `{}`. Most rounds find nothing: then a few small objects were read and no job is started.
 """
@@ -11,6 +12,7 @@ from typing import Any
 
 from aws_lambda_powertools import Logger
 
+from firn.backfill.ended_backfills import sweep_ended
 from firn.dispatch import scheduled_rounds
 from firn.errors import FirnError
 from firn.function_context import staging
@@ -33,9 +35,10 @@ def _swept(store: Store, stream: str, now: datetime) -> dict[str, Any]:
     """What became of a stream's staged objects; a stream's failure doesn't keep the others."""
     try:
         found = sweep(store, stream, now)
+        ended = sweep_ended(store, stream, now)
     except FirnError as error:
         logger.error("not swept", extra={"stream": stream, "reason": str(error)})
         return {"stream": stream, "error": str(error)}
     if found.batches:
         logger.info("swept", extra=found.line())
-    return found.line()
+    return found.line() | ({"of_backfills": ended} if ended else {})
