@@ -189,6 +189,11 @@ def _publication(found: Survey, name: str) -> Iterator[Finding]:
             "publication", "to do", f"{name} would send partitions under their own names",
             f"ALTER PUBLICATION {quoted(name)} SET (publish_via_partition_root = true);", create=True,
         )  # fmt: skip
+    if there.via_root and (parted := [f"{one.schema}.{one.name}" for one in found.tables if one.partitioned]):
+        yield Finding(
+            "publication", "note", f"a TRUNCATE, DETACH or DROP of a single partition of {', '.join(parted)[:200]} is "
+            "not sent by PostgreSQL: its rows stay in the Iceberg table until `firn backfill --replace`",
+        )  # fmt: skip
     if missing := [word for letter, word in _KINDS.items() if letter not in there.kinds]:
         yield Finding("publication", "note", f"{name} does not send {', '.join(missing)}: the tables will miss them")
     if not tables and (there.via_root or not any(table.partitioned for table in found.tables)):

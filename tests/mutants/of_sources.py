@@ -125,6 +125,13 @@ MUTANTS: Final = (
         (f"{_OF_WAL2JSON}::test_a_partition_goes_by_its_roots_name_and_is_not_truncated_by_itself",),
     ),
     Mutant(
+        "a key whose old values no change holds is followed by its new ones",
+        f"{_SOURCES}/table_lookup.py",
+        "    if {*rule.key} <= said:\n",
+        "    if True:\n",
+        (f"{_OF_PULL}::test_a_key_whose_old_values_no_change_holds_is_refused",),
+    ),
+    Mutant(
         "a plan is read again by another publication",
         _PULL,
         "plan.publication or task.source.publication",

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pytest
 from moto.s3.models import s3_backends
 
+from examples.sources.postgres import Postgres
 from firn.changes.envelopes.parser import parse
 from firn.ingest import accept
 from firn.log import attempts, cuts, epochs, holds, layout, published_configs, pulls, read_records, table_health
@@ -40,6 +41,7 @@ from firn_local.environment import TEMPLATE
 from firn_local.events import job_state_event
 from firn_local.spark_submit import SparkSubmit
 from firn_local.stack import ROLE_ARN, Options, Stack
+from tests.integration.stack import pulled_database
 from tests.integration.stack.granted import (
     BY_LAMBDA,
     BY_LAMBDA_OF_A_QUEUE,
@@ -67,6 +69,8 @@ streams:
           kafka: {topics: [users], registry: {url: 'http://127.0.0.1:1', secret: 'secretsmanager:firn/local/signed'}}}
   notes: {envelope: rows, tables: {t: {to: n.t, mode: append}},
           kafka: {topics: [notes], registry: {url: 'http://127.0.0.1:1', secret: 'ssm:/firn/local/keyed'}}}
+  pulled: {tables: {public.items: {to: p.items, key: [id]}}}
+  other: {tables: {public.items: {to: o.items, key: [id]}}}
 """
 KEY = "an-api-key-of-twenty-and-more"
 OTHER_KEY = "another-api-key-of-twenty-and-more"
@@ -89,6 +93,7 @@ ROLES = {
     "expire": ("ExpireRole", BY_LAMBDA),
     "tier": ("TierRole", BY_LAMBDA),
     "query": ("QueryRole", BY_LAMBDA),
+    "pull": ("PullRole", BY_LAMBDA),
 }
 
 
@@ -164,10 +169,10 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
     """All calls of a scenario that needs every right."""
     forget_aws()
     folder = tmp_path_factory.mktemp("least")
-    (folder / "firn.yaml").write_text(CONFIG)
     (folder / "job.py").write_text(JOB.format(folder=folder))
     found: list[Call] = []
-    with pytest.MonkeyPatch.context() as patch:
+    with pulled_database.database() as server, pytest.MonkeyPatch.context() as patch:
+        (folder / "firn.yaml").write_text(CONFIG + pulled_database.sources(server))
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN"):
             patch.delenv(name, raising=False)
         ours = partial(SparkSubmit, command=(sys.executable, str(folder / "job.py")))
@@ -184,6 +189,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Call]]:
             streams(ground)
             jobs(ground, "shop", lambda _run: ground.invoke("dispatch", {"stream": "shop"}))
             jobs(ground, "bank", lambda run: ground.invoke("job_events", job_state_event(run, "RUNNING")))
+            if server is not None:
+                databases(ground, server)
             care(ground)
             tiers(ground)
             queries(ground)
@@ -305,6 +312,20 @@ def pull(store: Store, stream: str, number: int) -> None:
     pulls.finish(store, plan, pulls.Done(FORMAT, 1, 1))
 
 
+def databases(ground: Ground, server: Postgres) -> None:
+    """What the pull does, with passwords from both places."""
+    ground.client("secretsmanager").create_secret(Name="firn/local/database", SecretString=server.password)
+    ground.client("ssm").put_parameter(Name="/firn/local/database", Value=server.password, Type="SecureString")
+
+    def invoke(event: dict[str, Any]) -> dict[str, Any]:
+        status, answer = ground.post("/_firn/invoke/pull", event)
+        assert status == 200, answer
+        return dict(answer)
+
+    bucket = ground.about["staging"].removeprefix("s3://").split("/")[0]
+    pulled_database.pull(server, open_store(ground.about["staging"]), invoke, bucket)
+
+
 def care(ground: Ground) -> None:
     """What the schedules do of tables: nothing is known, nothing is due, something is due."""
     store = open_store(ground.about["staging"])
@@ -407,6 +428,7 @@ def written(ground: Ground, when: datetime) -> None:
 
 @pytest.mark.parametrize("function", ROLES)
 def test_a_function_may_do_what_it_does_and_no_more(seen: list[Call], function: str) -> None:
+    expect_seen(seen, function)
     role, unseen = ROLES[function]
     found = differences(granted(TEMPLATE, role), of(seen, function), unseen)
     assert found == [], "\n".join(found)
@@ -414,6 +436,7 @@ def test_a_function_may_do_what_it_does_and_no_more(seen: list[Call], function: 
 
 @pytest.mark.parametrize("function", ROLES)
 def test_a_right_too_many_and_a_right_too_few_are_found(seen: list[Call], function: str, tmp_path: Path) -> None:
+    expect_seen(seen, function)
     role, unseen = ROLES[function]
     text = TEMPLATE.read_text()
     added = text.replace("Action: s3:ListBucket\n", "Action: [s3:ListBucket, s3:DeleteObject]\n")
@@ -436,10 +459,16 @@ def test_what_is_written_once_is_written_with_the_condition_that_the_bucket_asks
     assert [call for call in writes if not call.if_absent] != [], "others are overwritten, and S3 has to let them"
 
 
+def expect_seen(seen: list[Call], function: str) -> None:
+    """Skips the pull where there is no PostgreSQL."""
+    if function == "pull" and not of(seen, function):
+        pytest.skip("no PostgreSQL here: install postgresql (its initdb) to run this")
+
+
 def granted(template: Path, role: str) -> list[Grant]:
     # As the stack reads it, where the function's own application is the one that is given.
     parameters = {"Environment": "local", "WithEmr": "false", "EmrJobRoleArn": ROLE_ARN, "EmrApplicationId": "00*"}
-    parameters["GlueDatabases"] = "shop"
+    parameters |= {"GlueDatabases": "shop", "WithPull": "true"}
     parameters |= {
         "KinesisStreamArn": "arn:aws:kinesis:us-east-1:123456789012:stream/clicks",
         "DynamoDbStreamArn": "arn:aws:dynamodb:us-east-1:123456789012:table/t/stream/1",

@@ -15,6 +15,7 @@ from firn.log.batches import read_meta
 from firn.log.store import paths
 from firn.sources.database_port import SourceStopped
 from firn.sources.postgres.row_form import UNCHANGED
+from firn.sources.postgres.wal2json_lines import CatalogColumn, CatalogTable
 from firn.sources.pull import PullTask, pull
 from tests.soak import times
 from tests.unit.sources import wal
@@ -506,6 +507,33 @@ def test_a_dot_in_a_name_alone_is_nothing_to_stop_for() -> None:
     store = obstore.store.MemoryStore()
     log.commit(wal.insert(one, (b"1", b"x")))
     assert pull(task_of(store), DOTTED, log).changes == 1
+    assert paths(store, "dead") == []
+
+
+def test_a_key_whose_old_values_no_change_holds_is_refused() -> None:
+    """Of an update nobody could tell whether `v` was another one before, and the row of that would stay."""
+    log, store = Wal(), obstore.store.MemoryStore()
+    columns = tuple(CatalogColumn(name, 25, -1, True, True, name == "id") for name in ("id", "v"))
+    log.catalog["public", "items"] = CatalogTable(ITEMS.oid, "public", "items", False, "d", columns)
+    inserts(log, 1, 2)
+    log.commit(wal.update(ITEMS.oid, (b"1", b"y")), wal.delete(ITEMS.oid, (b"2", None)))
+    by_v = parse(CONFIG.text.replace("key: [id]", "key: [v]"))
+    with pytest.raises(SourceStopped, match=r"key \[v\], .* old values of id alone.*IDENTITY FULL"):
+        pull(task_of(store), by_v, log)
+    assert staged(store) == []
+    log.catalog["public", "items"] = replace(log.catalog["public", "items"], identity="f")
+    assert pull(task_of(store), by_v, log).changes == 4
+    assert [row["op"] for row in staged(store)[0][1]] == ["c", "c"]
+    [letters] = [path for path in paths(store, "dead") if path.endswith(".parquet")]
+    assert b"no_key" in bytes(store.get(letters).bytes())
+
+
+@pytest.mark.parametrize("rule", ["key: [id]", "mode: append"])
+def test_a_key_that_changes_hold_is_none_to_refuse(rule: str) -> None:
+    log, store = Wal(), obstore.store.MemoryStore()
+    inserts(log, 1, 2)
+    log.commit(wal.update(ITEMS.oid, (b"1", b"y")))
+    assert pull(task_of(store), parse(CONFIG.text.replace("key: [id]", rule)), log).changes == 3
     assert paths(store, "dead") == []
 
 

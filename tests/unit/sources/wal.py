@@ -10,6 +10,7 @@ from firn.sources.database_port import OpenTransaction, SlotState
 from firn.sources.postgres.pgoutput import Relation
 from firn.sources.postgres.row_form import UNCHANGED, SourceColumn
 from firn.sources.postgres.type_catalog import TypeCatalog
+from firn.sources.postgres.wal2json_lines import CatalogTable
 
 MICROS_OF_2026 = 820_454_400_000_000
 
@@ -91,6 +92,7 @@ class Wal:
     step: Callable[[str], None] = lambda _: None
     peeked: int = 0
     published: dict[str, set[int]] | None = None  # the OIDs of each publication's tables, None: all in each
+    catalog: dict[tuple[str, str], CatalogTable] = field(default_factory=dict)
     numbered: list[NumberedColumn] = field(default_factory=lambda: [NumberedColumn(1, "id"), NumberedColumn(2, "v")])
 
     def commit(self, *messages: bytes) -> None:
@@ -152,6 +154,12 @@ class Wal:
 
     def columns(self, relation: Relation) -> list[NumberedColumn]:
         return self.numbered
+
+    def table(self, schema: str, name: str) -> CatalogTable | None:
+        return self.catalog.get((schema, name))
+
+    def without_identity(self) -> list[str]:
+        return []
 
     def oldest_transaction(self) -> OpenTransaction | None:
         return None

@@ -8,7 +8,7 @@ from firn.errors import EventError
 from firn.sources.column_watch import ColumnWatch
 from firn.sources.database_port import SourceDatabase, SourceStopped
 from firn.sources.postgres.pgoutput import Relation
-from firn.sources.postgres.transaction_changes import KnownTable
+from firn.sources.postgres.transaction_changes import KnownTable, Refusal
 
 
 def look_up(
@@ -18,10 +18,11 @@ def look_up(
 
     def known(relation: Relation) -> KnownTable:
         name = f"{relation.schema}.{relation.table}"
-        refused = _refused(database, relation, publication)
-        if not refused:
+        refusal = _namesake(database, relation, publication)
+        if refusal is None:
             watch.look(name, (column.name for column in relation.columns), database.columns(relation))
-        return KnownTable(database.types(relation), _key(database, stream, relation, name), refused)
+            refusal = _unfollowed_key(database, stream, relation, name)
+        return KnownTable(database.types(relation), _key(database, stream, relation, name), refusal)
 
     return known
 
@@ -46,19 +47,50 @@ def _key(database: SourceDatabase, stream: StreamConfig, relation: Relation, nam
     return key
 
 
-def _refused(database: SourceDatabase, relation: Relation, publication: str) -> str:
-    """Why no change of the table can be taken: another one has its name, "a.b"."c" and "a"."b.c". "" if it can.
+def _unfollowed_key(database: SourceDatabase, stream: StreamConfig, relation: Relation, name: str) -> Refusal | None:
+    """Which changes can't be taken because of a `key` whose old values they do not hold: of an update nobody could tell
+    whether the key changed, and which row a delete means. None if there is no such key.
+
+    Raises SourceStopped while changes to come lack them too.
+    """
+    try:
+        rule = stream.rule_for(name)
+    except EventError:
+        return None
+    if rule is None or not rule.keyed or not rule.key or relation.identity == "f":
+        return None
+    said = {relation.columns[place].name for place in relation.key}
+    if {*rule.key} <= said:
+        return None
+    told = (
+        f"the rule of {name} has the key [{', '.join(rule.key)[:200]}], and its changes hold the old values of "
+        f"{', '.join(sorted(said))[:200] or 'no column'} alone (its replica identity)"
+    )
+    now = database.table(relation.schema, relation.table)
+    if now is not None and now.identity != "f" and not {*rule.key} <= {one.name for one in now.columns if one.key}:
+        raise SourceStopped(
+            f"{told}: run ALTER TABLE … REPLICA IDENTITY FULL, or write the columns of its identity as key, or mode: "
+            "append, into the rule in firn.yaml"
+        )
+    return Refusal(
+        "no_key", f"{told}; it has another identity by now: read the table again with `firn backfill --replace`", "ud"
+    )
+
+
+def _namesake(database: SourceDatabase, relation: Relation, publication: str) -> Refusal | None:
+    """Why no change of the table can be taken: another one has its name, "a.b"."c" and "a"."b.c". None if it can.
 
     Raises SourceStopped while both are published.
     """
     if "." not in relation.schema + relation.table:
-        return ""
+        return None
     own, called = (relation.schema, relation.table), database.namesakes(relation, publication)
     others = [f'"{schema}"."{table}"' for schema, table in called if (schema, table) != own]
     if not others:
-        return ""
+        return None
     text = f'"{own[0]}"."{own[1]}" and {", ".join(others)} are both called {".".join(own)[:200]} here'
     if own in called:
         way = f"take one of them out of the publication {publication}, or rename it" if publication else "rename one"
         raise SourceStopped(f"{text}: {way}")
-    return f"{text}, and this one is not in the publication {publication} any more"
+    why = f"{text}, and this one is not in the publication {publication} any more"
+    return Refusal("ambiguous_table", why)

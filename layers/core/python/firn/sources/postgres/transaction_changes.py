@@ -24,14 +24,22 @@ CONNECTOR: Final = "postgresql"
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """That changes of these ops can't be taken: a dead letter's code, and why."""
+
+    code: str
+    why: str
+    ops: str = "cudt"
+
+
+@dataclass(frozen=True)
 class KnownTable:
     """What is known of a table beside its relation message: the types of its columns, and the columns of the key that
-    its target has (None: those of the replica identity). `refused`: why its changes are dead letters, "" if they are
-    none: ambiguous_table."""
+    its target has (None: those of the replica identity). `refusal`: which of its changes are dead letters, if any."""
 
     types: TypeCatalog
     key: tuple[str, ...] | None = None
-    refused: str = ""
+    refusal: Refusal | None = None
 
 
 LookUp = Callable[[Relation], KnownTable]
@@ -46,7 +54,7 @@ class _Table:
     form: RowForm
     identity: tuple[int, ...]
     key: tuple[int, ...]
-    refused: str
+    refusal: Refusal | None
 
 
 @dataclass(frozen=True)
@@ -158,7 +166,7 @@ class ChangeReader:
         names = [column.name for column in relation.columns]
         named = () if found.key is None else tuple(names.index(name) for name in found.key if name in names)
         identity = relation.key if relation.identity != "f" else named
-        made = _Table(f"{relation.schema}.{relation.table}", form, identity, named or identity, found.refused)
+        made = _Table(f"{relation.schema}.{relation.table}", form, identity, named or identity, found.refusal)
         self._tables[oid] = made
         return made
 
@@ -183,8 +191,8 @@ class ChangeReader:
         index, self._index = self._index, self._index + 1
         form = table.form
         try:
-            if table.refused:
-                raise EventError("ambiguous_table", table.refused)
+            if table.refusal and op in table.refusal.ops:
+                raise EventError(table.refusal.code, table.refusal.why)
             key = _key(form, table, after if after is not None else before)
             old = None if before is None else form.image(before) if whole else form.image_of(table.identity, before)
             new = None if after is None else form.image(after)
